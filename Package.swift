@@ -1,0 +1,113 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+/// Every target of ours: Swift 6 language mode, and a warning is an error.
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .unsafeFlags(["-warnings-as-errors"]),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+let nio = "swift-nio"
+
+/// A test target is named for the target it tests.
+func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
+    .testTarget(name: "\(target)Tests", dependencies: [.byName(name: target)] + also, swiftSettings: strict)
+}
+
+let package = Package(
+    name: "Broker",
+    products: [
+        .library(name: "BrokerClient", targets: ["BrokerClient"]),
+        .executable(name: "brokerd", targets: ["brokerd"]),
+        .executable(name: "broker", targets: ["broker"]),
+        .executable(name: "brokerload", targets: ["brokerload"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
+    ],
+    targets: [
+        // The outside, in C.
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
+        .target(
+            name: "CSimdjson",
+            cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
+            linkerSettings: [.linkedLibrary("simdjson")]),
+
+        // The pipeline, in the order in which the data flows through it.
+        .target(name: "BrokerJSON", dependencies: ["CSimdjson"], swiftSettings: strict),
+        .target(name: "BrokerModel", dependencies: ["BrokerJSON"], swiftSettings: strict),
+        .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
+        .target(name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
+        .target(
+            name: "BrokerStore",
+            dependencies: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"],
+            swiftSettings: strict),
+        .target(
+            name: "BrokerCoordinator",
+            dependencies: [
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "BrokerServer",
+            dependencies: [
+                "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerCoordinator",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: nio),
+                .product(name: "NIOPosix", package: nio),
+            ],
+            swiftSettings: strict),
+        .target(
+            name: "BrokerClient",
+            dependencies: [
+                "BrokerJSON", "BrokerWire",
+                .product(name: "DequeModule", package: "swift-collections"),
+                .product(name: "NIOCore", package: nio),
+                .product(name: "NIOPosix", package: nio),
+            ],
+            swiftSettings: strict),
+
+        // The programs.
+        .executableTarget(
+            name: "brokerd",
+            dependencies: [
+                "BrokerModel", "BrokerStore", "BrokerCoordinator", "BrokerServer",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "broker",
+            dependencies: [
+                "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStore", "BrokerClient",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "brokerload",
+            dependencies: [
+                "BrokerJSON", "BrokerWire", "BrokerClient", "CSQLite",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            swiftSettings: strict),
+
+        // The tests: pure machines and targets first, real processes over a real socket last.
+        tests("BrokerJSON"),
+    ],
+    cxxLanguageStandard: .cxx17
+)

@@ -1,0 +1,66 @@
+/// SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012), under a fixed key.
+///
+/// It tells whether a job sent again has the same content. It is no proof against a sender who looks for collisions,
+/// who could only harm the jobs whose ids it knows.
+enum ContentHash {
+    static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273)) -> [UInt8] {
+        var state = SipState(key)
+        let blocks = bytes.count / 8
+        for block in 0..<blocks {
+            state.absorb(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: block * 8, as: UInt64.self)))
+        }
+        var last = UInt64(bytes.count & 0xFF) << 56
+        for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() { last |= UInt64(byte) << (8 * UInt64(position)) }
+        state.absorb(last)
+        let (low, high) = state.finish()
+        return withUnsafeBytes(of: low.littleEndian, Array.init) + withUnsafeBytes(of: high.littleEndian, Array.init)
+    }
+
+    private struct SipState {
+        private var v0: UInt64
+        private var v1: UInt64
+        private var v2: UInt64
+        private var v3: UInt64
+
+        init(_ key: (UInt64, UInt64)) {
+            v0 = key.0 ^ 0x736F_6D65_7073_6575
+            v1 = key.1 ^ 0x646F_7261_6E64_6F6D ^ 0xEE
+            v2 = key.0 ^ 0x6C79_6765_6E65_7261
+            v3 = key.1 ^ 0x7465_6462_7974_6573
+        }
+
+        @inline(__always)
+        mutating func absorb(_ word: UInt64) {
+            v3 ^= word
+            round()
+            round()
+            v0 ^= word
+        }
+
+        mutating func finish() -> (UInt64, UInt64) {
+            v2 ^= 0xEE
+            for _ in 0..<4 { round() }
+            let low = v0 ^ v1 ^ v2 ^ v3
+            v1 ^= 0xDD
+            for _ in 0..<4 { round() }
+            return (low, v0 ^ v1 ^ v2 ^ v3)
+        }
+
+        @inline(__always)
+        private mutating func round() {
+            v0 &+= v1
+            v1 = rotate(v1, 13) ^ v0
+            v0 = rotate(v0, 32)
+            v2 &+= v3
+            v3 = rotate(v3, 16) ^ v2
+            v0 &+= v3
+            v3 = rotate(v3, 21) ^ v0
+            v2 &+= v1
+            v1 = rotate(v1, 17) ^ v2
+            v2 = rotate(v2, 32)
+        }
+
+        @inline(__always)
+        private func rotate(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }
+    }
+}

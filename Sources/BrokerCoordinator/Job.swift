@@ -1,0 +1,90 @@
+public import BrokerJSON
+public import BrokerModel
+public import BrokerStaging
+
+/// What a client asks the coordinator to do, decoded but not yet staged.
+public struct Job: @unchecked Sendable {
+    public struct Operation {
+        /// As the client wrote it; the model may not know it.
+        public var entity: String
+        public var json: JSONValue
+        /// Where it stands in the message: a JSON Pointer (RFC 6901).
+        public var pointer: String
+
+        public init(entity: String, json: JSONValue, pointer: String) {
+            self.entity = entity
+            self.json = json
+            self.pointer = pointer
+        }
+    }
+
+    /// The client's; nil asks for one of the coordinator's, and for at most once instead of exactly once.
+    public var id: String?
+    public var document: JSONDocument
+    // Places on the immutable tape of `document`, which is held here beside them.
+    public var operations: [Operation]
+    public var policy: InvalidRecordPolicy
+    public var wantsKeys: Bool
+    /// The observer wants ``JobEvent/accepted(id:sequence:)``.
+    public var wantsAcceptance: Bool
+    /// The decoded message as it was sent, when `document` was parsed from a mended copy; what the id stands for.
+    public var content: JSONText
+    /// Called for everything that happens to the job, on a thread of the coordinator's; must not block.
+    public var observer: @Sendable (JobEvent) -> Void
+
+    public init(
+        id: String?, document: JSONDocument, operations: [Operation], policy: InvalidRecordPolicy, wantsKeys: Bool,
+        wantsAcceptance: Bool, content: JSONText, observer: @escaping @Sendable (JobEvent) -> Void
+    ) {
+        self.id = id
+        self.document = document
+        self.operations = operations
+        self.policy = policy
+        self.wantsKeys = wantsKeys
+        self.wantsAcceptance = wantsAcceptance
+        self.content = content
+        self.observer = observer
+    }
+}
+
+/// What happens to a job, in this order.
+public enum JobEvent: Sendable {
+    /// It has its ticket: its place among all jobs.
+    case accepted(id: String, sequence: Int64)
+    /// Its transaction is durable, or it changed nothing. The last event.
+    case ended(JobEnding)
+}
+
+/// How a job ended, ready to be told.
+public struct JobEnding: Sendable {
+    public enum Result: Sendable {
+        /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
+        case completed(members: [UInt8], isDuplicate: Bool)
+        /// The `error` object: JSON.
+        case failed(error: [UInt8])
+    }
+
+    public var id: String
+    /// Nil when the job was refused before it had a ticket.
+    public var sequence: Int64?
+    public var result: Result
+
+    public init(id: String, sequence: Int64?, result: Result) {
+        self.id = id
+        self.sequence = sequence
+        self.result = result
+    }
+
+    public static func failed(_ fault: Fault, id: String, sequence: Int64?) -> JobEnding {
+        var writer = JSONWriter()
+        fault.write(to: &writer)
+        return JobEnding(id: id, sequence: sequence, result: .failed(error: writer.bytes))
+    }
+}
+
+/// What a frame turned out to be, once it was opened on a worker.
+public enum Opened: Sendable {
+    case job(Job)
+    /// Something that has been answered already, or cannot be.
+    case nothing
+}

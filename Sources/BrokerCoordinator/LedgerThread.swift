@@ -1,0 +1,31 @@
+internal import BrokerStore
+
+/// Looks up ended jobs on a thread and a connection of its own, so that the writer is never disturbed.
+final class LedgerThread: Sendable {
+    /// The reader, opened when it is first wanted; touched on the thread alone.
+    private final class Opened: @unchecked Sendable {
+        // Only tasks of the one serial thread touch it.
+        var reader: LedgerReader?
+    }
+
+    private let thread = SerialThread(named: "ledger")
+    private let opened = Opened()
+    private let path: String
+
+    /// - Parameter path: of a store that the writer has opened.
+    init(path: String) { self.path = path }
+
+    func find(_ id: String, _ tell: @escaping @Sendable (Result<JobEnding?, StoreError>) -> Void) {
+        thread.run { [opened, path] in
+            tell(
+                Result { () throws(StoreError) in
+                    if opened.reader == nil { opened.reader = try LedgerReader(path: path) }
+                    return try opened.reader?.outcome(ofJob: id).map {
+                        JobEnding(stored: $0, id: id, isDuplicate: false)
+                    }
+                })
+        }
+    }
+
+    func stop() { thread.stop() }
+}

@@ -1,0 +1,106 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import Glibc
+internal import Histogram
+
+/// What the coordinator counts. Cheap enough for every job: one lock and a few additions.
+final class Statistics: Sendable {
+    struct Counters {
+        var accepted = 0
+        var completed = 0
+        var failed = 0
+        var duplicates = 0
+        var commits = 0
+        var objects = ChangeCounts()
+        var latencies = Latencies()
+    }
+
+    private let counters = Monitor(Counters())
+    private let startedAt = monotonicMicroseconds()
+
+    func count(_ body: (inout Counters) -> Void) { counters.withLock(body) }
+
+    /// Writes the members of `stats`.
+    func write(to writer: inout JSONWriter, opening: Int, staging: Int, inFlight: Int, bytes: Int) {
+        let counters = counters.withLock { $0 }
+        writer.member("uptimeMilliseconds", (monotonicMicroseconds() - startedAt) / 1_000)
+        writer.key("jobs")
+        writer.object { writer in
+            writer.member("accepted", counters.accepted)
+            writer.member("completed", counters.completed)
+            writer.member("failed", counters.failed)
+            writer.member("duplicate", counters.duplicates)
+            writer.member("inFlight", inFlight)
+        }
+        writer.key("objects")
+        counters.objects.write(to: &writer)
+        writer.member("commits", counters.commits)
+        writer.key("queues")
+        writer.object { writer in
+            writer.member("opening", opening)
+            writer.member("staging", staging)
+            writer.member("bytes", bytes)
+        }
+        writer.key("latencyMicroseconds")
+        counters.latencies.write(to: &writer)
+        writer.key("memory")
+        writer.object { $0.member("residentBytes", Self.residentBytes()) }
+    }
+
+    /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not tell.
+    private static func residentBytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 128)
+        guard fgets(&line, Int32(line.count), file) != nil else { return 0 }
+        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(separator: " ")
+        return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
+    }
+}
+
+/// How long jobs took, stage by stage, since the start.
+struct Latencies {
+    /// An hour, in microseconds: what takes longer is counted as that.
+    private static let highest: UInt64 = 3_600_000_000
+
+    private var stages: [(name: String, histogram: Histogram<UInt32>)] =
+        ["queued", "staged", "merged", "committed", "total"].map {
+            ($0, Histogram<UInt32>(highestTrackableValue: Self.highest, numberOfSignificantValueDigits: .two))
+        }
+
+    mutating func record(queued: Int64, staged: Int64, merged: Int64, committed: Int64, total: Int64) {
+        for (stage, value) in [queued, staged, merged, committed, total].enumerated() {
+            _ = stages[stage].histogram.record(min(Self.highest, UInt64(max(0, value))))
+        }
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            for (name, histogram) in stages {
+                writer.key(name)
+                writer.object { writer in
+                    for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
+                        writer.member(key, histogram.totalCount == 0 ? 0 : histogram.valueAtPercentile(percentile))
+                    }
+                }
+            }
+        }
+    }
+}
+
+extension ChangeCounts {
+    mutating func add(_ other: ChangeCounts) {
+        inserted += other.inserted
+        updated += other.updated
+        unchanged += other.unchanged
+        deleted += other.deleted
+        rejected += other.rejected
+    }
+}
+
+extension JSONWriter {
+    mutating func member(_ key: String, _ value: some FixedWidthInteger) {
+        self.key(key)
+        integer(value)
+    }
+}

@@ -1,0 +1,166 @@
+// Raw threads and condition variables: all that Broker has are in this file.
+//
+// Parsing, staging and SQLite block, so they run on threads of their own, never on an event loop or on the cooperative
+// pool.
+internal import Glibc
+
+/// State behind a lock, with a condition to wait on.
+///
+/// `State` is touched only inside ``withLock(_:)`` and ``wait(_:)``; their bodies must be short and never block.
+final class Monitor<State>: @unchecked Sendable {
+    // Everything is reached through these two, which the C library makes safe across threads.
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    private var state: State
+
+    init(_ state: sending State) {
+        self.state = state
+        pthread_mutex_init(mutex, nil)
+        pthread_cond_init(condition, nil)
+    }
+
+    deinit {
+        pthread_cond_destroy(condition)
+        pthread_mutex_destroy(mutex)
+        condition.deallocate()
+        mutex.deallocate()
+    }
+
+    func withLock<Result>(_ body: (inout State) -> Result) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return body(&state)
+    }
+
+    /// As ``withLock(_:)``, and wakes one waiting thread when `body` says so.
+    func signal(_ body: (inout State) -> Bool) {
+        pthread_mutex_lock(mutex)
+        let shouldWake = body(&state)
+        pthread_mutex_unlock(mutex)
+        if shouldWake { pthread_cond_signal(condition) }
+    }
+
+    /// As ``withLock(_:)``, and wakes all waiting threads when `body` says so.
+    func broadcast(_ body: (inout State) -> Bool) {
+        pthread_mutex_lock(mutex)
+        let shouldWake = body(&state)
+        pthread_mutex_unlock(mutex)
+        if shouldWake { pthread_cond_broadcast(condition) }
+    }
+
+    /// Waits until `body` gives a result; it is asked at once and after every wake-up.
+    func wait<Result>(_ body: (inout State) -> Result?) -> Result {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&state) { return result }
+            pthread_cond_wait(condition, mutex)
+        }
+    }
+}
+
+/// A thread that runs one function and can be waited for.
+final class Thread: Sendable {
+    private let handle: pthread_t
+
+    /// - Parameter name: at most 15 bytes, as the kernel keeps them; `top -H` shows it.
+    init(named name: String, _ body: @escaping @Sendable () -> Void) {
+        var handle = pthread_t()
+        let context = Unmanaged.passRetained(ThreadBody(name: name, run: body)).toOpaque()
+        let result = pthread_create(
+            &handle, nil,
+            { context in
+                let body = Unmanaged<ThreadBody>.fromOpaque(context!).takeRetainedValue()
+                nameThisThread(body.name)
+                body.run()
+                return nil
+            }, context)
+        precondition(result == 0, "the system gives no more threads: \(String(cString: strerror(result)))")
+        self.handle = handle
+    }
+
+    /// Waits for the thread's end. Called once.
+    func join() { pthread_join(handle, nil) }
+}
+
+/// Names the calling thread for `top -H` and debuggers. A nicety: where the kernel offers no such file, nothing is lost.
+private func nameThisThread(_ name: String) {
+    let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return }
+    _ = write(descriptor, name, name.utf8.count)
+    close(descriptor)
+}
+
+private final class ThreadBody: Sendable {
+    let name: String
+    let run: @Sendable () -> Void
+
+    init(name: String, run: @escaping @Sendable () -> Void) {
+        self.name = name
+        self.run = run
+    }
+}
+
+/// A thread that does what it is handed, one after the other, in the order of handing.
+final class SerialThread: Sendable {
+    private struct Queue {
+        var tasks: [@Sendable () -> Void] = []
+        var isStopping = false
+    }
+
+    private let queue = Monitor(Queue())
+    private let thread: Thread
+
+    init(named name: String) {
+        let queue = queue
+        thread = Thread(named: name) {
+            while true {
+                let tasks = queue.wait { queue -> [@Sendable () -> Void]? in
+                    guard !queue.tasks.isEmpty || queue.isStopping else { return nil }
+                    defer { queue.tasks.removeAll(keepingCapacity: true) }
+                    return queue.tasks
+                }
+                if tasks.isEmpty { return }
+                for task in tasks { task() }
+            }
+        }
+    }
+
+    func run(_ task: @escaping @Sendable () -> Void) {
+        queue.signal { queue in
+            queue.tasks.append(task)
+            return queue.tasks.count == 1
+        }
+    }
+
+    func run(_ tasks: [@Sendable () -> Void]) {
+        guard !tasks.isEmpty else { return }
+        queue.signal { queue in
+            queue.tasks += tasks
+            return queue.tasks.count == tasks.count
+        }
+    }
+
+    /// Does what is queued, then ends the thread. Called once.
+    func stop() {
+        queue.broadcast {
+            $0.isStopping = true
+            return true
+        }
+        thread.join()
+    }
+}
+
+/// Microseconds of a clock that never goes back.
+func monotonicMicroseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1_000
+}
+
+/// Milliseconds since 1970.
+func wallClockMilliseconds() -> Int64 {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    return Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000
+}

@@ -1,0 +1,93 @@
+/// Appends JSON to a byte buffer. The caller keeps the grammar: the writer only places commas and escapes strings.
+public struct JSONWriter {
+    public private(set) var bytes: [UInt8]
+    private var needsComma = false
+
+    public init(capacity: Int = 256) {
+        bytes = []
+        bytes.reserveCapacity(capacity)
+    }
+
+    public mutating func object<Failure: Error>(
+        _ members: (inout JSONWriter) throws(Failure) -> Void
+    ) throws(Failure) {
+        try container(open: UInt8(ascii: "{"), close: UInt8(ascii: "}"), members)
+    }
+
+    public mutating func array<Failure: Error>(
+        _ elements: (inout JSONWriter) throws(Failure) -> Void
+    ) throws(Failure) {
+        try container(open: UInt8(ascii: "["), close: UInt8(ascii: "]"), elements)
+    }
+
+    /// Writes a member's key; its value must follow.
+    public mutating func key(_ key: String) {
+        string(key)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    public mutating func null() { raw("null".utf8) }
+    public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
+    public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
+
+    /// A finite number; JSON has no other, so infinities and NaN become null.
+    public mutating func double(_ value: Double) {
+        if value.isFinite { raw(value.description.utf8) } else { null() }
+    }
+
+    public mutating func string(_ value: String) {
+        var value = value
+        value.withUTF8 { string($0) }
+    }
+
+    /// A string of well-formed UTF-8.
+    public mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        for byte in utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(contentsOf: [UInt8(ascii: "\\"), byte])
+            case 0x0A: bytes.append(contentsOf: "\\n".utf8)
+            case 0x0D: bytes.append(contentsOf: "\\r".utf8)
+            case 0x09: bytes.append(contentsOf: "\\t".utf8)
+            case 0..<0x20: bytes.append(contentsOf: "\\u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
+            default: bytes.append(byte)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+        needsComma = true
+    }
+
+    /// A value that is JSON text already.
+    public mutating func raw(_ json: some Sequence<UInt8>) {
+        separate()
+        bytes.append(contentsOf: json)
+        needsComma = true
+    }
+
+    /// Members that are JSON text already, without the braces around them; nothing when there are none.
+    public mutating func rawMembers(_ json: some Collection<UInt8>) {
+        if !json.isEmpty { raw(json) }
+    }
+
+    /// A value of a document, as it was written.
+    public mutating func value(_ value: JSONValue) {
+        if value.kind == .string { string(value.bytes) } else { raw(value.bytes) }
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+    }
+
+    private mutating func container<Failure: Error>(
+        open: UInt8, close: UInt8, _ content: (inout JSONWriter) throws(Failure) -> Void
+    ) throws(Failure) {
+        separate()
+        bytes.append(open)
+        needsComma = false
+        try content(&self)
+        bytes.append(close)
+        needsComma = true
+    }
+}

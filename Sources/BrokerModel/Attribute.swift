@@ -1,0 +1,105 @@
+/// The types of the contract, by Core Data's names.
+public enum AttributeType: String, Sendable, CaseIterable {
+    case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri, transformable
+
+    public var isInteger: Bool { self == .integer16 || self == .integer32 || self == .integer64 }
+    public var isNumber: Bool { isInteger || self == .decimal || self == .double || self == .float }
+}
+
+/// How a date lies in its column.
+public enum DateStorage: String, Sendable, CaseIterable {
+    /// TEXT, `2011-12-22T02:24:51.000Z`.
+    case iso8601
+    /// INTEGER, seconds since 1970.
+    case unix
+    /// REAL, seconds since 2001, as Core Data stores them.
+    case coreData
+}
+
+public enum Transform: String, Sendable, CaseIterable {
+    case trim, uppercase, lowercase
+}
+
+/// What becomes of a value that cannot be converted or is not valid.
+public enum InvalidValuePolicy: String, Sendable, CaseIterable {
+    /// The record is invalid.
+    case fail
+    /// As if the record had not brought the value.
+    case skip
+    /// As if it were null.
+    case null
+}
+
+/// What a valid value must keep to; nil and empty mean no limit. The numbers and values are JSON text, converted by
+/// the attribute's type where they are used, so that no digit is lost.
+public struct ValueConstraints: Sendable, Equatable {
+    public var minimum: JSONFragment?
+    public var maximum: JSONFragment?
+    /// Characters (Unicode scalars) of a string.
+    public var minimumLength: Int?
+    public var maximumLength: Int?
+    /// A regular expression (ICU's syntax) that must match somewhere in the string.
+    public var pattern: String?
+    public var allowed: [JSONFragment]
+
+    public init(
+        minimum: JSONFragment? = nil, maximum: JSONFragment? = nil, minimumLength: Int? = nil,
+        maximumLength: Int? = nil, pattern: String? = nil, allowed: [JSONFragment] = []
+    ) {
+        self.minimum = minimum
+        self.maximum = maximum
+        self.minimumLength = minimumLength
+        self.maximumLength = maximumLength
+        self.pattern = pattern
+        self.allowed = allowed
+    }
+
+    public var isEmpty: Bool { self == ValueConstraints() }
+}
+
+/// A piece of the model's JSON, as it was written.
+public struct JSONFragment: Sendable, Equatable {
+    public let text: String
+    public init(_ text: String) { self.text = text }
+}
+
+/// A value of an object: one column.
+public struct Attribute: Sendable {
+    public var name: String
+    public var type: AttributeType
+    /// Where a record may hold the value, most preferred first; each is a path of keys.
+    public var keyPaths: [[String]]
+    public var isOptional: Bool
+    /// For inserts that bring no value.
+    public var defaultValue: JSONFragment?
+    /// Unicode date patterns (UTS 35), tried in order; none means ISO 8601.
+    public var dateFormats: [String]
+    /// The zone of dates that name none: an IANA name or an offset; nil is UTC.
+    public var timeZone: String?
+    public var dateStorage: DateStorage
+    public var constraints: ValueConstraints
+    /// Applied to strings in order, before they are checked.
+    public var transforms: [Transform]
+    public var onInvalid: InvalidValuePolicy
+    public var place: ModelPlace
+
+    public init(
+        name: String, type: AttributeType, keyPaths: [[String]]? = nil, isOptional: Bool = true,
+        defaultValue: JSONFragment? = nil, dateFormats: [String] = [], timeZone: String? = nil,
+        dateStorage: DateStorage = .iso8601, constraints: ValueConstraints = ValueConstraints(),
+        transforms: [Transform] = [], onInvalid: InvalidValuePolicy = .fail, place: ModelPlace = .unknown
+    ) {
+        self.name = name
+        self.type = type
+        self.keyPaths = keyPaths ?? [[name]]
+        self.isOptional = isOptional
+        self.defaultValue = defaultValue
+        self.dateFormats = dateFormats
+        self.timeZone = timeZone
+        self.dateStorage = dateStorage
+        self.constraints = constraints
+        self.transforms = transforms
+        self.onInvalid = onInvalid
+        self.place = place
+    }
+}

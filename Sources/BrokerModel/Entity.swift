@@ -1,0 +1,63 @@
+/// A kind of object: one table in the store.
+public struct Entity: Sendable {
+    public var name: String
+    /// The table's name; the entity's own unless the model says otherwise.
+    public var table: String
+    /// The key that may wrap each record, beside the entity's name with a lower-case first letter.
+    public var root: String?
+    /// Indices of the attributes that identify an object, in order; empty when it has no identity.
+    public var identity: [Int]
+    /// Records without identity are new objects with NULL there, instead of an error.
+    public var isIdentityOptional: Bool
+    public var attributes: [Attribute]
+    public var relationships: [Relationship]
+    /// Sets of attribute indices that are unique together, besides the identity.
+    public var unique: [[Int]]
+    /// Sets of attribute indices that have an index.
+    public var indexes: [[Int]]
+    public var place: ModelPlace
+
+    public init(
+        name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
+        attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
+        indexes: [[Int]] = [], place: ModelPlace = .unknown
+    ) {
+        self.name = name
+        self.table = table
+        self.root = root
+        self.identity = identity
+        self.isIdentityOptional = isIdentityOptional
+        self.attributes = attributes
+        self.relationships = relationships
+        self.unique = unique
+        self.indexes = indexes
+        self.place = place
+    }
+
+    /// Objects are found by a `_pk` that the store gives, because not every one of them has an identity.
+    ///
+    /// Relationships to such an entity hold the `_pk`.
+    public var hasRowKey: Bool { identity.isEmpty || isIdentityOptional }
+
+    /// The attribute of a single-attribute identity.
+    public var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
+
+    public func index(ofAttribute name: String) -> Int? { attributes.firstIndex { $0.name == name } }
+    public func index(ofRelationship name: String) -> Int? { relationships.firstIndex { $0.name == name } }
+}
+
+/// Where in the model's document something stands, for faults: a JSON Pointer (RFC 6901), line and column from 1.
+public struct ModelPlace: Sendable, Equatable {
+    public var pointer: String
+    public var line: Int
+    public var column: Int
+
+    public init(pointer: String, line: Int, column: Int) {
+        self.pointer = pointer
+        self.line = line
+        self.column = column
+    }
+
+    /// Of a model made in code.
+    public static let unknown = ModelPlace(pointer: "", line: 0, column: 0)
+}

@@ -1,0 +1,57 @@
+public import BrokerJSON
+
+/// Why a job or one of its records was refused, in the contract's words.
+///
+/// The codes of frames and connections are the wire's; these are what a job can meet from the coordinator on.
+public enum FaultCode: String, Sendable, CaseIterable {
+    case idConflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
+    case unknownEntity, unknownRelationship, unknownMapping, unmappable
+    case invalidValue, missingValue, missingIdentity, objectNotFound, validationFailed, constraintViolation
+    case invalidPredicate, remoteError, storeFull, storeUnavailable, `internal`
+}
+
+/// What went wrong, where, and the remedy.
+public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
+    public var code: FaultCode
+    /// What happened and what to do about it, in one or two sentences.
+    public var message: String
+    /// JSON Pointer (RFC 6901) into the message.
+    public var path: String?
+    public var entity: String?
+    public var attribute: String?
+    /// For `busy`: when it is worth trying again.
+    public var retryAfterMilliseconds: Int?
+
+    public init(
+        _ code: FaultCode, _ message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil,
+        retryAfterMilliseconds: Int? = nil
+    ) {
+        self.code = code
+        self.message = message
+        self.path = path
+        self.entity = entity
+        self.attribute = attribute
+        self.retryAfterMilliseconds = retryAfterMilliseconds
+    }
+
+    public var description: String { path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)" }
+
+    /// Writes the fault as the contract's object.
+    public func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.key("code")
+            writer.string(code.rawValue)
+            writer.key("message")
+            writer.string(message)
+            for (key, value) in [("path", path), ("entity", entity), ("attribute", attribute)] {
+                guard let value else { continue }
+                writer.key(key)
+                writer.string(value)
+            }
+            if let retryAfterMilliseconds {
+                writer.key("retryAfterMilliseconds")
+                writer.integer(retryAfterMilliseconds)
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+/// What the entities are: read once, checked whole, then immutable and shared by every thread.
+///
+/// Entities, attributes and relationships refer to each other by index, in the order in which the model names them.
+public struct Model: Sendable {
+    public let entities: [Entity]
+    private let indexByName: [String: Int]
+
+    /// - Precondition: every index inside `entities` is in range and names are unique; ``ModelReader`` sees to that.
+    public init(entities: [Entity]) {
+        self.entities = entities
+        indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { ($1.name, $0) })
+    }
+
+    /// The index of the entity of that name (exact case), nil when the model has none.
+    public func index(ofEntity name: String) -> Int? { indexByName[name] }
+
+    /// The other side of a relationship, nil when it has no inverse.
+    public func inverse(of relationship: Relationship) -> Relationship? {
+        relationship.inverse.map { entities[relationship.destination].relationships[$0] }
+    }
+}

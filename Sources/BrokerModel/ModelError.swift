@@ -1,0 +1,26 @@
+/// One thing that is wrong with a model.
+public struct ModelFault: Sendable, Equatable, CustomStringConvertible {
+    public let place: ModelPlace
+    /// What is wrong and the remedy.
+    public let message: String
+
+    public init(_ message: String, at place: ModelPlace) {
+        self.message = message
+        self.place = place
+    }
+
+    public var description: String {
+        place.line == 0 ? message : "line \(place.line), column \(place.column) (\(place.pointer)): \(message)"
+    }
+}
+
+/// A model was refused, with everything that is wrong with it, in the order of the document.
+public struct ModelError: Error, Sendable, CustomStringConvertible {
+    public let faults: [ModelFault]
+
+    public init(faults: [ModelFault]) {
+        self.faults = faults
+    }
+
+    public var description: String { faults.map(\.description).joined(separator: "\n") }
+}

@@ -1,0 +1,134 @@
+import BrokerJSON
+
+/// An attribute as the model gives it, before it is known whether it identifies objects.
+struct AttributeDraft {
+    var attribute: Attribute
+    let key: ModelNode
+    /// False when the model gives no type that exists; the attribute's own is then a stand-in.
+    var isTyped = false
+    /// Where the model says whether it is optional, nil when it does not say.
+    var optional: ModelNode?
+    /// Where the model gives a default, null or not.
+    var defaultNode: ModelNode?
+    var isIndexed = false
+    var isUnique = false
+}
+
+/// Reads one attribute: a type name, or an object.
+struct AttributeReader {
+    let keyStyle: KeyStyle
+
+    /// Whatever is wrong, there is a draft, so that one fault does not make the attribute unknown elsewhere.
+    func read(_ member: ModelMember) -> AttributeDraft {
+        if let fault = ModelName.fault(ofProperty: member.name) { member.key.report(fault) }
+        var draft = AttributeDraft(
+            attribute: Attribute(name: member.name, type: .string, place: member.node.place), key: member.key)
+        draft.attribute.keyPaths = KeyPaths.read(nil, name: member.name, style: keyStyle)
+        switch member.node.value.kind {
+        case .string: setType(from: member.node, of: &draft)
+        case .object:
+            guard let fields = ModelFields(of: member.node, vocabulary: .attribute) else { break }
+            read(fields, into: &draft)
+        default: member.node.reportExpected("a type name like \"string\" or an object that describes an attribute")
+        }
+        return draft
+    }
+
+    private func read(_ fields: ModelFields, into draft: inout AttributeDraft) {
+        if let type = fields["type"] {
+            setType(from: type, of: &draft)
+        } else {
+            fields.node.report("an attribute needs a \"type\"; add one of \(AttributeType.list)")
+        }
+        let name = draft.attribute.name
+        draft.attribute.keyPaths = KeyPaths.read(fields["key"], name: name, style: keyStyle)
+        draft.optional = fields["optional"]
+        draft.attribute.isOptional = fields["optional"]?.bool() ?? true
+        draft.attribute.onInvalid = fields["onInvalid"]?.choice() ?? .fail
+        draft.isIndexed = fields.flag("indexed")
+        draft.isUnique = fields.flag("unique")
+        draft.defaultNode = fields["default"]
+        let type = draft.isTyped ? draft.attribute.type : nil
+        draft.attribute.defaultValue = readDefault(fields, type: type, isOptional: draft.attribute.isOptional)
+        readDates(fields, type: type, into: &draft.attribute)
+        draft.attribute.constraints = ConstraintsReader(fields: fields, type: type).read()
+        draft.attribute.transforms = readTransforms(fields, type: type)
+    }
+
+    private func setType(from node: ModelNode, of draft: inout AttributeDraft) {
+        guard let type: AttributeType = node.choice() else { return }
+        draft.attribute.type = type
+        draft.isTyped = true
+    }
+
+    /// A default of null is none; an optional attribute is null without it.
+    private func readDefault(_ fields: ModelFields, type: AttributeType?, isOptional: Bool) -> JSONFragment? {
+        guard let node = fields["default"] else { return nil }
+        if node.value.isNull {
+            if !isOptional {
+                node.report("a required attribute cannot be null by default; give a value, or \"optional\": true")
+            }
+            return nil
+        }
+        return node.fragment(for: type)
+    }
+
+    private func readDates(_ fields: ModelFields, type: AttributeType?, into attribute: inout Attribute) {
+        for name in ["format", "formats", "timeZone", "storage"] {
+            fields.refuse(name, unless: type.map { $0 == .date }, isFor: "dates")
+        }
+        if let format = fields["format"]?.string() { attribute.dateFormats = [format] }
+        if let formats = fields["formats"] {
+            if fields["format"] != nil {
+                formats.report("\"format\" and \"formats\" say the same; put all of them into \"formats\"")
+            }
+            attribute.dateFormats = formats.elements(expected: "an array of date formats")?
+                .compactMap { $0.string() } ?? []
+        }
+        attribute.timeZone = fields["timeZone"]?.string()
+        attribute.dateStorage = fields["storage"]?.choice() ?? .iso8601
+    }
+
+    private func readTransforms(_ fields: ModelFields, type: AttributeType?) -> [Transform] {
+        fields.refuse("transform", unless: type?.isText, isFor: "text")
+        return fields["transform"]?.oneOrMore(expected: "an array of transforms")?.compactMap { $0.choice() } ?? []
+    }
+}
+
+extension ModelFields {
+    /// Reports a field that means nothing for the attribute's type; nil is a type that is not known.
+    func refuse(_ name: String, unless isApplicable: Bool?, isFor subject: String) {
+        guard isApplicable == false, let node = self[name] else { return }
+        node.report("\"\(name)\" is for \(subject); take it out, or give the attribute another type")
+    }
+}
+
+extension ModelNode {
+    /// The value as it was written, when it is of a kind that can become that type; nil is a type that is not known.
+    func fragment(for type: AttributeType?) -> JSONFragment? {
+        if let type, !type.canComeFrom(value.kind) {
+            report("\(value.kind.phrase) cannot become a value of type \(type.rawValue)")
+            return nil
+        }
+        var writer = JSONWriter()
+        writer.value(value)
+        return JSONFragment(String(decoding: writer.bytes, as: UTF8.self))
+    }
+}
+
+extension AttributeType {
+    /// Its values are strings in JSON, with a length.
+    var isText: Bool { self == .string || self == .uri || self == .uuid }
+
+    /// Whether the conversion of values has any way from that kind of JSON; the value itself may still be refused.
+    func canComeFrom(_ kind: JSONValue.Kind) -> Bool {
+        switch kind {
+        case .string: true
+        case .number: isNumber || self == .string || self == .boolean || self == .date || self == .transformable
+        case .true, .false: isNumber || self == .string || self == .boolean || self == .transformable
+        case .null, .array, .object: self == .transformable
+        }
+    }
+
+    static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
+}

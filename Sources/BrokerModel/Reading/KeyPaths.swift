@@ -1,0 +1,24 @@
+/// The key paths of an attribute or relationship.
+enum KeyPaths {
+    /// Those that `node` gives, or the one that follows from the name. Given ones are taken as they stand, whatever
+    /// the style is.
+    static func read(_ node: ModelNode?, name: String, style: KeyStyle) -> [[String]] {
+        let implied = [[style.key(forName: name)]]
+        guard let node else { return implied }
+        let expected = "a key path like \"contact.email\" or an array of them"
+        guard let elements = node.oneOrMore(expected: expected) else { return implied }
+        var paths: [[String]] = []
+        for element in elements {
+            guard let text = element.string() else { continue }
+            let path = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+            if path.contains("") {
+                element.report("the key path \"\(text)\" has an empty key; take out the dot too many")
+            } else if paths.contains(path) {
+                element.report("the key path \"\(text)\" stands here twice; take one out")
+            } else {
+                paths.append(path)
+            }
+        }
+        return paths.isEmpty ? implied : paths
+    }
+}

@@ -1,0 +1,150 @@
+import BrokerJSON
+
+/// A value of the model's document that knows its pointer, and reports what is wrong with it.
+///
+/// The reading functions answer nil when they have reported a fault.
+struct ModelNode {
+    let value: JSONValue
+    let pointer: String
+    let faults: ModelFaultLog
+
+    var place: ModelPlace { faults.place(of: self) }
+
+    func report(_ message: String) {
+        faults.report(message, at: self)
+    }
+
+    func reportExpected(_ expected: String) {
+        report("expected \(expected), saw \(value.kind.phrase)")
+    }
+}
+
+/// A key of an object with its value.
+struct ModelMember {
+    let name: String
+    /// Stands at the key, for faults of the name; its pointer is the value's.
+    let key: ModelNode
+    let node: ModelNode
+}
+
+// MARK: - Scalars
+
+extension ModelNode {
+    /// A string that is not empty.
+    func string() -> String? {
+        guard let string = value.string else {
+            reportExpected("a string")
+            return nil
+        }
+        guard !string.isEmpty else {
+            report("the string is empty; write a value or take the field out")
+            return nil
+        }
+        return string
+    }
+
+    func bool() -> Bool? {
+        guard let bool = value.bool else {
+            reportExpected("true or false")
+            return nil
+        }
+        return bool
+    }
+
+    /// A whole number from 0 on.
+    func count() -> Int? {
+        guard let number = value.int64, let count = Int(exactly: number), count >= 0 else {
+            reportExpected("a whole number from 0 on")
+            return nil
+        }
+        return count
+    }
+
+    /// One of the raw values of `Choice`.
+    func choice<Choice: CaseIterable & RawRepresentable<String>>() -> Choice? {
+        if let choice = value.string.flatMap(Choice.init) { return choice }
+        let names = Choice.allCases.map(\.rawValue)
+        let expected = "one of " + names.map { "\"\($0)\"" }.joined(separator: ", ")
+        guard let seen = value.string else {
+            reportExpected(expected)
+            return nil
+        }
+        report("expected \(expected), saw \"\(seen)\"" + NearMiss.question(seen, among: names))
+        return nil
+    }
+}
+
+// MARK: - Containers
+
+extension ModelNode {
+    /// The members of an object in order; a key that stands twice is reported and given once.
+    func members(expected: String) -> [ModelMember]? {
+        guard value.kind == .object else {
+            reportExpected(expected)
+            return nil
+        }
+        var lines: [String: Int] = [:]
+        var members: [ModelMember] = []
+        for (key, value) in value.members {
+            let name = String(decoding: key.bytes, as: UTF8.self)
+            let pointer = pointer + "/" + Self.escape(name)
+            let keyNode = ModelNode(value: key, pointer: pointer, faults: faults)
+            if let line = lines[name] {
+                keyNode.report("\"\(name)\" stands here twice, first on line \(line); keep one of them")
+                continue
+            }
+            lines[name] = keyNode.place.line
+            let node = ModelNode(value: value, pointer: pointer, faults: faults)
+            members.append(ModelMember(name: name, key: keyNode, node: node))
+        }
+        return members
+    }
+
+    /// The elements of an array that has some.
+    func elements(expected: String) -> [ModelNode]? {
+        guard value.kind == .array else {
+            reportExpected(expected)
+            return nil
+        }
+        let nodes = value.elements.enumerated().map { index, value in
+            ModelNode(value: value, pointer: "\(pointer)/\(index)", faults: faults)
+        }
+        guard !nodes.isEmpty else {
+            report("the array is empty; expected \(expected)")
+            return nil
+        }
+        return nodes
+    }
+
+    /// Itself when it is a string, else the elements of an array that has some.
+    func oneOrMore(expected: String) -> [ModelNode]? {
+        value.kind == .string ? [self] : elements(expected: expected)
+    }
+
+    /// A reference token of a JSON Pointer (RFC 6901).
+    private static func escape(_ name: String) -> String {
+        guard name.utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return name }
+        return name.reduce(into: "") { token, character in
+            switch character {
+            case "~": token += "~0"
+            case "/": token += "~1"
+            default: token.append(character)
+            }
+        }
+    }
+}
+
+extension JSONValue.Kind {
+    /// As it stands in a sentence.
+    var phrase: String {
+        switch self {
+        case .null: "null"
+        case .false: "false"
+        case .true: "true"
+        case .number: "a number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}

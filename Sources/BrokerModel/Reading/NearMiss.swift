@@ -1,0 +1,40 @@
+/// Finds the name that was probably meant.
+enum NearMiss {
+    /// `; did you mean "…"?` for the nearest candidate, or nothing when none is near.
+    static func question(_ name: String, among candidates: some Sequence<String>) -> String {
+        guard let nearest = nearest(to: name, among: candidates) else { return "" }
+        return "; did you mean \"\(nearest)\"?"
+    }
+
+    /// The candidate with the fewest typing errors between it and `name`, at most one for every three letters.
+    static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
+        let letters = Array(name.lowercased())
+        let limit = max(1, letters.count / 3)
+        var best: (name: String, distance: Int)?
+        for candidate in candidates {
+            let distance = distance(letters, Array(candidate.lowercased()))
+            if distance <= limit, distance < best?.distance ?? .max { best = (candidate, distance) }
+        }
+        return best?.name
+    }
+
+    /// Letters added, left out, changed or swapped with their neighbour (optimal string alignment distance).
+    private static func distance(_ first: [Character], _ second: [Character]) -> Int {
+        var beforeLast: [Int] = []
+        var last = Array(0...second.count)
+        for row in first.indices {
+            var current = [row + 1]
+            for column in second.indices {
+                let change = last[column] + (first[row] == second[column] ? 0 : 1)
+                var least = min(change, last[column + 1] + 1, current[column] + 1)
+                if row > 0, column > 0, first[row] == second[column - 1], first[row - 1] == second[column] {
+                    least = min(least, beforeLast[column - 1] + 1)
+                }
+                current.append(least)
+            }
+            beforeLast = last
+            last = current
+        }
+        return last[second.count]
+    }
+}

@@ -1,0 +1,43 @@
+/// A relationship as the model gives it, before the names of its destination and its inverse are resolved.
+struct RelationshipDraft {
+    var relationship: Relationship
+    let key: ModelNode
+    /// Where the model names the destination and the inverse; nil when it does not.
+    var destinationNode: ModelNode?
+    var inverseNode: ModelNode?
+    /// False until the destination is found; the relationship's own is then a stand-in.
+    var isResolved = false
+
+    var name: String { relationship.name }
+}
+
+/// Reads one relationship.
+struct RelationshipReader {
+    let keyStyle: KeyStyle
+
+    /// Whatever is wrong, there is a draft, so that one fault does not make the relationship unknown elsewhere.
+    func read(_ member: ModelMember) -> RelationshipDraft {
+        if let fault = ModelName.fault(ofProperty: member.name) { member.key.report(fault) }
+        var draft = RelationshipDraft(
+            relationship: Relationship(name: member.name, destination: 0, place: member.node.place), key: member.key)
+        guard let fields = ModelFields(of: member.node, vocabulary: .relationship) else { return draft }
+        if let entity = fields["entity"] {
+            draft.destinationNode = entity
+        } else {
+            fields.node.report("a relationship needs an \"entity\"; add the name of the entity that it leads to")
+        }
+        draft.inverseNode = fields["inverse"]
+        draft.relationship.isToMany = fields.flag("toMany")
+        draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
+        draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify
+        draft.relationship.missing = fields["missing"]?.choice() ?? .stub
+        if let assignment = fields["assignment"] {
+            draft.relationship.assignment = assignment.choice() ?? .union
+            if !draft.relationship.isToMany {
+                assignment.report("\"assignment\" is for to-many relationships; take it out, or add \"toMany\": true")
+            }
+        }
+        fields.refuseIfTrue("ordered", meaning: "the order of a to-many relationship")
+        return draft
+    }
+}

@@ -1,0 +1,51 @@
+public enum DeleteRule: String, Sendable, CaseIterable {
+    case nullify, cascade, deny, noAction
+}
+
+/// What a to-many value does to the links that are there.
+public enum Assignment: String, Sendable, CaseIterable {
+    case union, replace
+}
+
+/// What becomes of a bare key whose object does not exist.
+public enum MissingDestination: String, Sendable, CaseIterable {
+    /// The object is created with that identity.
+    case stub
+    /// The link is left out.
+    case ignore
+    /// The record is invalid (`objectNotFound`).
+    case fail
+}
+
+/// A link from an entity's objects to those of another, or of the same one.
+public struct Relationship: Sendable {
+    public var name: String
+    /// Index of the destination entity in the model.
+    public var destination: Int
+    public var isToMany: Bool
+    /// Index of the inverse among the destination's relationships.
+    public var inverse: Int?
+    /// Where a record may hold the value, most preferred first; each is a path of keys.
+    public var keyPaths: [[String]]
+    /// What deleting this side's object does to the other side's.
+    public var deleteRule: DeleteRule
+    public var assignment: Assignment
+    public var missing: MissingDestination
+    public var place: ModelPlace
+
+    public init(
+        name: String, destination: Int, isToMany: Bool = false, inverse: Int? = nil, keyPaths: [[String]]? = nil,
+        deleteRule: DeleteRule = .nullify, assignment: Assignment = .union, missing: MissingDestination = .stub,
+        place: ModelPlace = .unknown
+    ) {
+        self.name = name
+        self.destination = destination
+        self.isToMany = isToMany
+        self.inverse = inverse
+        self.keyPaths = keyPaths ?? [[name]]
+        self.deleteRule = deleteRule
+        self.assignment = assignment
+        self.missing = missing
+        self.place = place
+    }
+}

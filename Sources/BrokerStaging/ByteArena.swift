@@ -1,0 +1,62 @@
+internal import Glibc
+
+/// Bytes that conversions make (dates, folded strings, blobs), kept in chunks so that they never move.
+///
+/// Append only; everything is freed at once with the arena.
+struct ByteArena: ~Copyable {
+    private static let smallestChunk = 4 << 10
+    private static let largestChunk = 1 << 20
+
+    private let chunks = ArenaChunks()
+    private var free: UnsafeMutablePointer<UInt8>?
+    private var freeCount = 0
+    private var nextChunk = ByteArena.smallestChunk
+
+    init() {}
+
+    /// Room for `count` bytes, uninitialised, at a place that stays until the arena goes.
+    mutating func allocate(_ count: Int) -> UnsafeMutableBufferPointer<UInt8> {
+        if count > freeCount || free == nil { addChunk(atLeast: count) }
+        let start = free!
+        free = start + count
+        freeCount -= count
+        return UnsafeMutableBufferPointer(start: start, count: count)
+    }
+
+    /// Gives back the end of the newest allocation: `unused` bytes of it were not needed.
+    mutating func giveBack(_ unused: Int) {
+        free = free.map { $0 - unused }
+        freeCount += unused
+    }
+
+    /// A copy of the bytes that stays until the arena goes.
+    mutating func store(_ bytes: some Collection<UInt8>) -> UnsafeBufferPointer<UInt8> {
+        let space = allocate(bytes.count)
+        _ = space.initialize(fromContentsOf: bytes)
+        return UnsafeBufferPointer(space)
+    }
+
+    /// Hands the memory over; whoever holds it may use what points into it.
+    consuming func release() -> ArenaChunks { chunks }
+
+    private mutating func addChunk(atLeast count: Int) {
+        freeCount = max(count, nextChunk)
+        nextChunk = min(nextChunk * 2, Self.largestChunk)
+        guard let chunk = malloc(freeCount) else { preconditionFailure("out of memory for \(freeCount) staged bytes") }
+        free = chunk.assumingMemoryBound(to: UInt8.self)
+        chunks.append(free!)
+    }
+}
+
+/// The memory of an arena, freed with its last holder.
+///
+/// Grown by the one arena that made it; from ``ByteArena/release()`` on, which ends that arena, it never changes.
+final class ArenaChunks: @unchecked Sendable {
+    private var chunks: [UnsafeMutablePointer<UInt8>] = []
+
+    fileprivate func append(_ chunk: UnsafeMutablePointer<UInt8>) { chunks.append(chunk) }
+
+    deinit {
+        for chunk in chunks { free(chunk) }
+    }
+}

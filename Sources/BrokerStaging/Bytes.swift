@@ -1,0 +1,38 @@
+internal import Glibc
+
+/// Comparing and hashing byte ranges.
+enum Bytes {
+    @inline(__always)
+    static func areEqual(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
+        left.count == right.count && (left.count == 0 || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
+    }
+
+    /// The order of SQLite's BINARY collation.
+    static func precedes(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
+        let shared = min(left.count, right.count)
+        let order = shared == 0 ? 0 : memcmp(left.baseAddress!, right.baseAddress!, shared)
+        return order == 0 ? left.count < right.count : order < 0
+    }
+
+    /// A hash that differs from process to process, so that no sender can aim at collisions.
+    @inline(__always)
+    static func hash(_ bytes: UnsafeBufferPointer<UInt8>, into state: UInt64) -> UInt64 {
+        var state = mix(state, UInt64(bytes.count))
+        var rest = UnsafeRawBufferPointer(bytes)
+        while rest.count >= 8 {
+            state = mix(state, rest.loadUnaligned(as: UInt64.self))
+            rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(8))
+        }
+        var tail: UInt64 = 0
+        for byte in rest { tail = tail << 8 | UInt64(byte) }
+        return mix(state, tail)
+    }
+
+    @inline(__always)
+    static func mix(_ state: UInt64, _ value: UInt64) -> UInt64 {
+        let product = (state ^ value).multipliedFullWidth(by: 0x9E37_79B9_7F4A_7C15)
+        return product.high ^ product.low
+    }
+
+    static let seed = UInt64.random(in: 1...UInt64.max)
+}

@@ -1,0 +1,50 @@
+/// One column's value of one staged row: sixteen bytes, no ownership.
+///
+/// Text and blobs point into memory that the staged rows keep alive: the job's text, its unescaped strings or the
+/// context's own ``ByteArena``. A cell is therefore valid exactly as long as its ``StagedRows``.
+@frozen public struct Cell {
+    @frozen public enum Kind: UInt8 {
+        /// The record did not bring the value: the column stays as it is.
+        case absent = 0
+        case null = 1
+        case integer = 2
+        case real = 3
+        case text = 4
+        case blob = 5
+        /// A link: the payload is the row of the destination's staged table.
+        case object = 6
+    }
+
+    public let kind: Kind
+    /// Bytes of text or blob.
+    public let count: UInt32
+    @usableFromInline let payload: UInt64
+
+    @inlinable init(kind: Kind, count: UInt32 = 0, payload: UInt64 = 0) {
+        self.kind = kind
+        self.count = count
+        self.payload = payload
+    }
+
+    @inlinable public static var absent: Cell { Cell(kind: .absent) }
+    @inlinable public static var null: Cell { Cell(kind: .null) }
+    @inlinable public static func integer(_ value: Int64) -> Cell {
+        Cell(kind: .integer, payload: UInt64(bitPattern: value))
+    }
+    @inlinable public static func real(_ value: Double) -> Cell { Cell(kind: .real, payload: value.bitPattern) }
+    @inlinable public static func text(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
+        Cell(kind: .text, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
+    }
+    @inlinable public static func blob(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
+        Cell(kind: .blob, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
+    }
+    @inlinable public static func object(row: Int) -> Cell { Cell(kind: .object, payload: UInt64(row)) }
+
+    @inlinable public var integer: Int64 { Int64(bitPattern: payload) }
+    @inlinable public var real: Double { Double(bitPattern: payload) }
+    @inlinable public var row: Int { Int(payload) }
+    /// Of text and blob only.
+    @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(start: UnsafePointer(bitPattern: UInt(payload)), count: Int(count))
+    }
+}

@@ -1,0 +1,160 @@
+/// Rows of one entity that bring the same columns: one SQL statement merges them.
+public struct RowGroup: Sendable {
+    /// The columns that every row of the group brings, the identity's among them, ascending.
+    public let columns: [Int]
+    /// The group's part of ``FrozenTable/order``.
+    public let range: Range<Int>
+}
+
+/// The staged rows of one entity, immutable.
+///
+/// Invariants
+///  1. At most one row per identity.
+///  2. `order` names every row once, group by group, inside a group by ascending identity (rows without identity in
+///     payload order), because SQLite takes ascending keys several times faster than scattered ones.
+public final class FrozenTable: Sendable {
+    public let entityIndex: Int
+    public let rowCount: Int
+    public let columnCount: Int
+    public let groups: [RowGroup]
+    public let origins: [RowOrigin]
+    let entity: EntityPlan
+    let offsets: [UInt32]
+    let index: IdentityIndex
+    private let storage: CellStorage
+    // Immutable and kept alive by `storage`, so it may be read from any thread.
+    nonisolated(unsafe) public let cells: UnsafePointer<Cell>
+    // Immutable after init and freed only in deinit, so it may be read from any thread.
+    nonisolated(unsafe) public let order: UnsafePointer<UInt32>
+
+    init(
+        entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
+        index: IdentityIndex
+    ) {
+        self.entity = entity
+        self.rowCount = rowCount
+        self.storage = storage
+        cells = UnsafePointer(storage.cells)
+        self.offsets = offsets
+        self.origins = origins
+        self.index = index
+        entityIndex = entity.index
+        columnCount = entity.layout.columnCount
+        let order = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, rowCount))
+        groups = RowGrouping(entity, cells, rowCount).fill(order)
+        self.order = UnsafePointer(order)
+    }
+
+    deinit { order.deallocate() }
+
+    @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
+
+    /// The row whose identity cells are those of `identity` (a row's worth of cells), nil when nothing staged it.
+    public func find(identity: UnsafePointer<Cell>) -> Int? {
+        index.find(IdentityIndex.hash(identity, entity.identity)) { candidate in
+            let own = row(candidate)
+            return entity.identity.allSatisfy { own[$0].isSame(as: identity[$0]) }
+        }
+    }
+
+    /// The row has a value for its entity's whole identity.
+    public func hasIdentity(_ row: Int) -> Bool {
+        let cells = self.row(row)
+        return !entity.identity.isEmpty
+            && entity.identity.allSatisfy { cells[$0].kind.rawValue > Cell.Kind.null.rawValue }
+    }
+}
+
+/// Sorts row numbers by the columns that the rows bring, then by identity.
+private struct RowGrouping {
+    private let entity: EntityPlan
+    private let cells: UnsafePointer<Cell>
+    private let rowCount: Int
+    private let columnCount: Int
+
+    init(_ entity: EntityPlan, _ cells: UnsafePointer<Cell>, _ rowCount: Int) {
+        self.entity = entity
+        self.cells = cells
+        self.rowCount = rowCount
+        columnCount = entity.layout.columnCount
+    }
+
+    func fill(_ order: UnsafeMutablePointer<UInt32>) -> [RowGroup] {
+        var groups: [RowGroup] = []
+        var start = 0
+        for (columns, rows) in rowsByColumns() {
+            var rows = rows
+            sort(&rows)
+            for (position, row) in rows.enumerated() { order[start + position] = row }
+            groups.append(RowGroup(columns: columns, range: start..<start + rows.count))
+            start += rows.count
+        }
+        return groups
+    }
+
+    private func rowsByColumns() -> [(columns: [Int], rows: [UInt32])] {
+        var groups: [(columns: [Int], rows: [UInt32])] = []
+        var positions: [[Int]: Int] = [:]
+        var last: Int?
+        for row in 0..<rowCount {
+            if let last, brings(row, exactly: groups[last].columns) {
+                groups[last].rows.append(UInt32(row))
+                continue
+            }
+            let columns = (0..<columnCount).filter { cells[row * columnCount + $0].kind != .absent }
+            let position = positions[columns] ?? groups.count
+            if position == groups.count {
+                groups.append((columns, []))
+                positions[columns] = position
+            }
+            groups[position].rows.append(UInt32(row))
+            last = position
+        }
+        return groups
+    }
+
+    private func brings(_ row: Int, exactly columns: [Int]) -> Bool {
+        let own = cells + row * columnCount
+        var position = 0
+        for column in 0..<columnCount where own[column].kind != .absent {
+            guard position < columns.count, columns[position] == column else { return false }
+            position += 1
+        }
+        return position == columns.count
+    }
+
+    private func sort(_ rows: inout [UInt32]) {
+        guard let first = entity.identity.first else { return }
+        if entity.hasIntegerIdentity {
+            sort(&rows) { cells[Int($0) * columnCount + first].integer < cells[Int($1) * columnCount + first].integer }
+        } else {
+            sort(&rows) { precedes(cells + Int($0) * columnCount, cells + Int($1) * columnCount) }
+        }
+    }
+
+    private func sort(_ rows: inout [UInt32], by areInOrder: (UInt32, UInt32) -> Bool) {
+        let isSorted = rows.indices.dropFirst().allSatisfy { !areInOrder(rows[$0], rows[$0 - 1]) }
+        if !isSorted { rows.sort(by: areInOrder) }
+    }
+
+    private func precedes(_ left: UnsafePointer<Cell>, _ right: UnsafePointer<Cell>) -> Bool {
+        for column in entity.identity {
+            if left[column].precedes(right[column]) { return true }
+            if right[column].precedes(left[column]) { return false }
+        }
+        return false
+    }
+}
+
+extension Cell {
+    /// SQLite's order of one column's values: NULL first.
+    func precedes(_ other: Cell) -> Bool {
+        guard kind == other.kind else { return kind.rawValue < other.kind.rawValue }
+        switch kind {
+        case .text, .blob: return Bytes.precedes(bytes, other.bytes)
+        case .integer: return integer < other.integer
+        case .real: return real < other.real
+        case .absent, .null, .object: return false
+        }
+    }
+}

@@ -1,0 +1,119 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// Walks the keys of records and puts the known ones' values into slots, one slot per node of the entity's key tree.
+///
+/// Records of one collection mostly have the same keys in the same order, so each position remembers the key it met
+/// last: one comparison of bytes then replaces a search.
+struct RecordScanner: ~Copyable {
+    /// A key as it was last seen at one position of an object.
+    private struct Prediction {
+        let key: UnsafeBufferPointer<UInt8>
+        /// The tree's node, or -1 - the index among the unknown keys.
+        let target: Int
+    }
+
+    private struct UnknownKey {
+        let entity: Int
+        let key: String
+        var count: Int
+    }
+
+    /// By node over all trees. The keys point into the document, which outlives the scanner.
+    private var predictions: [[Prediction]]
+    private var unknownKeys: [UnknownKey] = []
+    private var slots: [JSONValue?] = []
+    private(set) var depth = 0
+
+    init(nodeCount: Int) {
+        predictions = Array(repeating: [], count: nodeCount)
+    }
+
+    /// Scans one record and returns where its slots begin; ``close(_:)`` gives them back.
+    mutating func open(_ record: JSONValue, _ entity: EntityPlan) -> Int {
+        let base = depth
+        let count = entity.tree.nodes.count
+        if slots.count < base + count {
+            slots.append(contentsOf: repeatElement(nil, count: base + count - slots.count))
+        }
+        for slot in base..<base + count { slots[slot] = nil }
+        depth = base + count
+        scan(record, 0, entity, base)
+        return base
+    }
+
+    mutating func close(_ base: Int) { depth = base }
+
+    /// The value at the most preferred path that has one: the first that is not null, else null, else nil.
+    @inline(__always)
+    func value(_ nodes: [Int], _ base: Int) -> JSONValue? {
+        var null: JSONValue?
+        for node in nodes {
+            guard let value = slots[base + node] else { continue }
+            if !value.isNull { return value }
+            null = null ?? value
+        }
+        return null
+    }
+
+    private mutating func scan(_ object: JSONValue, _ node: Int, _ entity: EntityPlan, _ base: Int) {
+        var position = 0
+        for (key, value) in object.members {
+            let target = self.target(of: key, position, node, entity)
+            position += 1
+            if target >= 0 {
+                slots[base + target] = value
+            } else {
+                unknownKeys[-1 - target].count += 1
+            }
+        }
+        for child in entity.tree.nodes[node].children where !entity.tree.nodes[child].children.isEmpty {
+            if let value = slots[base + child], value.kind == .object { scan(value, child, entity, base) }
+        }
+    }
+
+    @inline(__always)
+    private mutating func target(of key: JSONValue, _ position: Int, _ node: Int, _ entity: EntityPlan) -> Int {
+        let bytes = key.bytes
+        let place = entity.firstNode + node
+        if position < predictions[place].count {
+            let predicted = predictions[place][position]
+            if Bytes.areEqual(predicted.key, bytes) { return predicted.target }
+        }
+        let target = entity.tree.child(of: node, bytes) ?? unknown(key, node, entity)
+        let prediction = Prediction(key: bytes, target: target)
+        if position < predictions[place].count {
+            predictions[place][position] = prediction
+        } else if position == predictions[place].count {
+            predictions[place].append(prediction)
+        }
+        return target
+    }
+
+    private mutating func unknown(_ key: JSONValue, _ node: Int, _ entity: EntityPlan) -> Int {
+        let name = (entity.path(to: node) + [key.string ?? ""]).joined(separator: ".")
+        if let known = unknownKeys.firstIndex(where: { $0.entity == entity.index && $0.key == name }) {
+            return -1 - known
+        }
+        unknownKeys.append(UnknownKey(entity: entity.index, key: name, count: 0))
+        return -unknownKeys.count
+    }
+
+    /// One warning per unknown key that was met, in the order of meeting.
+    func warnings(_ plan: StagingPlan) -> [Warning] {
+        unknownKeys.map { Warning(.unknownKey, entity: plan.entities[$0.entity].name, key: $0.key, count: $0.count) }
+    }
+}
+
+extension EntityPlan {
+    /// The keys from the record down to that node.
+    fileprivate func path(to node: Int) -> [String] {
+        var path: [String] = []
+        var node = node
+        while node != 0 {
+            path.insert(String(decoding: tree.nodes[node].key, as: UTF8.self), at: 0)
+            node = tree.nodes.firstIndex { $0.children.contains(node) }!
+        }
+        return path
+    }
+}

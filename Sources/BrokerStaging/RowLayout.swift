@@ -1,0 +1,115 @@
+public import BrokerModel
+
+/// Where a relationship's links lie.
+public enum RelationshipForm: Sendable, Equatable {
+    /// To-one: a link column of the entity's own rows.
+    case column(Int)
+    /// To-many with a to-one inverse: a link column of the destination's rows.
+    case destinationColumn(Int)
+    /// To-many otherwise: a row in the link table of that index. Seen from its `destination` side when `isReversed`.
+    case linkTable(Int, isReversed: Bool)
+}
+
+/// A to-one relationship among an entity's columns.
+public struct LinkColumn: Sendable {
+    public let relationship: Int
+    public let destination: Int
+    /// The link column at the other side, of a one-to-one pair.
+    public let oneToOneColumn: Int?
+}
+
+/// A table of links: a to-many relationship without a to-one inverse, or a many-to-many pair.
+public struct LinkTable: Sendable {
+    /// The entity that owns the table, and its relationship; the rows' `source` side.
+    public let source: Int
+    public let relationship: Int
+    public let destination: Int
+    /// A relationship that is its own inverse: every link is there in both directions.
+    public let isSymmetric: Bool
+}
+
+/// An entity's row: its attributes' columns first, in the model's order, then one link column per to-one relationship.
+public struct EntityLayout: Sendable {
+    public let attributeCount: Int
+    public let links: [LinkColumn]
+    /// By relationship index.
+    public let forms: [RelationshipForm]
+
+    public var columnCount: Int { attributeCount + links.count }
+    public func link(atColumn column: Int) -> LinkColumn { links[column - attributeCount] }
+}
+
+/// The shape of staged rows, derived from the model: what staging fills and what the store merges.
+public struct RowLayout: Sendable {
+    /// By entity index.
+    public let entities: [EntityLayout]
+    public let linkTables: [LinkTable]
+
+    public init(_ model: Model) {
+        var linkTables: [LinkTable] = []
+        var linkTableIndices: [RelationshipID: Int] = [:]
+        for (source, entity) in model.entities.enumerated() {
+            for (index, relationship) in entity.relationships.enumerated() {
+                let id = RelationshipID(entity: source, relationship: index)
+                guard Self.ownsLinkTable(id, in: model) else { continue }
+                linkTableIndices[id] = linkTables.count
+                linkTables.append(
+                    LinkTable(
+                        source: source, relationship: index, destination: relationship.destination,
+                        isSymmetric: relationship.destination == source && relationship.inverse == index))
+            }
+        }
+        self.linkTables = linkTables
+        entities = model.entities.indices.map { Self.layout(ofEntity: $0, in: model, linkTableIndices) }
+    }
+
+    private struct RelationshipID: Hashable {
+        let entity: Int
+        let relationship: Int
+    }
+
+    /// Of a many-to-many pair, the entity that comes first by name owns the table (of the same entity, the relationship).
+    private static func ownsLinkTable(_ id: RelationshipID, in model: Model) -> Bool {
+        let entity = model.entities[id.entity]
+        let relationship = entity.relationships[id.relationship]
+        guard relationship.isToMany else { return false }
+        guard let inverse = model.inverse(of: relationship) else { return true }
+        guard inverse.isToMany else { return false }
+        let destination = model.entities[relationship.destination]
+        return (entity.name, relationship.name) <= (destination.name, inverse.name)
+    }
+
+    private static func layout(
+        ofEntity index: Int, in model: Model, _ linkTables: [RelationshipID: Int]
+    ) -> EntityLayout {
+        let entity = model.entities[index]
+        var links: [LinkColumn] = []
+        let forms = entity.relationships.enumerated().map { position, relationship -> RelationshipForm in
+            let inverse = model.inverse(of: relationship)
+            if !relationship.isToMany {
+                let isOneToOne = inverse.map { !$0.isToMany } ?? false
+                links.append(
+                    LinkColumn(
+                        relationship: position, destination: relationship.destination,
+                        oneToOneColumn: isOneToOne ? linkColumn(of: relationship.inverse, relationship, model) : nil))
+                return .column(entity.attributes.count + links.count - 1)
+            }
+            if let inverse, !inverse.isToMany {
+                return .destinationColumn(linkColumn(of: relationship.inverse, relationship, model)!)
+            }
+            let own = RelationshipID(entity: index, relationship: position)
+            if let table = linkTables[own] { return .linkTable(table, isReversed: false) }
+            let other = RelationshipID(entity: relationship.destination, relationship: relationship.inverse!)
+            return .linkTable(linkTables[other]!, isReversed: true)
+        }
+        return EntityLayout(attributeCount: entity.attributes.count, links: links, forms: forms)
+    }
+
+    /// The column of the destination's to-one relationship `inverse`.
+    private static func linkColumn(of inverse: Int?, _ relationship: Relationship, _ model: Model) -> Int? {
+        guard let inverse else { return nil }
+        let destination = model.entities[relationship.destination]
+        let before = destination.relationships[..<inverse].count { !$0.isToMany }
+        return destination.attributes.count + before
+    }
+}

@@ -1,0 +1,124 @@
+internal import Glibc
+
+/// Why a staged row is there; of several reasons the smallest counts.
+public enum RowOrigin: UInt8, Sendable {
+    /// A record named it.
+    case record = 0
+    /// A bare key named it, and it is created if it does not exist.
+    case stub = 1
+    /// A bare key named it, and it must exist.
+    case mustExist = 2
+    /// A bare key named it; what links to it is left out if it does not exist.
+    case mayBeMissing = 3
+}
+
+/// The staged rows of one entity: at most one per identity.
+///
+/// Owned by one context while it grows; frozen into ``StagedRows`` it never changes again.
+struct StagedTable: ~Copyable {
+    let entity: EntityPlan
+    private(set) var rowCount = 0
+    private var capacity = 0
+    private let storage = CellStorage()
+    /// Text offset of the record or bare key that first named the row.
+    private(set) var offsets: [UInt32] = []
+    private(set) var origins: [RowOrigin] = []
+    private(set) var index = IdentityIndex()
+
+    init(_ entity: EntityPlan) {
+        self.entity = entity
+        capacity = 8
+        storage.grow(to: capacity * entity.layout.columnCount)
+    }
+
+    private var cells: UnsafeMutablePointer<Cell> { storage.cells }
+
+    private var columnCount: Int { entity.layout.columnCount }
+
+    /// Valid until the next row is added.
+    func row(_ row: Int) -> UnsafeMutablePointer<Cell> { cells + row * columnCount }
+
+    /// The row of that identity, added when it is new; a row without identity is always new.
+    ///
+    /// - Parameter identity: a row's worth of cells, of which the identity's are read; none when there is no identity.
+    mutating func findOrAdd(identity: UnsafePointer<Cell>?, offset: Int, origin: RowOrigin) -> Int {
+        guard let identity else {
+            index.skip()
+            return add(offset, origin)
+        }
+        let hash = IdentityIndex.hash(identity, entity.identity)
+        if let row = index.find(hash, { isSame($0, identity) }) {
+            if origin.rawValue < origins[row].rawValue { origins[row] = origin }
+            return row
+        }
+        let row = add(offset, origin)
+        for column in entity.identity { self.row(row)[column] = identity[column] }
+        let cells = cells, columns = columnCount, identityColumns = entity.identity
+        index.insert(hash, row: row) { row in
+            StagedTable.identityHash(cells + row * columns, identityColumns)
+        }
+        return row
+    }
+
+    /// The row of that identity, nil when nothing staged it.
+    func find(identity: UnsafePointer<Cell>) -> Int? {
+        index.find(IdentityIndex.hash(identity, entity.identity)) { isSame($0, identity) }
+    }
+
+    private mutating func add(_ offset: Int, _ origin: RowOrigin) -> Int {
+        if rowCount == capacity {
+            capacity *= 2
+            storage.grow(to: capacity * columnCount)
+        }
+        // All zero is `.absent`.
+        memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
+        offsets.append(UInt32(offset))
+        origins.append(origin)
+        rowCount += 1
+        return rowCount - 1
+    }
+
+    private func isSame(_ row: Int, _ identity: UnsafePointer<Cell>) -> Bool {
+        let own = self.row(row)
+        return entity.identity.allSatisfy { own[$0].isSame(as: identity[$0]) }
+    }
+
+    private static func identityHash(_ cells: UnsafePointer<Cell>, _ columns: [Int]) -> UInt64? {
+        for column in columns where cells[column].kind.rawValue <= Cell.Kind.null.rawValue { return nil }
+        return IdentityIndex.hash(cells, columns)
+    }
+
+    /// Freezes the rows: grouped by the columns they bring, each group in the identity's order.
+    consuming func freeze() -> FrozenTable {
+        FrozenTable(
+            entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, index: index)
+    }
+}
+
+/// The memory of one table's cells, row after row, freed with its last holder.
+///
+/// Grown by the one ``StagedTable`` that made it; from ``StagedTable/freeze()`` on, which ends that table, it never changes.
+final class CellStorage: @unchecked Sendable {
+    private(set) var cells: UnsafeMutablePointer<Cell> = UnsafeMutablePointer(bitPattern: MemoryLayout<Cell>.alignment)!
+    private var isEmpty = true
+
+    fileprivate func grow(to count: Int) {
+        guard let grown = realloc(isEmpty ? nil : cells, max(1, count) * MemoryLayout<Cell>.stride) else {
+            preconditionFailure("out of memory for \(count) staged cells")
+        }
+        cells = grown.assumingMemoryBound(to: Cell.self)
+        isEmpty = false
+    }
+
+    deinit {
+        if !isEmpty { free(cells) }
+    }
+}
+
+extension Cell {
+    /// The same value, for identities: kinds are those of one column, so they differ only by NULL.
+    func isSame(as other: Cell) -> Bool {
+        guard kind == other.kind else { return false }
+        return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
+    }
+}

@@ -1,0 +1,102 @@
+public import BrokerModel
+
+/// The model, compiled for staging: key trees, converters and columns. Immutable, shared by all workers.
+public final class StagingPlan: Sendable {
+    public let model: Model
+    public let layout: RowLayout
+    let entities: [EntityPlan]
+    /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
+    let nodeCount: Int
+
+    /// - Throws: ``ModelError`` with every default, limit, date pattern or regular expression that cannot be used.
+    public init(_ model: Model) throws(ModelError) {
+        let layout = RowLayout(model)
+        var faults: [ModelFault] = []
+        var entities: [EntityPlan] = []
+        var nodeCount = 0
+        for (index, entity) in model.entities.enumerated() {
+            do throws(ModelError) {
+                let plan = try EntityPlan(index, entity, layout.entities[index], firstNode: nodeCount)
+                entities.append(plan)
+                nodeCount += plan.tree.nodes.count
+            } catch {
+                faults += error.faults
+            }
+        }
+        guard faults.isEmpty else { throw ModelError(faults: faults) }
+        self.model = model
+        self.layout = layout
+        self.entities = entities
+        self.nodeCount = nodeCount
+    }
+
+    /// The value that an insert gives a missing attribute; nil when it has no default.
+    public func defaultCell(entity: Int, attribute: Int) -> Cell? {
+        entities[entity].attributes[attribute].converter.defaultCell?.cell
+    }
+}
+
+/// One entity, compiled.
+final class EntityPlan: Sendable {
+    struct AttributePlan: Sendable {
+        let converter: ValueConverter
+        /// Tree nodes, most preferred first.
+        let nodes: [Int]
+        let isIdentity: Bool
+        let onInvalid: InvalidValuePolicy
+    }
+
+    struct RelationshipPlan: Sendable {
+        let nodes: [Int]
+        let form: RelationshipForm
+        let relationship: Relationship
+    }
+
+    let index: Int
+    let name: String
+    let identity: [Int]
+    /// A single integer attribute: its cells need no bytes to compare.
+    let hasIntegerIdentity: Bool
+    let isIdentityOptional: Bool
+    let tree: KeyTree
+    let firstNode: Int
+    let attributes: [AttributePlan]
+    let relationships: [RelationshipPlan]
+    let layout: EntityLayout
+    /// Keys that may wrap a record.
+    let wrappers: [[UInt8]]
+
+    init(_ index: Int, _ entity: Entity, _ layout: EntityLayout, firstNode: Int) throws(ModelError) {
+        var tree = KeyTree()
+        var faults: [ModelFault] = []
+        var attributes: [AttributePlan] = []
+        for (position, attribute) in entity.attributes.enumerated() {
+            let nodes = attribute.keyPaths.map { tree.claim($0) }
+            do throws(ModelError) {
+                attributes.append(
+                    AttributePlan(
+                        converter: try ValueConverter(attribute), nodes: nodes,
+                        isIdentity: entity.identity.contains(position), onInvalid: attribute.onInvalid))
+            } catch {
+                faults += error.faults
+            }
+        }
+        relationships = entity.relationships.enumerated().map { position, relationship in
+            RelationshipPlan(
+                nodes: relationship.keyPaths.map { tree.claim($0) }, form: layout.forms[position],
+                relationship: relationship)
+        }
+        guard faults.isEmpty else { throw ModelError(faults: faults) }
+        self.index = index
+        self.firstNode = firstNode
+        self.layout = layout
+        self.tree = tree
+        self.attributes = attributes
+        name = entity.name
+        identity = entity.identity
+        isIdentityOptional = entity.isIdentityOptional
+        hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
+        let names = [entity.root, entity.name.prefix(1).lowercased() + entity.name.dropFirst()].compactMap { $0 }
+        wrappers = names.filter { !tree.knows($0) }.map { Array($0.utf8) }
+    }
+}

@@ -1,0 +1,64 @@
+internal import BrokerJSON
+
+/// JSON Pointers (RFC 6901) of values, found by their offsets in one walk over the document.
+///
+/// Paths are wanted only for what went wrong, so staging keeps offsets and never builds a path that nobody reads.
+struct ValuePaths {
+    private let document: JSONDocument
+
+    init(in document: JSONDocument) { self.document = document }
+
+    /// - Parameter offsets: ascending. An offset at which no value begins gets the path of the value around it.
+    func paths(of offsets: [Int]) -> [String] {
+        var walk = Walk(offsets: offsets)
+        walk.visit(document.root)
+        while walk.paths.count < offsets.count { walk.paths.append("") }
+        return walk.paths
+    }
+
+    private struct Walk {
+        let offsets: [Int]
+        var paths: [String] = []
+        var components: [String] = []
+
+        mutating func visit(_ value: JSONValue) {
+            // Everything before the end of this value that is wanted lies in it: what came earlier is done.
+            let end = value.kind == .string ? value.offset : value.offset + value.bytes.count - 1
+            guard let wanted = next, wanted <= end else { return }
+            while next == value.offset { found() }
+            for (position, element) in value.elements.enumerated() {
+                descend(String(position), element)
+                if next.map({ $0 > end }) ?? true { return }
+            }
+            for member in value.members {
+                descend(member.key.string ?? "", member.value)
+                if next.map({ $0 > end }) ?? true { return }
+            }
+            while let wanted = next, wanted <= end { found() }
+        }
+
+        private var next: Int? { paths.count < offsets.count ? offsets[paths.count] : nil }
+
+        private mutating func found() { paths.append(components.map { "/" + $0 }.joined()) }
+
+        private mutating func descend(_ component: String, _ value: JSONValue) {
+            let escaped = component.contains { $0 == "~" || $0 == "/" }
+            components.append(escaped ? Self.escape(component) : component)
+            visit(value)
+            components.removeLast()
+        }
+
+        /// RFC 6901, section 3.
+        private static func escape(_ component: String) -> String {
+            var escaped = ""
+            for character in component {
+                switch character {
+                case "~": escaped += "~0"
+                case "/": escaped += "~1"
+                default: escaped.append(character)
+                }
+            }
+            return escaped
+        }
+    }
+}

@@ -1,0 +1,64 @@
+/// What a text says about a date, before it is known to be one.
+///
+/// A day that ends at 24:00:00 is the next one's 00:00:00, by ISO 8601. A leap second (`:60`) is refused: none of the
+/// ways in which dates are stored can hold it.
+struct DateFields {
+    var year = 1
+    var month = 1
+    var day = 1
+    var hour = 0
+    var minute = 0
+    var second = 0
+    var nanosecond = 0
+    /// Noon has passed, and ``hour`` counts from there.
+    var isAfternoon = false
+    /// Seconds east of UTC; nil when the text names no zone.
+    var zoneOffset: Int?
+
+    /// Nil when there is no such time.
+    func instant(in zone: LocalZone) -> Instant? {
+        guard let date = CivilDate(year: year, month: month, day: day), year <= 9999 else { return nil }
+        let hour = isAfternoon ? hour + 12 : hour
+        guard hour < 24 || (hour == 24 && minute == 0 && second == 0 && nanosecond == 0) else { return nil }
+        guard minute < 60, second < 60 else { return nil }
+        let local = date.daysSince1970 * Instant.secondsPerDay + hour * 3600 + minute * 60 + second
+        let seconds = zoneOffset.map { local - $0 } ?? zone.secondsSince1970(ofLocal: local)
+        return Instant(seconds: seconds, nanoseconds: nanosecond)
+    }
+}
+
+/// The zone of dates that name none.
+enum LocalZone: Sendable {
+    /// Seconds east of UTC.
+    case fixed(Int)
+    /// One whose offset changes over time.
+    case named(FoundationTimeZone)
+
+    static let utc = LocalZone.fixed(0)
+
+    /// An offset (`+07:00`, `Z`), `UTC`, `GMT`, or an IANA name; nil when it is none of them.
+    init?(_ name: String) {
+        var name = name
+        let offset = name.withUTF8 { bytes in
+            var cursor = TextCursor(bytes)
+            if cursor.take(anyCase: "utc") || cursor.take(anyCase: "gmt"), cursor.isAtEnd { return 0 as Int? }
+            let offset = cursor.zoneOffset()
+            return cursor.isAtEnd ? offset : nil
+        }
+        if let offset {
+            self = .fixed(offset)
+        } else if let zone = FoundationTimeZone(name) {
+            self = .named(zone)
+        } else {
+            return nil
+        }
+    }
+
+    /// Turns what a clock in this zone shows, counted as if it were UTC, into UTC.
+    func secondsSince1970(ofLocal local: Int) -> Int {
+        switch self {
+        case .fixed(let offset): local - offset
+        case .named(let zone): zone.secondsSince1970(ofLocal: local)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+/// A date pattern of UTS 35, compiled once.
+///
+/// The fields in use everywhere are read by a list of fixed steps. What that list cannot say (eras, weeks, days of the
+/// year, names of zones …) is left to Foundation, which is some hundred times slower.
+///
+/// Numbers may have fewer digits than their field has letters (`dd` reads `5`), except for `yyyy` and for fields that
+/// touch each other, as in `yyyyMMdd`. Names are English, short or long, in any case. A two-digit year means 1950 to
+/// 2049, as Foundation has it. A day of the week is read, but not compared with the date. White space in the pattern
+/// stands for any number of spaces, but at least one.
+struct DateFormat: Sendable {
+    enum Step: Equatable, Sendable {
+        case year(digits: Int, upTo: Int)
+        case twoDigitYear
+        case month(digits: Int, upTo: Int)
+        case monthName
+        case day(digits: Int, upTo: Int)
+        case weekdayName
+        /// 0 to 23.
+        case hour(digits: Int, upTo: Int)
+        /// 1 to 24.
+        case hourFromOne(digits: Int, upTo: Int)
+        /// 1 to 12.
+        case halfDayHour(digits: Int, upTo: Int)
+        /// 0 to 11.
+        case halfDayHourFromZero(digits: Int, upTo: Int)
+        case halfDay
+        case minute(digits: Int, upTo: Int)
+        case second(digits: Int, upTo: Int)
+        case fraction(upTo: Int)
+        case zone
+        case spaces
+        case literal(UInt8)
+    }
+
+    /// A pattern cannot be read.
+    struct Fault: Error, Equatable {
+        /// What is wrong with it and the remedy, as the end of a sentence.
+        let message: String
+    }
+
+    /// Nil when only Foundation can read the pattern.
+    let steps: [Step]?
+    /// Nil when the steps say all there is to say.
+    private let foundation: FoundationDateFormat?
+    private let zone: LocalZone
+
+    /// - Parameter zone: of dates that name none.
+    init(pattern: String, zone: LocalZone) throws(Fault) {
+        let tokens = try DatePatternToken.tokens(of: pattern)
+        self.zone = zone
+        steps = Self.compile(tokens)
+        // The steps know offsets and UTC alone; a zone's name is Foundation's matter.
+        let namesZones = tokens.contains { $0.letter == UInt8(ascii: "z") }
+        foundation = steps == nil || namesZones ? FoundationDateFormat(pattern: pattern, zone: zone) : nil
+    }
+
+    /// Nil when the text does not follow the pattern, or names a day or time that does not exist.
+    func instant(_ text: UnsafeBufferPointer<UInt8>) -> Instant? {
+        if let steps, let instant = Self.instant(text, steps: steps, zone: zone) { return instant }
+        return foundation?.instant(text)
+    }
+}

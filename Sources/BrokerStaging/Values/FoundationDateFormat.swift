@@ -1,0 +1,57 @@
+import Foundation
+import Synchronization
+
+/// The slow path of date patterns: Foundation's formatter, strict, in English, one caller at a time.
+final class FoundationDateFormat: Sendable {
+    private let formatter: Mutex<DateFormatter>
+
+    init(pattern: String, zone: LocalZone) {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.calendar = Calendar(identifier: .gregorian)
+        formatter.isLenient = false
+        // The Gregorian calendar at all times, as in the fast path; Foundation's would turn Julian before 1582.
+        formatter.gregorianStartDate = .distantPast
+        formatter.timeZone =
+            switch zone {
+            case .fixed(let offset): TimeZone(secondsFromGMT: offset)
+            case .named(let zone): zone.zone
+            }
+        formatter.dateFormat = pattern
+        self.formatter = Mutex(formatter)
+    }
+
+    /// Nil when the text does not follow the pattern, or names a day or time that does not exist.
+    func instant(_ text: UnsafeBufferPointer<UInt8>) -> Instant? {
+        let string = String(decoding: text, as: UTF8.self)
+        guard let seconds = formatter.withLock({ $0.date(from: string)?.timeIntervalSince1970 }) else { return nil }
+        // A double misses decimal fractions by less than a microsecond, but often to the wrong side.
+        return Instant(secondsSince1970: (seconds * 1_000_000).rounded() / 1_000_000)
+    }
+}
+
+/// A zone whose offset changes over time, by Foundation's tables.
+struct FoundationTimeZone: Sendable {
+    fileprivate let zone: TimeZone
+
+    /// Nil when there is no zone of that IANA name.
+    init?(_ name: String) {
+        guard let zone = TimeZone(identifier: name) else { return nil }
+        self.zone = zone
+    }
+
+    /// Turns what a clock there shows, counted as if it were UTC, into UTC.
+    ///
+    /// A time that occurs twice, when clocks go back, means its first occurrence; one that is skipped, when they go
+    /// forward, is counted by the offset that held before.
+    func secondsSince1970(ofLocal local: Int) -> Int {
+        let before = offset(at: local - Instant.secondsPerDay)
+        let after = offset(at: local + Instant.secondsPerDay)
+        if before == after || offset(at: local - before) == before { return local - before }
+        return offset(at: local - after) == after ? local - after : local - before
+    }
+
+    private func offset(at seconds: Int) -> Int {
+        zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))
+    }
+}

@@ -1,0 +1,79 @@
+/// Dates as ISO 8601 writes them, with its common liberties.
+///
+/// Read are `2011-12-22`, `2011-12-22T02:24`, `2011-12-22T02:24:51` and `2011-12-22T02:24:51.123456`. The `T` may be
+/// lower case or a space, the point a comma; a zone (`Z`, `z`, `+07:00`, `+0700`, `+07`) may follow a time, also after
+/// a space. The basic format (`20111222`) is not read, because it cannot be told from a number.
+enum ISO8601 {
+    /// Bytes of `2011-12-22T02:24:51.000Z`.
+    static let storedCount = 24
+
+    /// Nil when the text is not such a date, or names a day or time that does not exist.
+    static func instant(_ text: UnsafeBufferPointer<UInt8>, zone: LocalZone) -> Instant? {
+        var cursor = TextCursor(text)
+        var fields = DateFields()
+        guard let year = cursor.number(digits: 4), cursor.take(UInt8(ascii: "-")),
+            let month = cursor.number(digits: 2), cursor.take(UInt8(ascii: "-")),
+            let day = cursor.number(digits: 2)
+        else { return nil }
+        fields.year = year
+        fields.month = month
+        fields.day = day
+        if !cursor.isAtEnd {
+            guard readTime(&cursor, into: &fields), cursor.isAtEnd else { return nil }
+        }
+        return fields.instant(in: zone)
+    }
+
+    private static func readTime(_ cursor: inout TextCursor, into fields: inout DateFields) -> Bool {
+        guard cursor.take(UInt8(ascii: "T")) || cursor.take(UInt8(ascii: " ")) || cursor.take(UInt8(ascii: "t")),
+            let hour = cursor.number(digits: 2), cursor.take(UInt8(ascii: ":")),
+            let minute = cursor.number(digits: 2)
+        else { return false }
+        fields.hour = hour
+        fields.minute = minute
+        if cursor.take(UInt8(ascii: ":")) {
+            guard let second = cursor.number(digits: 2) else { return false }
+            fields.second = second
+            if cursor.take(UInt8(ascii: ".")) || cursor.take(UInt8(ascii: ",")) {
+                guard let nanosecond = cursor.nanoseconds() else { return false }
+                fields.nanosecond = nanosecond
+            }
+        }
+        guard !cursor.isAtEnd else { return true }
+        _ = cursor.take(UInt8(ascii: " "))
+        fields.zoneOffset = cursor.zoneOffset()
+        return fields.zoneOffset != nil
+    }
+
+    /// `2011-12-22T02:24:51.000Z`: UTC, in milliseconds, rounded toward the past.
+    static func write(_ instant: Instant, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
+        let space = arena.allocate(storedCount)
+        let days = (instant.seconds - Instant.representableSeconds.lowerBound) / Instant.secondsPerDay
+        let firstDay = Instant.representableSeconds.lowerBound / Instant.secondsPerDay
+        let date = CivilDate(daysSince1970: firstDay + days)
+        let second = instant.seconds - (firstDay + days) * Instant.secondsPerDay
+        writePair(date.year / 100, to: space, at: 0)
+        writePair(date.year % 100, to: space, at: 2)
+        space[4] = UInt8(ascii: "-")
+        writePair(date.month, to: space, at: 5)
+        space[7] = UInt8(ascii: "-")
+        writePair(date.day, to: space, at: 8)
+        space[10] = UInt8(ascii: "T")
+        writePair(second / 3600, to: space, at: 11)
+        space[13] = UInt8(ascii: ":")
+        writePair(second / 60 % 60, to: space, at: 14)
+        space[16] = UInt8(ascii: ":")
+        writePair(second % 60, to: space, at: 17)
+        space[19] = UInt8(ascii: ".")
+        let millisecond = instant.nanoseconds / 1_000_000
+        space[20] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: millisecond / 100)
+        writePair(millisecond % 100, to: space, at: 21)
+        space[23] = UInt8(ascii: "Z")
+        return UnsafeBufferPointer(space)
+    }
+
+    private static func writePair(_ value: Int, to space: UnsafeMutableBufferPointer<UInt8>, at index: Int) {
+        space[index] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value / 10)
+        space[index + 1] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: value % 10)
+    }
+}

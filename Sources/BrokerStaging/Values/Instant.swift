@@ -1,0 +1,73 @@
+/// A point in time, in UTC without leap seconds.
+struct Instant: Comparable, Sendable {
+    /// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z: what four digits of a year can say.
+    static let representableSeconds: ClosedRange<Int> = -62_135_596_800...253_402_300_799
+    static let secondsPerDay = 86_400
+    static let nanosecondsPerSecond = 1_000_000_000
+    /// 2001-01-01T00:00:00Z, from which Core Data counts.
+    static let coreDataReference = 978_307_200
+
+    static let earliest = Instant(unchecked: representableSeconds.lowerBound, nanoseconds: 0)
+    static let latest = Instant(unchecked: representableSeconds.upperBound, nanoseconds: nanosecondsPerSecond - 1)
+
+    /// Since 1970, rounded toward the past.
+    let seconds: Int
+    /// Since ``seconds``, never negative.
+    let nanoseconds: Int
+
+    /// Nil outside of the years 0001 to 9999.
+    init?(seconds: Int, nanoseconds: Int = 0) {
+        guard Self.representableSeconds.contains(seconds) else { return nil }
+        self.init(unchecked: seconds, nanoseconds: nanoseconds)
+    }
+
+    private init(unchecked seconds: Int, nanoseconds: Int) {
+        self.seconds = seconds
+        self.nanoseconds = nanoseconds
+    }
+
+    /// Seconds since 1970, written as a number; what lies below a nanosecond is dropped toward the past.
+    init?(secondsSince1970 number: NumberText) {
+        guard number.exponent == 0 else {
+            guard let seconds = number.double else { return nil }
+            self.init(secondsSince1970: seconds)
+            return
+        }
+        guard let whole = number.wholePart else { return nil }
+        guard !number.fraction.isEmpty else {
+            self.init(seconds: whole)
+            return
+        }
+        var cursor = TextCursor(number.fraction)
+        var nanoseconds = cursor.nanoseconds() ?? 0
+        guard number.isNegative else {
+            self.init(seconds: whole, nanoseconds: nanoseconds)
+            return
+        }
+        for digit in number.fraction.dropFirst(9) where digit != UInt8(ascii: "0") {
+            nanoseconds += 1
+            break
+        }
+        // The instant is before the whole second, so it is counted from the second before that.
+        self.init(
+            seconds: nanoseconds == 0 ? whole : whole - 1,
+            nanoseconds: nanoseconds == 0 ? 0 : Self.nanosecondsPerSecond - nanoseconds)
+    }
+
+    /// Nil outside of the years 0001 to 9999.
+    init?(secondsSince1970 seconds: Double) {
+        let whole = seconds.rounded(.down)
+        guard let wholeSeconds = Int(exactly: whole) else { return nil }
+        let nanoseconds = Int((seconds - whole) * Double(Self.nanosecondsPerSecond))
+        self.init(seconds: wholeSeconds, nanoseconds: min(nanoseconds, Self.nanosecondsPerSecond - 1))
+    }
+
+    /// Seconds since 2001, as Core Data stores dates.
+    var secondsSinceCoreDataReference: Double {
+        Double(seconds - Self.coreDataReference) + Double(nanoseconds) / Double(Self.nanosecondsPerSecond)
+    }
+
+    static func < (left: Instant, right: Instant) -> Bool {
+        (left.seconds, left.nanoseconds) < (right.seconds, right.nanoseconds)
+    }
+}

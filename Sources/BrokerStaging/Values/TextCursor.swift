@@ -1,0 +1,82 @@
+/// Reads small pieces from the front of a text of bytes; a piece that is not there leaves the cursor where it was.
+struct TextCursor {
+    private let bytes: UnsafeBufferPointer<UInt8>
+    private var index = 0
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
+
+    var isAtEnd: Bool { index == bytes.count }
+
+    /// The next byte, 0 at the end.
+    var next: UInt8 { index < bytes.count ? bytes[index] : 0 }
+
+    mutating func skip() { index += 1 }
+
+    mutating func take(_ byte: UInt8) -> Bool {
+        guard index < bytes.count, bytes[index] == byte else { return false }
+        index += 1
+        return true
+    }
+
+    /// Takes ASCII letters, whichever their case; `letters` is in lower case.
+    mutating func take(anyCase letters: StaticString) -> Bool {
+        guard bytes.count - index >= letters.utf8CodeUnitCount else { return false }
+        for position in 0..<letters.utf8CodeUnitCount
+        where bytes[index + position] | 0x20 != letters.utf8Start[position] {
+            return false
+        }
+        index += letters.utf8CodeUnitCount
+        return true
+    }
+
+    /// A number of at least `minimum` digits; no more than `maximum` are taken, whatever follows.
+    mutating func number(digits minimum: Int, upTo maximum: Int) -> Int? {
+        var value = 0
+        var end = index
+        let limit = min(bytes.count, index + maximum)
+        while end < limit {
+            let digit = bytes[end] &- UInt8(ascii: "0")
+            guard digit <= 9 else { break }
+            value = value * 10 + Int(digit)
+            end += 1
+        }
+        guard end - index >= minimum else { return nil }
+        index = end
+        return value
+    }
+
+    mutating func number(digits count: Int) -> Int? { number(digits: count, upTo: count) }
+
+    /// The digits behind a decimal point as nanoseconds; what lies below a nanosecond is dropped. At least one digit.
+    mutating func nanoseconds(upTo maximum: Int = .max) -> Int? {
+        let start = index
+        var value = 0
+        while index < bytes.count, index - start < maximum {
+            let digit = bytes[index] &- UInt8(ascii: "0")
+            guard digit <= 9 else { break }
+            if index - start < 9 { value = value * 10 + Int(digit) }
+            index += 1
+        }
+        guard index > start else { return nil }
+        for _ in min(index - start, 9)..<9 { value *= 10 }
+        return value
+    }
+
+    /// Seconds east of UTC, written `Z`, `+07:00`, `+0700` or `+07`.
+    mutating func zoneOffset() -> Int? {
+        if take(UInt8(ascii: "Z")) || take(UInt8(ascii: "z")) { return 0 }
+        let start = index
+        let isWest = take(UInt8(ascii: "-"))
+        guard isWest || take(UInt8(ascii: "+")), let hours = number(digits: 2), hours < 24 else {
+            index = start
+            return nil
+        }
+        let hasColon = take(UInt8(ascii: ":"))
+        let minutes = number(digits: 2)
+        guard let minutes = minutes ?? (hasColon ? nil : 0), minutes < 60 else {
+            index = start
+            return nil
+        }
+        return (hours * 3600 + minutes * 60) * (isWest ? -1 : 1)
+    }
+}

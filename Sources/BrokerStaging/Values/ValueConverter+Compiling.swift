@@ -1,0 +1,195 @@
+import BrokerJSON
+import BrokerModel
+
+extension ValueConverter {
+    /// - Throws: everything that is wrong with the attribute's formats, time zone, constraints and default value.
+    init(_ attribute: Attribute) throws(ModelError) {
+        var compiler = Compiler(attribute: attribute)
+        let converter = compiler.compile()
+        guard compiler.faults.isEmpty else { throw ModelError(faults: compiler.faults) }
+        self = converter
+    }
+}
+
+/// Goes through an attribute once and collects what is wrong with it.
+private struct Compiler {
+    let attribute: Attribute
+    var faults: [ModelFault] = []
+
+    mutating func compile() -> ValueConverter {
+        let dates = attribute.type == .date ? dates() : ValueConverter.Dates()
+        // The constraints' own values are converted as all values are, but of course without these constraints.
+        let limits = limits(of: converter(dates: dates))
+        guard let json = attribute.defaultValue?.text else { return converter(dates: dates, limits: limits) }
+        let defaultCell = cell(of: json, named: "default", by: converter(dates: dates, limits: limits))
+        return converter(dates: dates, limits: limits, defaultCell: defaultCell)
+    }
+
+    private func converter(
+        dates: ValueConverter.Dates, limits: ValueLimits = ValueLimits(), defaultCell: OwnedCell? = nil
+    ) -> ValueConverter {
+        ValueConverter(
+            name: attribute.name, type: attribute.type, transform: TextTransform(attribute.transforms), dates: dates,
+            limits: limits, defaultCell: defaultCell)
+    }
+
+    private mutating func fault(_ message: String) {
+        faults.append(ModelFault("attribute \"\(attribute.name)\": \(message)", at: attribute.place))
+    }
+
+    private mutating func dates() -> ValueConverter.Dates {
+        var dates = ValueConverter.Dates(storage: attribute.dateStorage)
+        if let name = attribute.timeZone {
+            if let zone = LocalZone(name) {
+                dates.zone = zone
+            } else {
+                fault(
+                    "there is no time zone \"\(name)\"; write an IANA name like Europe/Berlin or an offset like +02:00")
+            }
+        }
+        for pattern in attribute.dateFormats {
+            do {
+                dates.formats.append(try DateFormat(pattern: pattern, zone: dates.zone))
+            } catch {
+                fault("the date format \"\(pattern)\" cannot be read: \(error.message)")
+            }
+        }
+        return dates
+    }
+}
+
+// MARK: - Constraints
+
+extension Compiler {
+    private mutating func limits(of converter: ValueConverter) -> ValueLimits {
+        let constraints = attribute.constraints
+        var limits = ValueLimits()
+        limits.isLimiting = !constraints.isEmpty
+        limits.comparesDecimals = attribute.type == .decimal
+        limits.bounds = bounds(by: converter)
+        if constraints.minimumLength != nil || constraints.maximumLength != nil {
+            limits.lengths = lengths(constraints)
+        }
+        if let pattern = constraints.pattern { limits.pattern = compile(pattern) }
+        for fragment in constraints.allowed {
+            if let cell = cell(of: fragment.text, named: "enum", by: converter) { limits.allowed.append(cell) }
+        }
+        return limits
+    }
+
+    private var isText: Bool { [.string, .uri, .uuid].contains(attribute.type) }
+
+    private mutating func lengths(_ constraints: ValueConstraints) -> ClosedRange<Int>? {
+        guard isText else {
+            fault("\"minLength\" and \"maxLength\" are for text; leave them out of \(attribute.type.rawValue)")
+            return nil
+        }
+        let minimum = constraints.minimumLength ?? 0
+        let maximum = constraints.maximumLength ?? .max
+        guard minimum >= 0, minimum <= maximum else {
+            fault("\"minLength\" \(minimum) and \"maxLength\" \(maximum) allow no value; raise \"maxLength\"")
+            return nil
+        }
+        return minimum...maximum
+    }
+
+    private mutating func compile(_ pattern: String) -> PatternConstraint? {
+        guard isText else {
+            fault("\"pattern\" is for text; leave it out of \(attribute.type.rawValue)")
+            return nil
+        }
+        guard let constraint = PatternConstraint(pattern) else {
+            fault("\"pattern\" \(pattern) is not a regular expression of ICU's syntax; look for unpaired brackets")
+            return nil
+        }
+        return constraint
+    }
+
+    private mutating func bounds(by converter: ValueConverter) -> ValueLimits.Bounds {
+        let constraints = attribute.constraints
+        guard constraints.minimum != nil || constraints.maximum != nil else { return .none }
+        guard attribute.type.isNumber || attribute.type == .date else {
+            fault("\"min\" and \"max\" are for numbers and dates; leave them out of \(attribute.type.rawValue)")
+            return .none
+        }
+        if attribute.type == .date {
+            let minimum = instant(constraints.minimum, named: "min", by: converter) ?? .earliest
+            return range(minimum, instant(constraints.maximum, named: "max", by: converter) ?? .latest)
+                .map { .date($0) } ?? .none
+        }
+        let minimum = constraints.minimum.flatMap { bound(of: $0.text, named: "min", by: converter) }
+        let maximum = constraints.maximum.flatMap { bound(of: $0.text, named: "max", by: converter) }
+        switch attribute.type {
+        case .decimal:
+            if let minimum, let maximum,
+                DecimalText(normal: minimum.cell.bytes) > DecimalText(normal: maximum.cell.bytes)
+            {
+                reportEmptyRange()
+            }
+            return .decimal(minimum: minimum, maximum: maximum)
+        case .double, .float:
+            return range(minimum?.cell.real ?? -.infinity, maximum?.cell.real ?? .infinity)
+                .map { .real($0) } ?? .none
+        default:
+            return range(minimum?.cell.integer ?? .min, maximum?.cell.integer ?? .max).map { .integer($0) } ?? .none
+        }
+    }
+
+    private mutating func range<Bound: Comparable>(_ minimum: Bound, _ maximum: Bound) -> ClosedRange<Bound>? {
+        if minimum > maximum { reportEmptyRange() }
+        return minimum <= maximum ? minimum...maximum : nil
+    }
+
+    private mutating func reportEmptyRange() {
+        fault("\"min\" is greater than \"max\", so that no value is allowed; exchange them")
+    }
+}
+
+// MARK: - The model's own values
+
+extension Compiler {
+    private mutating func bound(of json: String, named role: String, by converter: ValueConverter) -> OwnedCell? {
+        let count = faults.count
+        let cell = cell(of: json, named: role, by: converter)
+        if cell == nil, faults.count == count { fault("\"\(role)\" is null; leave it out for no limit") }
+        return cell
+    }
+
+    /// The converted value; nil for null, and after a fault.
+    private mutating func cell(of json: String, named role: String, by converter: ValueConverter) -> OwnedCell? {
+        withDocument(json, named: role) { (value, arena) throws(ValueFault) in
+            value.isNull ? nil : OwnedCell(copying: try converter.convert(value, arena: &arena))
+        }
+    }
+
+    private mutating func instant(
+        _ fragment: JSONFragment?, named role: String, by converter: ValueConverter
+    ) -> Instant? {
+        guard let fragment else { return nil }
+        return withDocument(fragment.text, named: role) { (value, arena) throws(ValueFault) in
+            try converter.instant(value, arena: &arena)
+        }
+    }
+
+    private mutating func withDocument<Result>(
+        _ json: String, named role: String,
+        _ body: (JSONValue, inout ByteArena) throws(ValueFault) -> Result?
+    ) -> Result? {
+        let document: JSONDocument
+        do {
+            document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        } catch {
+            fault("\"\(role)\" is not JSON: \(error)")
+            return nil
+        }
+        var arena = ByteArena()
+        return withExtendedLifetime(document) {
+            do throws(ValueFault) {
+                return try body(document.root, &arena)
+            } catch {
+                fault("\"\(role)\" cannot be used: \(error.message)")
+                return nil
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+import BrokerJSON
+import BrokerModel
+
+extension ValueConverter {
+    func date(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        let instant = try instant(value, arena: &arena)
+        if limits.isLimiting, case .date(let range) = limits.bounds, !range.contains(instant) {
+            throw violation(.bounds, value, .null)
+        }
+        switch dates.storage {
+        case .iso8601: return .text(ISO8601.write(instant, arena: &arena))
+        case .unix: return .integer(Int64(instant.seconds))
+        case .coreData: return .real(instant.secondsSinceCoreDataReference)
+        }
+    }
+
+    /// A number is seconds since 1970. A string follows one of the formats, the first that fits, or else ISO 8601.
+    func instant(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Instant {
+        switch value.kind {
+        case .number:
+            if let seconds = value.int64, let instant = Instant(seconds: Int(seconds)) { return instant }
+            if let number = NumberText(value.bytes), let instant = Instant(secondsSince1970: number) { return instant }
+            throw refusal(
+                of: value, as: "a date of the years 0001 to 9999",
+                remedy: "a number is seconds since 1970, not milliseconds")
+        case .string:
+            let text = text(of: value, arena: &arena)
+            for index in dates.formats.indices {
+                if let instant = dates.formats[index].instant(text) { return instant }
+            }
+            if let instant = ISO8601.instant(text, zone: dates.zone) { return instant }
+            throw refusal(
+                of: value, as: "a date",
+                remedy: dates.formats.isEmpty
+                    ? "without a \"format\" dates are ISO 8601, like 2011-12-22T02:24:51Z"
+                    : "it follows neither the attribute's \"format\" nor ISO 8601")
+        case .null, .true, .false, .array, .object: throw refusal(of: value, as: "a date")
+        }
+    }
+}

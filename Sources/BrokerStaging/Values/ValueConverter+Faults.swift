@@ -1,0 +1,51 @@
+import BrokerJSON
+import BrokerModel
+
+/// Sentences about values that were refused, built only then.
+extension ValueConverter {
+    /// Characters of a value that a message shows.
+    private static let shownCount = 40
+
+    @inline(never) func refusal(of value: JSONValue, as wanted: String, remedy: String? = nil) -> ValueFault {
+        let what = "\(Self.shown(value)) is not \(wanted); attribute \"\(name)\" is \(type.rawValue)"
+        return ValueFault(reason: .inconvertible, message: remedy.map { "\(what) (\($0))" } ?? what)
+    }
+
+    @inline(never) func violation(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> ValueFault {
+        let shown = Self.shown(value)
+        let message =
+            switch breach {
+            case .bounds: "\(shown) is outside of the \"min\" and \"max\" of attribute \"\(name)\""
+            case .length:
+                "\(shown) has \(ValueLimits.scalarCount(cell.bytes)) characters; "
+                    + "attribute \"\(name)\" wants \(wantedLengths)"
+            case .pattern:
+                "\(shown) does not match the pattern of attribute \"\(name)\", \(limits.pattern?.pattern ?? "")"
+            case .notListed: "\(shown) is not among the values that the \"enum\" of attribute \"\(name)\" lists"
+            }
+        return ValueFault(reason: .notAllowed, message: message)
+    }
+
+    private var wantedLengths: String {
+        guard let lengths = limits.lengths else { return "any number" }
+        if lengths.upperBound == .max { return "at least \(lengths.lowerBound)" }
+        return lengths.lowerBound == 0
+            ? "at most \(lengths.upperBound)" : "\(lengths.lowerBound) to \(lengths.upperBound)"
+    }
+
+    /// The value as JSON writes it, shortened.
+    static func shown(_ value: JSONValue) -> String {
+        let bytes = value.bytes
+        var count = min(bytes.count, shownCount * 4)
+        while count < bytes.count, count > 0, bytes[count] & 0xC0 == 0x80 { count -= 1 }
+        let text = String(decoding: bytes[..<count], as: UTF8.self)
+        let isWhole = count == bytes.count && text.count <= shownCount
+        let shortened = isWhole ? text : text.prefix(shownCount) + "…"
+        switch value.kind {
+        case .string: return shortened.debugDescription
+        case .array: return "the array \(shortened)"
+        case .object: return "the object \(shortened)"
+        case .null, .true, .false, .number: return shortened
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import BrokerJSON
+
+extension ValueConverter {
+    @inline(__always)
+    func integer(
+        _ value: JSONValue, in range: ClosedRange<Int64>, arena: inout ByteArena
+    ) throws(ValueFault) -> Cell {
+        if let number = value.int64, range.contains(number) { return .integer(number) }
+        return .integer(try writtenInteger(value, in: range, arena: &arena))
+    }
+
+    /// Anything but a number that is written as an integer and fits.
+    private func writtenInteger(
+        _ value: JSONValue, in range: ClosedRange<Int64>, arena: inout ByteArena
+    ) throws(ValueFault) -> Int64 {
+        switch value.kind {
+        case .true: return 1
+        case .false: return 0
+        case .number, .string:
+            let text = value.kind == .string ? text(of: value, arena: &arena) : value.bytes
+            guard let number = NumberText(text) else { break }
+            guard let integer = number.int64 else {
+                if number.isWhole { throw outOfRange(value, range) }
+                throw refusal(of: value, as: "a whole number", remedy: "decimal and double keep fractions")
+            }
+            guard range.contains(integer) else { throw outOfRange(value, range) }
+            return integer
+        case .null, .array, .object: break
+        }
+        throw refusal(of: value, as: "a whole number")
+    }
+
+    @inline(never) private func outOfRange(_ value: JSONValue, _ range: ClosedRange<Int64>) -> ValueFault {
+        let remedy =
+            type == .integer64
+            ? "decimal keeps every digit" : "integer64 holds more, and decimal keeps every digit"
+        return ValueFault(
+            reason: .inconvertible,
+            message: "\(Self.shown(value)) does not fit attribute \"\(name)\": \(type.rawValue) holds "
+                + "\(range.lowerBound) to \(range.upperBound); \(remedy)")
+    }
+
+    func decimal(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        var written = value.bytes
+        switch value.kind {
+        case .true: return .text(Self.one)
+        case .false: return .text(Self.zero)
+        case .number where DecimalText.isNormal(jsonNumber: written): return .text(written)
+        case .number: break
+        case .string: written = text(of: value, arena: &arena)
+        case .null, .array, .object: throw refusal(of: value, as: "a number")
+        }
+        guard let number = NumberText(written) else { throw refusal(of: value, as: "a number") }
+        guard let text = DecimalText.normalise(number, arena: &arena) else {
+            throw ValueFault(
+                reason: .inconvertible,
+                message: "\(Self.shown(value)) has an exponent too large for attribute \"\(name)\": a decimal may "
+                    + "have \(DecimalText.maximumExpandedDigits) digits when it is written out; double holds it, "
+                    + "rounded")
+        }
+        return .text(text)
+    }
+
+    /// - Parameter largest: what the type's nearest values end at.
+    func real(_ value: JSONValue, largest: Double, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        let number: Double?
+        switch value.kind {
+        case .true: return .real(1)
+        case .false: return .real(0)
+        case .number: number = value.double
+        case .string:
+            guard let text = NumberText(text(of: value, arena: &arena)) else {
+                throw refusal(of: value, as: "a number")
+            }
+            number = text.double
+        case .null, .array, .object: throw refusal(of: value, as: "a number")
+        }
+        guard let number, number.magnitude <= largest || Float(number).isFinite else {
+            throw ValueFault(
+                reason: .inconvertible,
+                message: "\(Self.shown(value)) is too large for attribute \"\(name)\": \(type.rawValue) ends at "
+                    + "\(largest); decimal keeps every digit")
+        }
+        return .real(number)
+    }
+
+    func boolean(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        switch value.kind {
+        case .true: return .integer(1)
+        case .false: return .integer(0)
+        case .number:
+            if let number = NumberText(value.bytes)?.int64, number == 0 || number == 1 { return .integer(number) }
+        case .string:
+            if let truth = Self.truth(of: text(of: value, arena: &arena)) { return .integer(truth ? 1 : 0) }
+        case .null, .array, .object: break
+        }
+        throw refusal(of: value, as: "true or false", remedy: "yes, no, t, f, y, n, 1 and 0 will do as well")
+    }
+
+    private static func truth(of word: UnsafeBufferPointer<UInt8>) -> Bool? {
+        switch word.count {
+        case 1:
+            switch word[0] {
+            case UInt8(ascii: "1"), UInt8(ascii: "t"), UInt8(ascii: "T"), UInt8(ascii: "y"), UInt8(ascii: "Y"): true
+            case UInt8(ascii: "0"), UInt8(ascii: "f"), UInt8(ascii: "F"), UInt8(ascii: "n"), UInt8(ascii: "N"): false
+            default: nil
+            }
+        case 2: isWord(word, "no") ? false : nil
+        case 3: isWord(word, "yes") ? true : nil
+        case 4: isWord(word, "true") ? true : nil
+        case 5: isWord(word, "false") ? false : nil
+        default: nil
+        }
+    }
+
+    private static func isWord(_ text: UnsafeBufferPointer<UInt8>, _ word: StaticString) -> Bool {
+        var cursor = TextCursor(text)
+        return cursor.take(anyCase: word) && cursor.isAtEnd
+    }
+
+    private static let digits: StaticString = "01"
+    private static var zero: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: digits.utf8Start, count: 1) }
+    private static var one: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: digits.utf8Start + 1, count: 1) }
+}

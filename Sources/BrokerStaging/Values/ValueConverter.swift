@@ -1,0 +1,56 @@
+import BrokerJSON
+import BrokerModel
+
+/// One attribute's conversion, compiled once from the model; immutable, shared by all workers.
+///
+/// Converts as RestKit's table does and never loses information: what does not fit exactly is refused. Texts that need
+/// no change stay where they are in the document, anything else lies in the caller's arena.
+struct ValueConverter: Sendable {
+    /// How dates are read and stored; of use for dates alone.
+    struct Dates: Sendable {
+        var formats: [DateFormat] = []
+        var zone = LocalZone.utc
+        var storage = DateStorage.iso8601
+    }
+
+    let name: String
+    let type: AttributeType
+    let transform: TextTransform?
+    let dates: Dates
+    let limits: ValueLimits
+    /// For inserts that bring no value; nil when that means NULL.
+    let defaultCell: OwnedCell?
+
+    /// The cell to store: never `absent` or `object`, and `null` for JSON's null alone.
+    ///
+    /// Valid while the document of the value and the arena live.
+    func convert(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        guard !value.isNull else { return .null }
+        let cell =
+            switch type {
+            case .integer16: try integer(value, in: Int64(Int16.min)...Int64(Int16.max), arena: &arena)
+            case .integer32: try integer(value, in: Int64(Int32.min)...Int64(Int32.max), arena: &arena)
+            case .integer64: try integer(value, in: Int64.min...Int64.max, arena: &arena)
+            case .string: try string(value, arena: &arena)
+            case .boolean: try boolean(value, arena: &arena)
+            case .date: try date(value, arena: &arena)
+            case .decimal: try decimal(value, arena: &arena)
+            case .double: try real(value, largest: Double.greatestFiniteMagnitude, arena: &arena)
+            case .float: try real(value, largest: Double(Float.greatestFiniteMagnitude), arena: &arena)
+            case .uuid: try uuid(value, arena: &arena)
+            case .uri: try uri(value, arena: &arena)
+            case .binary: try binary(value, arena: &arena)
+            case .transformable: Cell.text(CompactJSON.text(of: value, arena: &arena))
+            }
+        guard limits.isLimiting else { return cell }
+        if let breach = limits.breach(by: cell) { throw violation(breach, value, cell) }
+        return cell
+    }
+
+    /// A string's content after the transforms.
+    @inline(__always)
+    func text(of string: JSONValue, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
+        guard let transform else { return string.bytes }
+        return transform.apply(to: string.bytes, arena: &arena)
+    }
+}

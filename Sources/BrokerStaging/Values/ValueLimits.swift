@@ -1,0 +1,77 @@
+import BrokerModel
+
+/// The constraints of an attribute, converted to its type.
+struct ValueLimits: Sendable {
+    enum Bounds: Sendable {
+        case none
+        case integer(ClosedRange<Int64>)
+        case real(ClosedRange<Double>)
+        case decimal(minimum: OwnedCell?, maximum: OwnedCell?)
+        /// Checked before the date is stored, because storing may round it.
+        case date(ClosedRange<Instant>)
+    }
+
+    /// There is anything to check at all.
+    var isLimiting = false
+    var bounds = Bounds.none
+    /// Unicode scalars of a text; nil when any number will do.
+    var lengths: ClosedRange<Int>?
+    var pattern: PatternConstraint?
+    /// Empty when any value will do.
+    var allowed: [OwnedCell] = []
+    /// Texts are decimals: equal when their values are.
+    var comparesDecimals = false
+
+    /// How a cell breaks the limits; nil when it keeps to them.
+    enum Breach: Equatable {
+        case bounds
+        case length
+        case pattern
+        case notListed
+    }
+
+    func breach(by cell: Cell) -> Breach? {
+        if !isWithinBounds(cell) { return .bounds }
+        if cell.kind == .text {
+            if let lengths, !lengths.contains(Self.scalarCount(cell.bytes)) { return .length }
+            if let pattern, !pattern.matches(cell.bytes) { return .pattern }
+        }
+        guard !allowed.isEmpty else { return nil }
+        for index in allowed.indices where isEqual(cell, allowed[index].cell) { return nil }
+        return .notListed
+    }
+
+    private func isWithinBounds(_ cell: Cell) -> Bool {
+        switch bounds {
+        case .none, .date: return true
+        case .integer(let range): return range.contains(cell.integer)
+        case .real(let range): return range.contains(cell.real)
+        case .decimal(let minimum, let maximum):
+            let value = DecimalText(normal: cell.bytes)
+            if let minimum, value < DecimalText(normal: minimum.cell.bytes) { return false }
+            if let maximum, value > DecimalText(normal: maximum.cell.bytes) { return false }
+            return true
+        }
+    }
+
+    private func isEqual(_ left: Cell, _ right: Cell) -> Bool {
+        guard left.kind == right.kind else { return false }
+        switch left.kind {
+        case .integer: return left.integer == right.integer
+        case .real: return left.real == right.real
+        case .text where comparesDecimals: return DecimalText(normal: left.bytes) == DecimalText(normal: right.bytes)
+        case .text, .blob:
+            guard left.count == right.count else { return false }
+            for index in left.bytes.indices where left.bytes[index] != right.bytes[index] { return false }
+            return true
+        case .absent, .null, .object: return true
+        }
+    }
+
+    /// Every byte of UTF-8 that does not continue a sequence begins a scalar.
+    static func scalarCount(_ text: UnsafeBufferPointer<UInt8>) -> Int {
+        var count = 0
+        for byte in text where byte & 0xC0 != 0x80 { count += 1 }
+        return count
+    }
+}

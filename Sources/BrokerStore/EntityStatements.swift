@@ -1,0 +1,166 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The SQL of one entity's table, prepared when it is first wanted.
+final class EntityStatements {
+    /// How rows that bring the same columns are merged.
+    enum GroupMerge {
+        /// One statement over the scan: the rows can be inserted as they are.
+        case set(Statement)
+        /// Row by row: they lack something required, so they can only update what exists.
+        case update(Statement)
+        /// They bring nothing but their key, and lack something required: what exists is unchanged.
+        case nothing
+    }
+
+    /// Statements kept; records with ever new sets of keys must not hold memory for good.
+    private static let keptGroups = 256
+
+    let entity: Entity
+    let hasIdentity: Bool
+    /// Attributes that an insert cannot do without, besides the identity.
+    let required: [Int]
+    private let index: Int
+    private let plan: StagingPlan
+    private let naming: ColumnNaming
+    private let connection: Connection
+    private let stagedTable: String
+    private var groups: [[Int]: GroupMerge] = [:]
+
+    init(_ index: Int, _ plan: StagingPlan, _ scans: ScanSet, on connection: Connection) {
+        self.index = index
+        self.plan = plan
+        self.connection = connection
+        entity = plan.model.entities[index]
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        hasIdentity = !entity.identity.isEmpty
+        stagedTable = scans.tableName(entity: index)
+        let entity = entity
+        required = entity.attributes.indices.filter {
+            !entity.attributes[$0].isOptional && !entity.identity.contains($0)
+                && plan.defaultCell(entity: index, attribute: $0) == nil
+        }
+    }
+
+    /// Rows that bring these columns can be inserted.
+    func canInsert(_ columns: [Int]) -> Bool { required.allSatisfy(columns.contains) }
+
+    func merge(_ columns: [Int]) throws(StoreError) -> GroupMerge {
+        if let known = groups[columns] { return known }
+        if groups.count >= Self.keptGroups { groups.removeAll() }
+        let merge = try prepareMerge(columns)
+        groups[columns] = merge
+        return merge
+    }
+
+    /// Parameters: the key. A row when the object exists.
+    func exists() throws(StoreError) -> Statement {
+        try cached(&existsStatement, "SELECT 1 FROM \(table) WHERE \(keyIsParameters(from: 1))")
+    }
+    private var existsStatement: Statement?
+
+    /// Parameters: the identity. The store's own key of the object.
+    func findRowKey() throws(StoreError) -> Statement {
+        let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }
+        return try cached(
+            &findRowKeyStatement,
+            "SELECT \(rowKeyName) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
+    }
+    private var findRowKeyStatement: Statement?
+
+    /// Parameters: a link's key. Row number and key of the rows whose link at `column` is that.
+    func linked(byColumn column: Int) throws(StoreError) -> Statement {
+        if let known = linkedStatements[column] { return known }
+        let names = linkNames(column)
+        let conditions = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
+        let statement = try connection.prepare(
+            "SELECT rowid, \(quotedList(keyNames)) FROM \(table) WHERE \(conditions)")
+        linkedStatements[column] = statement
+        return statement
+    }
+    private var linkedStatements: [Int: Statement] = [:]
+
+    /// Parameters: a row number. The link at `column` becomes NULL.
+    func unlink(column: Int) throws(StoreError) -> Statement {
+        if let known = unlinkStatements[column] { return known }
+        let assignments = linkNames(column).map { "\(quoted($0)) = NULL" }.joined(separator: ", ")
+        let statement = try connection.prepare("UPDATE \(table) SET \(assignments) WHERE rowid = ?1")
+        unlinkStatements[column] = statement
+        return statement
+    }
+    private var unlinkStatements: [Int: Statement] = [:]
+
+    /// Names of the columns that tell which object it is.
+    var keyNames: [String] { naming.keyColumns(index).map(\.name) }
+
+    // MARK: - SQL
+
+    private var table: String { quoted(entity.table) }
+
+    private func keyIsParameters(from first: Int) -> String {
+        keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + first)" }.joined(separator: " AND ")
+    }
+
+    private func linkNames(_ column: Int) -> [String] {
+        let link = plan.layout.entities[index].link(atColumn: column)
+        return naming.linkColumns(entity.relationships[link.relationship])
+    }
+
+    private func cached(_ place: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
+        if let place { return place }
+        let statement = try connection.prepare(sql())
+        place = statement
+        return statement
+    }
+
+    /// Names of a staged column's columns in the table, and their numbers in the virtual table.
+    private func columns(_ staged: Int) -> [(name: String, number: Int)] {
+        let first = entity.hasRowKey ? 1 : 0
+        let attributes = entity.attributes.count
+        if staged < attributes { return [(entity.attributes[staged].name, first + staged)] }
+        let before = (attributes..<staged).map { linkNames($0).count }.reduce(0, +)
+        return linkNames(staged).enumerated().map { ($1, first + attributes + before + $0) }
+    }
+
+    private func prepareMerge(_ brought: [Int]) throws(StoreError) -> GroupMerge {
+        let key: [(name: String, number: Int)] =
+            entity.hasRowKey ? [(rowKeyName, 0)] : entity.identity.flatMap(columns)
+        let others = brought.filter { entity.hasRowKey || !entity.identity.contains($0) }.flatMap(columns)
+        if canInsert(brought) { return .set(try prepareUpsert(key, others, brought)) }
+        return others.isEmpty ? .nothing : .update(try prepareUpdate(others.map(\.name)))
+    }
+
+    /// `INSERT … SELECT` over the scan: new rows take the defaults, changed rows are updated, the same are not written.
+    private func prepareUpsert(
+        _ key: [(name: String, number: Int)], _ others: [(name: String, number: Int)], _ brought: [Int]
+    ) throws(StoreError) -> Statement {
+        var names = (key + others).map(\.name)
+        var values = (key + others).map { "c\($0.number)" }
+        var defaults: [Cell] = []
+        for attribute in entity.attributes.indices where !brought.contains(attribute) {
+            guard let cell = plan.defaultCell(entity: index, attribute: attribute) else { continue }
+            names.append(entity.attributes[attribute].name)
+            defaults.append(cell)
+            values.append("?\(defaults.count)")
+        }
+        let assignments = others.map { "\(quoted($0.name)) = excluded.\(quoted($0.name))" }.joined(separator: ", ")
+        let differences = others.map { "\(table).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
+        let conflict =
+            others.isEmpty
+            ? "NOTHING" : "UPDATE SET \(assignments) WHERE \(differences.joined(separator: " OR "))"
+        let statement = try connection.prepare(
+            "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) FROM \(stagedTable) "
+                + "WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) DO \(conflict)")
+        // The plan owns the defaults' bytes and outlives the statement.
+        for (position, cell) in defaults.enumerated() { statement.bind(cell, at: position + 1) }
+        return statement
+    }
+
+    /// Parameters: the new values, then the key.
+    private func prepareUpdate(_ names: [String]) throws(StoreError) -> Statement {
+        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")
+        let differences = names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" }.joined(separator: " OR ")
+        return try connection.prepare(
+            "UPDATE \(table) SET \(assignments) WHERE \(keyIsParameters(from: names.count + 1)) AND (\(differences))")
+    }
+}

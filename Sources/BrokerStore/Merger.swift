@@ -1,0 +1,96 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// Merges staged rows into the tables of one connection, one job at a time, by plain SQL over sets.
+///
+/// ```
+/// staged rows ─▶ row keys ─▶ what must exist does ─▶ upserts, parents first ─▶ links ─▶ what is unlinked ─▶ tally
+/// ```
+///
+/// It runs inside the caller's savepoint and leaves undoing to it.
+final class Merger {
+    let plan: StagingPlan
+    let connection: Connection
+    let scans: ScanSet
+    let entities: [EntityStatements]
+    let links: [LinkStatements]
+    /// At a fixed place: SQLite's update hook writes to it.
+    let tally: UnsafeMutablePointer<MergeTally>
+    /// Entities in an order in which rows mostly come after what they refer to.
+    let order: [Int]
+    private var nextRowKeys: [Int64?]
+
+    init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+        let scans = try ScanSet(plan.model, plan.layout, on: connection)
+        self.plan = plan
+        self.connection = connection
+        self.scans = scans
+        entities = plan.model.entities.indices.map { EntityStatements($0, plan, scans, on: connection) }
+        links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
+        order = Self.parentsFirst(plan.layout)
+        nextRowKeys = Array(repeating: nil, count: entities.count)
+        tally = .allocate(capacity: 1)
+        tally.initialize(to: MergeTally())
+        MergeTally.listen(on: connection, tally)
+    }
+
+    deinit { tally.deallocate() }
+
+    /// - Throws: ``MergeFailure``; what was done must then be undone.
+    func merge(_ rows: StagedRows, _ policy: InvalidRecordPolicy) throws(MergeFailure) -> MergedRows {
+        var merge = JobMerge(self, rows, policy)
+        return try merge.run()
+    }
+
+    /// The next key of the store's own for an object of that entity.
+    func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
+        let statements = entities[entity]
+        let next =
+            if let known = nextRowKeys[entity] { known } else {
+                try connection.integer("SELECT max(\(rowKeyName)) FROM \(quoted(statements.entity.table))").map { $0 + 1 }
+                    ?? 1
+            }
+        nextRowKeys[entity] = next + 1
+        return next
+    }
+
+    /// Depth first over to-one relationships; cycles are cut where they close, and deferred foreign keys do the rest.
+    private static func parentsFirst(_ layout: RowLayout) -> [Int] {
+        var order: [Int] = []
+        var visited = Set<Int>()
+        func visit(_ entity: Int) {
+            guard visited.insert(entity).inserted else { return }
+            for link in layout.entities[entity].links { visit(link.destination) }
+            order.append(entity)
+        }
+        for entity in layout.entities.indices { visit(entity) }
+        return order
+    }
+}
+
+/// Why a job's rows were not merged.
+enum MergeFailure: Error {
+    /// The job is at fault.
+    case fault(Fault)
+    /// These rows cannot be merged, but the others might: by entity and row, with the fault and its offset; no fault
+    /// where the row is left out without a word.
+    case rejected([RejectedRow])
+    /// The store is at fault.
+    case store(StoreError)
+}
+
+struct RejectedRow {
+    let entity: Int
+    let row: Int
+    let fault: Fault?
+}
+
+/// What a merge did, object by object.
+struct MergedRows {
+    /// By entity index and staged row: a ``MergeTally/RowState``.
+    var states: [[UInt8]]
+    /// Rows changed that the job did not stage, because a link to or from them ended: by entity index, their row numbers.
+    var changedOutside: [Set<Int64>]
+    /// By entity index and staged row, of entities with the store's own key.
+    var rowKeys: [[Int64]]
+}

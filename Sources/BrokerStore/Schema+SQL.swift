@@ -1,0 +1,49 @@
+/// A name as SQL writes it.
+func quoted(_ name: String) -> String {
+    "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
+}
+
+func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
+
+extension Schema.Table {
+    var sql: String {
+        // Only a column's own PRIMARY KEY makes it SQLite's row number, the fastest key there is.
+        let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == "INTEGER" }
+        var lines = columns.map { column in
+            isRowNumber && column.name == primaryKey[0]
+                ? "\(quoted(column.name)) INTEGER PRIMARY KEY" : definition(of: column)
+        }
+        if !isRowNumber { lines.append("PRIMARY KEY (\(quotedList(primaryKey)))") }
+        lines += unique.map { "UNIQUE (\(quotedList($0)))" }
+        lines += foreignKeys.filter { $0.columns.count > 1 }.map {
+            "FOREIGN KEY (\(quotedList($0.columns))) \($0.reference)"
+        }
+        return "CREATE TABLE \(quoted(name)) (\n    \(lines.joined(separator: ",\n    "))\n)"
+    }
+
+    /// One index for every list of columns that is not the beginning of the primary key.
+    var indexSQL: [String] {
+        indexes.map { columns in
+            // A dot keeps index names apart from table names, which share one space.
+            let index = quoted("\(name).\(columns.joined(separator: "."))")
+            return "CREATE INDEX \(index) ON \(quoted(name)) (\(quotedList(columns)))"
+        }
+    }
+
+    /// A column as CREATE TABLE and ALTER TABLE ADD COLUMN write it.
+    func definition(of column: Schema.Column) -> String {
+        var definition = "\(quoted(column.name)) \(column.type)"
+        if column.isRequired { definition += " NOT NULL" }
+        if let literal = column.defaultLiteral { definition += " DEFAULT \(literal)" }
+        if let key = foreignKeys.first(where: { $0.columns == [column.name] }) { definition += " \(key.reference)" }
+        return definition
+    }
+}
+
+extension Schema.ForeignKey {
+    /// Deferred to the end of the job's transaction, so that rows may arrive in any order; a renamed key is followed.
+    var reference: String {
+        "REFERENCES \(quoted(table)) (\(quotedList(keys))) "
+            + "ON UPDATE CASCADE ON DELETE \(onDelete) DEFERRABLE INITIALLY DEFERRED"
+    }
+}

@@ -1,0 +1,154 @@
+public import BrokerModel
+internal import BrokerStaging
+
+/// The tables that a model wants, as data and as SQL.
+public struct Schema: Sendable {
+    struct Column: Sendable, Equatable {
+        let name: String
+        /// `INTEGER`, `REAL`, `TEXT` or `BLOB`.
+        let type: String
+        let isRequired: Bool
+        /// A literal, where a column that is added later needs one for the rows that are there.
+        var defaultLiteral: String?
+    }
+
+    struct ForeignKey: Sendable, Equatable {
+        let columns: [String]
+        let table: String
+        let keys: [String]
+        let onDelete: String
+    }
+
+    struct Table: Sendable, Equatable {
+        let name: String
+        let columns: [Column]
+        let primaryKey: [String]
+        let unique: [[String]]
+        let foreignKeys: [ForeignKey]
+        let indexes: [[String]]
+    }
+
+    /// Entities in the model's order, then link tables.
+    let tables: [Table]
+
+    public init(_ model: Model) {
+        let layout = RowLayout(model)
+        let naming = ColumnNaming(model: model, layout: layout)
+        tables =
+            model.entities.indices.map { Self.entityTable($0, model, layout, naming) }
+            + layout.linkTables.map { Self.linkTable($0, model, naming) }
+    }
+
+    /// The statements that make the whole schema, one after the other, as `broker model schema` prints them.
+    public var sql: String {
+        tables.flatMap { [$0.sql] + $0.indexSQL }.map { $0 + ";\n" }.joined()
+    }
+
+    private static func entityTable(
+        _ index: Int, _ model: Model, _ layout: RowLayout, _ naming: ColumnNaming
+    ) -> Table {
+        let entity = model.entities[index]
+        var columns = entity.hasRowKey ? [Column(name: rowKeyName, type: "INTEGER", isRequired: false)] : []
+        columns += entity.attributes.enumerated().map { position, attribute in
+            Column(
+                name: attribute.name, type: attribute.columnType,
+                isRequired: entity.identity.contains(position) ? !entity.isIdentityOptional : !attribute.isOptional)
+        }
+        var foreignKeys: [ForeignKey] = []
+        var indexes: [[String]] = []
+        for link in layout.entities[index].links {
+            let relationship = entity.relationships[link.relationship]
+            let names = naming.linkColumns(relationship)
+            let keys = naming.keyColumns(link.destination)
+            columns += zip(names, keys).map { Column(name: $0, type: $1.type, isRequired: false) }
+            foreignKeys.append(
+                ForeignKey(
+                    columns: names, table: model.entities[link.destination].table, keys: keys.map(\.name),
+                    onDelete: model.inverse(of: relationship)?.deleteRule.foreignKeyAction ?? "SET NULL"))
+            indexes.append(names)
+        }
+        let names = { (positions: [Int]) in positions.map { entity.attributes[$0].name } }
+        return Table(
+            name: entity.table, columns: columns,
+            primaryKey: entity.hasRowKey ? [rowKeyName] : names(entity.identity),
+            unique: (entity.hasRowKey && !entity.identity.isEmpty ? [names(entity.identity)] : [])
+                + entity.unique.map(names),
+            foreignKeys: foreignKeys, indexes: indexes + entity.indexes.map(names))
+    }
+
+    private static func linkTable(_ link: LinkTable, _ model: Model, _ naming: ColumnNaming) -> Table {
+        let sides = [("source", link.source), ("destination", link.destination)].map { side, entity in
+            let keys = naming.keyColumns(entity)
+            return (
+                columns: keys.map { key in
+                    Column(
+                        name: keys.count == 1 ? side : "\(side)_\(key.name)", type: key.type, isRequired: true)
+                }, table: model.entities[entity].table, keys: keys.map(\.name)
+            )
+        }
+        return Table(
+            name: naming.linkTable(link), columns: sides.flatMap(\.columns),
+            primaryKey: sides.flatMap { $0.columns.map(\.name) }, unique: [],
+            foreignKeys: sides.map {
+                ForeignKey(columns: $0.columns.map(\.name), table: $0.table, keys: $0.keys, onDelete: "CASCADE")
+            }, indexes: [sides[1].columns.map(\.name)])
+    }
+}
+
+/// The store's own key of objects that not always have an identity.
+let rowKeyName = "_pk"
+
+/// How columns of keys and links are named.
+struct ColumnNaming {
+    let model: Model
+    let layout: RowLayout
+
+    /// The columns that links to that entity hold: its identity's, or the store's own key.
+    func keyColumns(_ entity: Int) -> [Schema.Column] {
+        let entity = model.entities[entity]
+        if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: "INTEGER", isRequired: true)] }
+        return entity.identity.map {
+            let attribute = entity.attributes[$0]
+            return Schema.Column(name: attribute.name, type: attribute.columnType, isRequired: true)
+        }
+    }
+
+    func linkColumns(_ relationship: Relationship) -> [String] {
+        let keys = keyColumns(relationship.destination)
+        return keys.count == 1 ? [relationship.name] : keys.map { "\(relationship.name)_\($0.name)" }
+    }
+
+    func linkTable(_ link: LinkTable) -> String {
+        let source = model.entities[link.source]
+        return "\(source.name)_\(source.relationships[link.relationship].name)"
+    }
+}
+
+extension DeleteRule {
+    /// What happens to the rows that refer to the deleted one. Both kinds of refusing wait for the end of the job.
+    fileprivate var foreignKeyAction: String {
+        switch self {
+        case .nullify: "SET NULL"
+        case .cascade: "CASCADE"
+        case .deny, .noAction: "NO ACTION"
+        }
+    }
+}
+
+extension Attribute {
+    /// The contract's storage forms: exact decimals and dates are text.
+    var columnType: String {
+        switch type {
+        case .integer16, .integer32, .integer64, .boolean: "INTEGER"
+        case .double, .float: "REAL"
+        case .decimal, .string, .uuid, .uri, .transformable: "TEXT"
+        case .binary: "BLOB"
+        case .date:
+            switch dateStorage {
+            case .iso8601: "TEXT"
+            case .unix: "INTEGER"
+            case .coreData: "REAL"
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+public import BrokerModel
+public import BrokerStaging
+internal import CSQLite
+
+/// When SQLite waits for the disk.
+public enum Synchronous: String, Sendable, CaseIterable {
+    /// At every COMMIT: what was answered survives a loss of power.
+    case full
+    /// At checkpoints: what was answered survives a crash of the process, not of the machine.
+    case normal
+    case off
+}
+
+public struct StoreOptions: Sendable {
+    public var synchronous = Synchronous.full
+    public var retention = LedgerRetention()
+    /// Bytes of database pages kept in memory; SQLite's own 2 MB halve the rate as soon as there is an index.
+    public var cacheBytes = 64 << 20
+    /// Pages of the database at most, for tests and quotas; nil is SQLite's limit.
+    public var maximumPages: Int?
+
+    public init() {}
+}
+
+/// The one connection that writes. Belongs to one thread; synchronous; starts none.
+///
+/// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in ticket order, ``commit()``.
+public final class Store {
+    private let connection: Connection
+    private let merger: Merger
+    private var ledger: Ledger
+    private let statements: TransactionStatements
+
+    /// Opens the database, makes or extends its schema, and turns on what Broker needs.
+    ///
+    /// - Throws: ``StoreError``: `incompatible` with a list of what differs, when the file holds something else; the
+    ///   file is then as it was.
+    public init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
+        let connection = try Connection(path: path)
+        self.connection = connection
+        let schema = Schema(plan.model)
+        let migration = try SchemaMigration(of: connection, to: schema)
+        try Self.refuse(migration.differences, path)
+        // Readers keep reading while the writer writes.
+        try connection.execute("PRAGMA journal_mode = WAL")
+        try connection.execute("PRAGMA synchronous = \(options.synchronous.rawValue)")
+        try connection.execute("PRAGMA cache_size = -\(options.cacheBytes / 1024)")
+        try connection.execute("PRAGMA temp_store = MEMORY")
+        // Debian's default overwrites what is deleted, which costs a write for each page.
+        try connection.execute("PRAGMA secure_delete = FAST")
+        try connection.execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
+        if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
+        try connection.execute("PRAGMA foreign_keys = ON")
+        try connection.execute("BEGIN IMMEDIATE")
+        for sql in Ledger.tables + migration.statements { try connection.execute(sql) }
+        try connection.execute("COMMIT")
+        merger = try Merger(plan, on: connection)
+        ledger = try Ledger(on: connection, options.retention)
+        statements = try TransactionStatements(on: connection)
+    }
+
+    /// Pages in the log before they are copied to the database: 16 MiB, so that a bulk load copies a page less often.
+    private static let checkpointPages = 4096
+
+    /// Looks whether a database of that model can be opened there, and changes nothing.
+    public static func check(path: String, model: Model) throws(StoreError) {
+        let connection = try Connection(path: path, isReadOnly: true)
+        try refuse(try SchemaMigration(of: connection, to: Schema(model)).differences, path)
+    }
+
+    private static func refuse(_ differences: [String], _ path: String) throws(StoreError) {
+        guard !differences.isEmpty else { return }
+        throw StoreError(
+            .incompatible,
+            "The store \(path) does not fit the model, and cannot be made to without loss: "
+                + differences.joined(separator: "; ")
+                + ". Use the model that made it, or another store; nothing was touched.")
+    }
+
+    /// The sequence of the newest job that ended; 0 in a new store.
+    public func lastSequence() throws(StoreError) -> Int64 {
+        try connection.integer("SELECT max(sequence) FROM _broker_jobs") ?? 0
+    }
+
+    public func begin() throws(StoreError) { try statements.begin.run() }
+
+    /// Makes everything applied since ``begin()`` durable and visible to readers.
+    public func commit() throws(StoreError) { try statements.commit.run() }
+
+    /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
+    public func rollback() {
+        guard !connection.isAutocommit else { return }
+        // A rollback that fails leaves the transaction open, and the next ``begin()`` says so.
+        _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
+    }
+
+    /// Copies the log into the database and empties it, as far as readers allow.
+    public func checkpoint() throws(StoreError) { try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+
+    /// How a job ended that this store remembers; nil for an unknown id.
+    public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
+
+    /// Applies one job inside the open transaction: its rows and its line in the ledger, or its failure's line alone.
+    ///
+    /// - Returns: what became of the job; a job that fails has changed nothing.
+    /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone.
+    public func apply(_ job: StoreJob) throws(StoreError) -> JobEnd {
+        let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
+        if let known, !known.isFailure {
+            return known.contentHash == job.contentHash ? .duplicate(known) : .failed(Self.idConflict(job.id))
+        }
+        let end: JobEnd
+        switch job.work {
+        case .refused(let fault): end = .failed(fault)
+        case .rows(let rows): end = try merge(rows, job)
+        }
+        let outcome = StoredOutcome(
+            sequence: job.sequence, contentHash: job.contentHash, isFailure: end.isFailure, body: end.body(of: job))
+        try ledger.record(outcome, ofJob: job.id, replacesFailure: known != nil, now: job.now)
+        return end
+    }
+
+    /// SQLite has undone everything since ``begin()``, because it could not go on.
+    public var isTransactionLost: Bool { connection.isAutocommit }
+
+    private static func idConflict(_ id: String) -> Fault {
+        Fault(
+            .idConflict,
+            "The job id \"\(id)\" was used before, for a job with other content. Give every job an id of its own; "
+                + "to repeat a job, send the very same bytes.")
+    }
+
+    private func merge(_ rows: StagedRows, _ job: StoreJob) throws(StoreError) -> JobEnd {
+        var rows = rows
+        while true {
+            try statements.savepoint.run()
+            do throws(MergeFailure) {
+                let merged = try merger.merge(rows, job.policy)
+                let outcome = try merger.outcome(of: merged, rows, wantsKeys: job.wantsKeys)
+                try release()
+                return .completed(outcome, members: outcome.members)
+            } catch {
+                if connection.isAutocommit {
+                    if case .store(let error) = error { throw error }
+                    throw StoreError(.unavailable, "SQLite gave the transaction up.")
+                }
+                try statements.rollbackToSavepoint.run()
+                try statements.release.run()
+                switch error {
+                case .store(let error): throw error
+                case .fault(let fault): return .failed(fault)
+                case .rejected(let rejected): rows = merger.without(rejected, rows)
+                }
+            }
+        }
+    }
+
+    private func release() throws(MergeFailure) {
+        do throws(StoreError) {
+            try statements.release.run()
+        } catch {
+            throw .store(error)
+        }
+    }
+}
+
+/// The statements around jobs.
+private struct TransactionStatements {
+    let begin: Statement
+    let commit: Statement
+    let savepoint: Statement
+    let release: Statement
+    let rollbackToSavepoint: Statement
+
+    init(on connection: Connection) throws(StoreError) {
+        begin = try connection.prepare("BEGIN IMMEDIATE")
+        commit = try connection.prepare("COMMIT")
+        savepoint = try connection.prepare("SAVEPOINT job")
+        release = try connection.prepare("RELEASE job")
+        rollbackToSavepoint = try connection.prepare("ROLLBACK TO job")
+    }
+}

@@ -1,0 +1,60 @@
+internal import BrokerJSON
+public import BrokerModel
+public import BrokerStaging
+
+/// A job as the store applies it.
+public struct StoreJob: Sendable {
+    public enum Work: Sendable {
+        case rows(StagedRows)
+        /// It could not be staged; the ledger remembers why.
+        case refused(Fault)
+    }
+
+    public let id: String
+    /// Of the message's decoded bytes; nil when the server made the id, which therefore cannot have been used before.
+    public let contentHash: [UInt8]?
+    public let sequence: Int64
+    public let policy: InvalidRecordPolicy
+    public let wantsKeys: Bool
+    public let work: Work
+    /// Milliseconds since 1970, for the ledger.
+    public let now: Int64
+
+    public init(
+        id: String, contentHash: [UInt8]?, sequence: Int64, policy: InvalidRecordPolicy, wantsKeys: Bool, work: Work,
+        now: Int64
+    ) {
+        self.id = id
+        self.contentHash = contentHash
+        self.sequence = sequence
+        self.policy = policy
+        self.wantsKeys = wantsKeys
+        self.work = work
+        self.now = now
+    }
+}
+
+/// What became of a job.
+public enum JobEnd: Sendable {
+    /// `members` is the outcome as the members of `completed`, but for `timing`.
+    case completed(Outcome, members: [UInt8])
+    case failed(Fault)
+    /// It had been applied before; nothing was done now.
+    case duplicate(StoredOutcome)
+
+    var isFailure: Bool {
+        if case .failed = self { true } else { false }
+    }
+
+    /// What the ledger keeps.
+    func body(of job: StoreJob) -> [UInt8] {
+        switch self {
+        case .completed(_, let members): return members
+        case .failed(let fault):
+            var writer = JSONWriter()
+            fault.write(to: &writer)
+            return writer.bytes
+        case .duplicate(let outcome): return outcome.body
+        }
+    }
+}

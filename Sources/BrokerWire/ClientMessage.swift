@@ -1,0 +1,72 @@
+public import BrokerJSON
+
+/// What a client asks for.
+public enum ClientMessage {
+    case hello(version: Int, client: String?)
+    case job(JobMessage)
+    case await(id: String)
+    case ping
+    case stats
+    case model
+}
+
+/// A client's message and what every message may bear.
+// `message` points into `document`, which is immutable and held here, so an envelope may move between threads as a whole.
+public struct ClientEnvelope: @unchecked Sendable {
+    /// The one version of the protocol that is spoken.
+    public static let protocolVersion = 1
+
+    /// Its JSON values are valid while `document` lives.
+    public let message: ClientMessage
+    /// The client's `tag` as JSON text, to be given back in every answer.
+    public let tag: [UInt8]?
+    public let document: JSONDocument
+}
+
+/// A job as the client sent it. Valid while the document it was read from lives.
+public struct JobMessage {
+    /// What becomes of a job with a bad record.
+    public enum OnInvalid: String, Sendable, CaseIterable {
+        /// The job changes nothing.
+        case fail
+        /// The bad record is left out and listed.
+        case skip
+    }
+
+    /// What `completed` tells.
+    public enum Reply: String, Sendable, CaseIterable {
+        case none, summary, keys
+    }
+
+    /// The answers that the client wants; errors are always sent.
+    public struct Notify: OptionSet, Sendable {
+        public let rawValue: UInt8
+
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        public static let accepted = Notify(rawValue: 1)
+        public static let completed = Notify(rawValue: 2)
+    }
+
+    /// Bytes that a job's id may have.
+    public static let idCounts = 1...128
+
+    /// Chosen by the client; nil when the server is to make one.
+    public let id: String?
+    /// Never empty, in the order in which they take effect.
+    public let operations: [OperationMessage]
+    public let onInvalid: OnInvalid
+    public let reply: Reply
+    public let notify: Notify
+    /// Trailing commas are to be forgiven.
+    public let isLenient: Bool
+}
+
+/// One `process` of a job: find or create objects of `entity` and fill them from `json`.
+public struct OperationMessage {
+    public let entity: String
+    /// Whatever stood there, an object or an array or not.
+    public let json: JSONValue
+    /// The place of `json` in the message: a JSON Pointer (RFC 6901), such as `/operations/0/json`.
+    public let pointer: String
+}

@@ -1,0 +1,117 @@
+public import BrokerJSON
+internal import CLZ4
+
+/// Decompresses frames, one after the other; keep one per thread, its memory is used again.
+///
+/// Invariants:
+/// 1. No more content than the limit is ever held, whatever the frame declares.
+/// 2. A payload is exactly one LZ4 frame: nothing in front of it, nothing behind its end mark.
+/// 3. After an error the decoder is as good as new.
+// It owns its context alone and has only mutating methods, so it may move between threads.
+public struct FrameDecoder: ~Copyable, @unchecked Sendable {
+    public let limits: FrameLimits
+    private let context: OpaquePointer
+
+    public init(limits: FrameLimits = FrameLimits()) {
+        var context: OpaquePointer?
+        let status = LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))
+        guard LZ4F_isError(status) == 0, let context else {
+            preconditionFailure("out of memory for an LZ4 decompression context")
+        }
+        self.limits = limits
+        self.context = context
+    }
+
+    deinit { LZ4F_freeDecompressionContext(context) }
+
+    /// The content of a frame, of which `payload` is all but the length. Blocking work: not for an event loop, unless
+    /// it is small.
+    ///
+    /// - Throws: `malformedLZ4` or `contentTooLarge`.
+    public mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
+        let header = try FrameHeader(inspecting: payload)
+        let maximumCount = limits.maximumContentCount
+        if let declared = header.contentCount, declared > UInt64(maximumCount) {
+            throw tooLarge("declares \(declared.grouped) bytes of content")
+        }
+        let bound = header.contentCount.map { Int($0) } ?? maximumCount
+        // One byte more than is allowed, so that a content that goes on shows itself.
+        var content = JSONTextBuilder(
+            maximumCount: bound + 1, capacity: Self.capacity(for: payload.count, declared: header.contentCount))
+        LZ4F_resetDecompressionContext(context)
+        try decompress(payload, into: &content, bound: bound, isDeclared: header.contentCount != nil)
+        return content.finish()
+    }
+
+    private func decompress(
+        _ payload: UnsafeRawBufferPointer, into content: inout JSONTextBuilder, bound: Int, isDeclared: Bool
+    ) throws(WireError) {
+        var consumed = 0
+        while true {
+            var wanted = 0
+            var hasSpaceLeft = false
+            try content.withFreeSpace(atLeast: 1) { free throws(WireError) in
+                var produced = free.count
+                var taken = payload.count - consumed
+                wanted = LZ4F_decompress(
+                    context, free.baseAddress, &produced, payload.baseAddress! + consumed, &taken, nil)
+                guard LZ4F_isError(wanted) == 0 else { throw refusal(wanted) }
+                consumed += taken
+                hasSpaceLeft = produced < free.count
+                return produced
+            }
+            guard content.count <= bound else {
+                guard !isDeclared else {
+                    throw FrameHeader.malformed("The content is longer than the \(bound.grouped) bytes the frame declares")
+                }
+                throw tooLarge("holds more than \(bound.grouped) bytes of content")
+            }
+            guard wanted != 0 else { break }
+            // With space left, the decompressor stops only for want of bytes.
+            guard !hasSpaceLeft else { throw FrameHeader.truncated(payload.count) }
+        }
+        guard consumed == payload.count else { throw trailing(payload, from: consumed) }
+    }
+
+    /// Bytes to begin with. A declared size is a hint, believed as far as LZ4 can compress at all: 1 to 255
+    /// (LZ4 block format: one more byte of length for every 255 bytes of match).
+    private static func capacity(for payloadCount: Int, declared: UInt64?) -> Int {
+        let possible = payloadCount * 255
+        guard let declared else { return min(possible, max(1024, payloadCount * 4)) + 1 }
+        return min(possible, Int(declared)) + 1
+    }
+
+    private func refusal(_ status: Int) -> WireError {
+        let name = String(cString: LZ4F_getErrorName(status))
+        let fact =
+            switch name {
+            case "ERROR_headerChecksum_invalid": "The LZ4 frame's header does not match its checksum"
+            case "ERROR_blockChecksum_invalid": "A block of the LZ4 frame does not match its checksum"
+            case "ERROR_contentChecksum_invalid": "The content does not match the LZ4 frame's checksum"
+            case "ERROR_frameSize_wrong": "The content is shorter than the LZ4 frame declares"
+            case "ERROR_maxBlockSize_invalid": "A block of the LZ4 frame is larger than its header allows"
+            case "ERROR_decompressionFailed": "A block of the LZ4 frame cannot be decompressed"
+            default: "The LZ4 frame cannot be decompressed (\(name))"
+            }
+        return FrameHeader.malformed("\(fact): its bytes were damaged on the way")
+    }
+
+    private func trailing(_ payload: UnsafeRawBufferPointer, from end: Int) -> WireError {
+        let count = payload.count - end
+        if count >= 4,
+            UInt32(littleEndian: payload.loadUnaligned(fromByteOffset: end, as: UInt32.self)) == FrameHeader.magic
+        {
+            return FrameHeader.malformed("A second LZ4 frame follows the first; one frame holds one message")
+        }
+        return FrameHeader.malformed("\(count.grouped) bytes follow the end of the LZ4 frame")
+    }
+
+    private func tooLarge(_ fact: String) -> WireError {
+        WireError(
+            .contentTooLarge,
+            """
+            The frame \(fact); the limit is \(limits.maximumContentCount.grouped). Split the job into several, or raise \
+            the server's limit.
+            """)
+    }
+}

@@ -1,0 +1,93 @@
+internal import CLZ4
+
+/// Compresses messages into frames, one after the other; keep one per thread or event loop, its memory is used again.
+///
+/// Content of up to 64 KiB is one independent block; longer content is linked blocks of 256 KiB. The content's size is
+/// declared, so that the reader takes its memory once. There is no content checksum: a Unix socket does not corrupt,
+/// and the JSON is checked as a whole on the other side.
+// It owns its context alone and has only mutating methods, so it may move between threads.
+public struct FrameEncoder: ~Copyable, @unchecked Sendable {
+    public let limits: FrameLimits
+    private let context: OpaquePointer
+
+    public init(limits: FrameLimits = FrameLimits()) {
+        var context: OpaquePointer?
+        let status = LZ4F_createCompressionContext(&context, UInt32(LZ4F_VERSION))
+        guard LZ4F_isError(status) == 0, let context else {
+            preconditionFailure("out of memory for an LZ4 compression context")
+        }
+        self.limits = limits
+        self.context = context
+    }
+
+    deinit { LZ4F_freeCompressionContext(context) }
+
+    /// A whole frame of `content`: the length and the LZ4 frame.
+    ///
+    /// - Throws: `contentTooLarge`, or `frameTooLarge` when it does not compress below the limit.
+    public mutating func encode(_ content: [UInt8]) throws(WireError) -> [UInt8] {
+        // A closure of the standard library's cannot throw a typed error out of this, so the result carries it.
+        try content.withUnsafeBytes { bytes in Result { () throws(WireError) in try encode(bytes) } }.get()
+    }
+
+    public mutating func encode(_ content: UnsafeRawBufferPointer) throws(WireError) -> [UInt8] {
+        guard content.count <= limits.maximumContentCount else {
+            throw WireError(
+                .contentTooLarge,
+                """
+                The message is \(content.count.grouped) bytes long; the limit is \
+                \(limits.maximumContentCount.grouped). Split it into several.
+                """)
+        }
+        let prefixCount = FrameScanner.prefixCount
+        var preferences = Self.preferences(for: content.count)
+        let capacity = prefixCount + LZ4F_compressFrameBound(content.count, &preferences)
+        let frame = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
+            let destination = UnsafeMutableRawBufferPointer(buffer)
+            let payloadCount = compress(
+                content, into: UnsafeMutableRawBufferPointer(rebasing: destination.dropFirst(prefixCount)), &preferences)
+            destination.storeBytes(of: UInt32(truncatingIfNeeded: payloadCount).bigEndian, as: UInt32.self)
+            count = prefixCount + payloadCount
+        }
+        guard frame.count - prefixCount <= limits.maximumPayloadCount else {
+            throw WireError(
+                .frameTooLarge,
+                """
+                The message is \((frame.count - prefixCount).grouped) bytes long even when compressed; the limit is \
+                \(limits.maximumPayloadCount.grouped). Split it into several.
+                """)
+        }
+        return frame
+    }
+
+    /// Bytes written. The destination is as large as liblz4 says that it must be, so nothing can fail.
+    private func compress(
+        _ content: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer,
+        _ preferences: inout LZ4F_preferences_t
+    ) -> Int {
+        var options = LZ4F_compressOptions_t()
+        options.stableSrc = 1
+        let start = destination.baseAddress!
+        var count = 0
+        func take(_ written: Int) {
+            precondition(LZ4F_isError(written) == 0, "liblz4: \(String(cString: LZ4F_getErrorName(written)))")
+            count += written
+        }
+        take(LZ4F_compressBegin(context, start, destination.count, &preferences))
+        if let source = content.baseAddress, !content.isEmpty {
+            take(LZ4F_compressUpdate(context, start + count, destination.count - count, source, content.count, &options))
+        }
+        take(LZ4F_compressEnd(context, start + count, destination.count - count, &options))
+        return count
+    }
+
+    private static func preferences(for count: Int) -> LZ4F_preferences_t {
+        var preferences = LZ4F_preferences_t()
+        let fitsOneBlock = count <= 64 << 10
+        preferences.frameInfo.blockSizeID = fitsOneBlock ? LZ4F_max64KB : LZ4F_max256KB
+        preferences.frameInfo.blockMode = fitsOneBlock ? LZ4F_blockIndependent : LZ4F_blockLinked
+        preferences.frameInfo.contentSize = UInt64(count)
+        preferences.autoFlush = 1
+        return preferences
+    }
+}

@@ -1,0 +1,39 @@
+/// How large a frame may be, compressed and not. Both are checked before memory is taken.
+public struct FrameLimits: Sendable, Equatable {
+    /// The largest length whose first byte is 0, so that anything else on the socket is known by its first byte
+    /// (protocol: framing).
+    public static let largestPayloadCount = 16_777_215
+
+    /// 256 MiB: what the contract lets a frame's content be by default.
+    public static let defaultMaximumContentCount = 256 << 20
+
+    /// Bytes of one LZ4 frame, 1...``largestPayloadCount``.
+    public let maximumPayloadCount: Int
+    /// Bytes of a frame's content, decompressed.
+    public let maximumContentCount: Int
+
+    public init(
+        maximumPayloadCount: Int = FrameLimits.largestPayloadCount,
+        maximumContentCount: Int = FrameLimits.defaultMaximumContentCount
+    ) {
+        precondition(
+            (1...Self.largestPayloadCount).contains(maximumPayloadCount), "a payload limit out of the format's range")
+        precondition(maximumContentCount > 0, "a content limit that allows no content")
+        self.maximumPayloadCount = maximumPayloadCount
+        self.maximumContentCount = maximumContentCount
+    }
+}
+
+extension BinaryInteger {
+    /// The number in decimal with commas, for people: 16,777,215.
+    var grouped: String {
+        var digits = Substring(String(magnitude))
+        var groups: [Substring] = []
+        while digits.count > 3 {
+            groups.append(digits.suffix(3))
+            digits = digits.dropLast(3)
+        }
+        groups.append(digits)
+        return (self < 0 ? "-" : "") + groups.reversed().joined(separator: ",")
+    }
+}

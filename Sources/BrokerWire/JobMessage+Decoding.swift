@@ -1,0 +1,162 @@
+internal import BrokerJSON
+
+extension JobMessage {
+    /// Reads a job in any of its three forms: `operations`, `collections`, or one operation's fields in the job itself.
+    init(_ root: JSONValue) throws(WireError) {
+        id = try Self.id(in: root)
+        onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
+        reply = try Self.reply(in: root)
+        notify = try Self.notify(in: root)
+        isLenient = try root.optionalBool("lenient") ?? false
+        operations = try Self.operations(in: root)
+    }
+
+    /// The `id` of a message that may have one; nil when it has none.
+    static func id(in root: JSONValue) throws(WireError) -> String? {
+        guard let id = try root.optionalString("id", in: "") else { return nil }
+        guard idCounts.contains(id.utf8.count) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                An `id` has \(idCounts.lowerBound) to \(idCounts.upperBound) bytes; this one has \
+                \(id.utf8.count.grouped).
+                """, path: "/id")
+        }
+        return id
+    }
+
+    private static func reply(in root: JSONValue) throws(WireError) -> Reply {
+        if let value = root["reply"], value.string == "objects" {
+            throw WireError(
+                .unsupportedMessage, "This server does not do `reply: objects` yet; ask for `keys`.", path: "/reply")
+        }
+        return try root.optionalWord("reply", Reply.self) ?? .summary
+    }
+
+    private static func notify(in root: JSONValue) throws(WireError) -> Notify {
+        guard let list = root["notify"] else { return .completed }
+        guard list.kind == .array else { throw list.isNo("an array of words", at: "/notify") }
+        var notify: Notify = []
+        for (index, word) in list.elements.enumerated() {
+            guard word.kind == .string else { throw word.isNo("a string", at: "/notify/\(index)") }
+            switch word.string {
+            case "accepted": notify.insert(.accepted)
+            case "completed": notify.insert(.completed)
+            case "progress": break  // A word of the protocol that has no effect yet.
+            default:
+                throw WireError(
+                    .unsupportedMessage,
+                    """
+                    `notify` does not know the word \((word.string ?? "").quotedBriefly); the words are `accepted`, \
+                    `progress` and `completed`.
+                    """, path: "/notify/\(index)")
+            }
+        }
+        return notify
+    }
+
+    // MARK: - Operations
+
+    private static func operations(in root: JSONValue) throws(WireError) -> [OperationMessage] {
+        let own = ["json", "entity", "op"]
+        switch (root["operations"], root["collections"]) {
+        case (let list?, let collections):
+            if collections != nil { throw mixed("operations", "collections") }
+            if let field = own.first(where: { root[$0] != nil }) { throw mixed("operations", field) }
+            return try operations(listed: list)
+        case (nil, let collections?):
+            if let field = own.first(where: { root[$0] != nil }) { throw mixed("collections", field) }
+            return try operations(collections: collections)
+        case (nil, nil):
+            guard own.contains(where: { root[$0] != nil }) else {
+                throw WireError(
+                    .unsupportedMessage,
+                    """
+                    The job has nothing to do: it needs `entity` and `json`, or `collections` (entity names and \
+                    records), or `operations`.
+                    """)
+            }
+            return [try OperationMessage(root, at: "")]
+        }
+    }
+
+    private static func operations(listed list: JSONValue) throws(WireError) -> [OperationMessage] {
+        guard list.kind == .array else { throw list.isNo("an array of operations", at: "/operations") }
+        var operations: [OperationMessage] = []
+        for operation in list.elements {
+            let path = "/operations/\(operations.count)"
+            guard operation.kind == .object else { throw operation.isNo("an object", at: path) }
+            operations.append(try OperationMessage(operation, at: path))
+        }
+        guard !operations.isEmpty else { throw nothing(at: "operations") }
+        return operations
+    }
+
+    /// A key that comes twice keeps its first place and has its last value.
+    private static func operations(collections: JSONValue) throws(WireError) -> [OperationMessage] {
+        guard collections.kind == .object else {
+            throw collections.isNo("an object of entity names and records", at: "/collections")
+        }
+        var operations: [OperationMessage] = []
+        var places: [String: Int] = [:]
+        for (key, json) in collections.members {
+            let entity = String(decoding: key.bytes, as: UTF8.self)
+            let operation = OperationMessage(
+                entity: entity, json: json, pointer: "/collections/\(entity.asPointerToken)")
+            if let place = places[entity] {
+                operations[place] = operation
+            } else {
+                places[entity] = operations.count
+                operations.append(operation)
+            }
+        }
+        guard !operations.isEmpty else { throw nothing(at: "collections") }
+        return operations
+    }
+
+    private static func mixed(_ form: String, _ field: String) -> WireError {
+        WireError(
+            .unsupportedMessage,
+            "The job has both `\(form)` and `\(field)`; say what to do in one of the two forms.", path: "/\(field)")
+    }
+
+    private static func nothing(at field: String) -> WireError {
+        WireError(
+            .unsupportedMessage, "`\(field)` is empty, so the job has nothing to do; name at least one entity.",
+            path: "/\(field)")
+    }
+}
+
+extension OperationMessage {
+    private static let laterOperations = ["relate", "sync", "map", "delete"]
+
+    /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
+    init(_ fields: JSONValue, at path: String) throws(WireError) {
+        try Self.checkIsProcess(fields, at: path)
+        for (field, meaning) in [("object", "`process` with `object`"), ("part", "operations with `part`")]
+        where fields[field] != nil {
+            throw WireError(.unsupportedMessage, "This server does not do \(meaning) yet.", path: "\(path)/\(field)")
+        }
+        guard let entity = try fields.optionalString("entity", in: path) else {
+            throw WireError(
+                .unsupportedMessage, "A `process` needs `entity`: the name of the records' entity in the model.",
+                path: "\(path)/entity")
+        }
+        guard let json = fields["json"] else {
+            throw WireError(
+                .unsupportedMessage, "A `process` needs `json`: a record, or an array of records.", path: "\(path)/json")
+        }
+        self.init(entity: entity, json: json, pointer: "\(path)/json")
+    }
+
+    private static func checkIsProcess(_ fields: JSONValue, at path: String) throws(WireError) {
+        guard let operation = try fields.optionalString("op", in: path), operation != "process" else { return }
+        guard !laterOperations.contains(operation) else {
+            throw WireError(.unsupportedMessage, "This server does not do `\(operation)` yet.", path: "\(path)/op")
+        }
+        throw WireError(
+            .unsupportedMessage,
+            "There is no operation \(operation.quotedBriefly); the operation that this server does is `process`.",
+            path: "\(path)/op")
+    }
+}

@@ -1,0 +1,164 @@
+public import BrokerJSON
+
+extension ServerEnvelope {
+    /// Parses the content of a frame and reads the message in it.
+    ///
+    /// - Throws: `malformedJSON` or `unsupportedMessage`: this is no server of this protocol.
+    public static func decode(parsing text: JSONText) throws(WireError) -> ServerEnvelope {
+        let document: JSONDocument
+        do {
+            document = try JSONDocument(parsing: text)
+        } catch {
+            throw WireError(error)
+        }
+        return try decode(document)
+    }
+
+    /// - Throws: `malformedJSON` when it is no object, `unsupportedMessage` when a member that the protocol promises is
+    ///   missing or of another kind.
+    public static func decode(_ document: JSONDocument) throws(WireError) -> ServerEnvelope {
+        let root = document.root
+        guard root.kind == .object else {
+            throw WireError(
+                .malformedJSON, "The server's message is no JSON object but \(root.kind.noun).",
+                position: JSONPosition(offset: root.offset, in: document.text))
+        }
+        return ServerEnvelope(message: try message(in: root), tag: root["tag"]?.json, document: document)
+    }
+
+    private static func message(in root: JSONValue) throws(WireError) -> ServerMessage {
+        switch try root.requiredString("type") {
+        case "completed": .completed(try CompletedMessage(root))
+        case "accepted":
+            .accepted(id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"))
+        case "failed":
+            .failed(
+                FailedMessage(
+                    id: root["id"]?.string, sequence: root["sequence"]?.int64, error: ErrorBody(try root.required("error"))))
+        case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
+        case "pong": .pong
+        case "stats": .stats
+        case "model": .model(json: try root.required("model").json)
+        case "welcome": .welcome(try Welcome(root))
+        case let type: .other(type: type)
+        }
+    }
+}
+
+extension Welcome {
+    fileprivate init(_ root: JSONValue) throws(WireError) {
+        version = Int(try root.requiredInteger("version"))
+        server = root["server"]?.string ?? ""
+        limits = root["limits"]?.json ?? Array("{}".utf8)
+        entities = root["entities"]?.elements.compactMap(\.string) ?? []
+    }
+}
+
+extension CompletedMessage {
+    /// One walk over the members: this is done for every job.
+    fileprivate init(_ root: JSONValue) throws(WireError) {
+        var duplicate = false
+        var changes: [String: EntityChanges] = [:]
+        var rejected: [ErrorBody] = []
+        var warnings: [WarningBody] = []
+        var timing: TimingBody?
+        var keys: [UInt8]?
+        for (key, value) in root.members {
+            switch key.word {
+            case "duplicate": duplicate = value.bool ?? false
+            case "changes":
+                for (entity, counts) in value.members {
+                    changes[String(decoding: entity.bytes, as: UTF8.self)] = EntityChanges(counts)
+                }
+            case "rejected": rejected = value.elements.map(ErrorBody.init)
+            case "warnings": warnings = value.elements.map(WarningBody.init)
+            case "timing": timing = TimingBody(value)
+            case "keys": keys = value.json
+            default: break
+            }
+        }
+        self.init(
+            id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"), duplicate: duplicate,
+            changes: changes, rejected: rejected, warnings: warnings, timing: timing, keys: keys)
+    }
+}
+
+extension EntityChanges {
+    fileprivate init(_ counts: JSONValue) {
+        self.init()
+        for (key, value) in counts.members {
+            guard let count = value.int64.map({ Int($0) }) else { continue }
+            switch key.word {
+            case "inserted": inserted = count
+            case "updated": updated = count
+            case "unchanged": unchanged = count
+            case "deleted": deleted = count
+            case "rejected": rejected = count
+            default: break
+            }
+        }
+    }
+}
+
+extension TimingBody {
+    fileprivate init(_ times: JSONValue) {
+        for (key, value) in times.members {
+            guard let microseconds = value.int64 else { continue }
+            switch key.word {
+            case "queued": queued = microseconds
+            case "staged": staged = microseconds
+            case "merged": merged = microseconds
+            case "committed": committed = microseconds
+            default: break
+            }
+        }
+    }
+}
+
+extension WarningBody {
+    fileprivate init(_ warning: JSONValue) {
+        code = warning["code"]?.string ?? ""
+        entity = warning["entity"]?.string
+        key = warning["key"]?.string
+        count = warning["count"]?.int64.map { Int($0) }
+    }
+}
+
+extension ErrorBody {
+    /// A body without a code is still an error, so nothing here throws.
+    fileprivate init(_ error: JSONValue) {
+        code = error["code"]?.string ?? ""
+        message = error["message"]?.string ?? ""
+        path = error["path"]?.string
+        entity = error["entity"]?.string
+        attribute = error["attribute"]?.string
+        line = error["line"]?.int64.map { Int($0) }
+        column = error["column"]?.int64.map { Int($0) }
+        offset = error["offset"]?.int64.map { Int($0) }
+        retryAfterMilliseconds = error["retryAfterMilliseconds"]?.int64.map { Int($0) }
+    }
+}
+
+extension JSONValue {
+    /// A key of the protocol: those have at most 15 bytes, so that no memory is taken for most of them.
+    fileprivate var word: String { String(decoding: bytes, as: UTF8.self) }
+
+    fileprivate func required(_ key: String) throws(WireError) -> JSONValue {
+        guard let value = self[key] else {
+            throw WireError(.unsupportedMessage, "The server's message has no `\(key)`.", path: "/\(key)")
+        }
+        return value
+    }
+
+    fileprivate func requiredString(_ key: String) throws(WireError) -> String {
+        let value = try required(key)
+        guard let string = value.string else { throw value.isNo("a string", at: "/\(key)") }
+        return string
+    }
+
+    fileprivate func requiredInteger(_ key: String) throws(WireError) -> Int64 {
+        let value = try required(key)
+        guard let integer = value.int64 else { throw value.isNo("a 64-bit integer", at: "/\(key)") }
+        return integer
+    }
+}

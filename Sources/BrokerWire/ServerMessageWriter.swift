@@ -1,0 +1,98 @@
+public import BrokerJSON
+
+/// Makes the content of the messages from a server to a client, but for `error` (``WireError/encoded()``).
+///
+/// A `tag` is what the client's message brought, as JSON text. Members are given as JSON text without braces.
+public enum ServerMessageWriter {
+    /// - Parameter limits: the members of `limits`.
+    public static func welcome(
+        version: Int = ClientEnvelope.protocolVersion, server: String, limits: [UInt8], entities: [String],
+        tag: [UInt8]?
+    ) -> [UInt8] {
+        message("welcome", capacity: limits.count + 32 * entities.count, tag: tag) { writer in
+            writer.key("version")
+            writer.integer(version)
+            writer.member("server", server)
+            writer.key("limits")
+            writer.object { $0.rawMembers(limits) }
+            writer.key("entities")
+            writer.array { writer in
+                for entity in entities { writer.string(entity) }
+            }
+        }
+    }
+
+    /// The answer to a `ping`: the same fields, its `tag` among them.
+    public static func pong(to ping: JSONDocument) -> [UInt8] {
+        message("pong", capacity: ping.text.count, tag: nil) { writer in
+            for (key, value) in ping.root.members {
+                let key = String(decoding: key.bytes, as: UTF8.self)
+                guard key != "type" else { continue }
+                writer.key(key)
+                writer.value(value)
+            }
+        }
+    }
+
+    public static func accepted(id: String, sequence: Int64, tag: [UInt8]?) -> [UInt8] {
+        message("accepted", capacity: 0, tag: tag) { $0.jobMembers(id: id, sequence: sequence) }
+    }
+
+    /// - Parameter members: the outcome; empty for `reply: none`, and then `duplicate` is left out too.
+    public static func completed(
+        id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, tag: [UInt8]?
+    ) -> [UInt8] {
+        message("completed", capacity: members.count, tag: tag) { writer in
+            writer.jobMembers(id: id, sequence: sequence)
+            guard !members.isEmpty else { return }
+            writer.key("duplicate")
+            writer.bool(duplicate)
+            writer.rawMembers(members)
+        }
+    }
+
+    /// - Parameters:
+    ///   - sequence: nil for a job that was refused before it had a ticket.
+    ///   - error: the `error` object as JSON text, with its braces.
+    public static func failed(id: String?, sequence: Int64?, error: [UInt8], tag: [UInt8]?) -> [UInt8] {
+        message("failed", capacity: error.count, tag: tag) { writer in
+            writer.jobMembers(id: id, sequence: sequence)
+            writer.key("error")
+            writer.raw(error)
+        }
+    }
+
+    public static func stats(members: [UInt8], tag: [UInt8]?) -> [UInt8] {
+        message("stats", capacity: members.count, tag: tag) { $0.rawMembers(members) }
+    }
+
+    /// - Parameter model: the model as JSON text, with its braces.
+    public static func model(_ model: [UInt8], tag: [UInt8]?) -> [UInt8] {
+        message("model", capacity: model.count, tag: tag) { writer in
+            writer.key("model")
+            writer.raw(model)
+        }
+    }
+
+    private static func message(
+        _ type: String, capacity: Int, tag: [UInt8]?, _ members: (inout JSONWriter) -> Void
+    ) -> [UInt8] {
+        var writer = JSONWriter(capacity: 160 + capacity + (tag?.count ?? 0))
+        writer.object { writer in
+            writer.member("type", type)
+            members(&writer)
+            writer.tag(tag)
+        }
+        return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func jobMembers(id: String?, sequence: Int64?) {
+        if let id { member("id", id) }
+        if let sequence {
+            key("sequence")
+            integer(sequence)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// libsqlite3, with inline wrappers for what Swift cannot call (variadic functions) or name (macros with casts).
+#ifndef BROKER_CSQLITE_SHIM_H
+#define BROKER_CSQLITE_SHIM_H
+
+#include <sqlite3.h>
+#include <stdint.h>
+
+/// The bytes stay where they are until the statement is done with them.
+static inline int broker_sqlite_bind_static_text(sqlite3_stmt *statement, int index, const char *text, uint64_t count) {
+    return sqlite3_bind_text64(statement, index, text, count, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static inline int broker_sqlite_bind_static_blob(sqlite3_stmt *statement, int index, const void *bytes, uint64_t count) {
+    // A null pointer would bind NULL, but an empty blob is no NULL.
+    return sqlite3_bind_blob64(statement, index, count == 0 ? "" : bytes, count, SQLITE_STATIC);
+}
+
+static inline int broker_sqlite_bind_text(sqlite3_stmt *statement, int index, const char *text, uint64_t count) {
+    return sqlite3_bind_text64(statement, index, text, count, SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
+static inline int broker_sqlite_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, uint64_t count) {
+    return sqlite3_bind_blob64(statement, index, count == 0 ? "" : bytes, count, SQLITE_TRANSIENT);
+}
+
+static inline void broker_sqlite_result_static_text(sqlite3_context *context, const char *text, uint64_t count) {
+    // A null pointer would be NULL, but an empty text is no NULL.
+    sqlite3_result_text64(context, count == 0 ? "" : text, count, SQLITE_STATIC, SQLITE_UTF8);
+}
+
+static inline void broker_sqlite_result_static_blob(sqlite3_context *context, const void *bytes, uint64_t count) {
+    sqlite3_result_blob64(context, count == 0 ? "" : bytes, count, SQLITE_STATIC);
+}
+
+/// Turns a SQLITE_DBCONFIG switch on or off.
+static inline int broker_sqlite_configure(sqlite3 *database, int option, int value) {
+    return sqlite3_db_config(database, option, value, (int *)0);
+}
+
+/// What the virtual table over staged rows is to SQLite: SQLite's own part first, then ours.
+typedef struct {
+    sqlite3_vtab base;
+    /// The source that feeds this table; unretained, it outlives the connection.
+    void *source;
+} broker_staged_table;
+
+typedef struct {
+    sqlite3_vtab_cursor base;
+    void *source;
+} broker_staged_cursor;
+
+#endif

@@ -1,0 +1,331 @@
+#include "CSimdjson.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <simdjson.h>
+
+static_assert(BROKER_JSON_PADDING >= simdjson::SIMDJSON_PADDING, "the padding that callers leave is too small");
+
+namespace {
+
+using Indexer = std::unique_ptr<simdjson::internal::dom_parser_implementation>;
+
+/// Scratch space larger than this (bytes of text) is not kept between parses: one large job must not hold memory for good.
+constexpr size_t kKeptCapacity = 4 << 20;
+constexpr size_t kMinimumCapacity = 4 << 10;
+
+thread_local Indexer kept_indexer;
+
+bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+/// What may stand right after a number or a literal.
+bool ends_scalar(uint8_t c) { return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':'; }
+
+/// Length of the well-formed UTF-8 sequence at `p` (Unicode 15, table 3-7), 0 if there is none.
+size_t utf8_sequence(const uint8_t *p, const uint8_t *end) {
+    auto trail = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xBF) { return p + i < end && p[i] >= low && p[i] <= high; };
+    const uint8_t c = *p;
+    if (c < 0x80) return 1;
+    if (c >= 0xC2 && c <= 0xDF) return trail(1) ? 2 : 0;
+    if (c >= 0xE0 && c <= 0xEF) {
+        const uint8_t low = c == 0xE0 ? 0xA0 : 0x80, high = c == 0xED ? 0x9F : 0xBF;
+        return trail(1, low, high) && trail(2) ? 3 : 0;
+    }
+    if (c >= 0xF0 && c <= 0xF4) {
+        const uint8_t low = c == 0xF0 ? 0x90 : 0x80, high = c == 0xF4 ? 0x8F : 0xBF;
+        return trail(1, low, high) && trail(2) && trail(3) ? 4 : 0;
+    }
+    return 0;
+}
+
+/// The slow path: simdjson says that something lexical is wrong, but not where. One plain pass finds the first fault.
+broker_json_status locate_lexical_fault(const uint8_t *text, size_t length, size_t *fault) {
+    const uint8_t *p = text, *end = text + length, *opened = nullptr;
+    while (p < end) {
+        const size_t size = utf8_sequence(p, end);
+        if (size == 0) { *fault = size_t(p - text); return BROKER_JSON_NOT_UTF8; }
+        if (opened == nullptr) {
+            if (*p == '"') opened = p;
+        } else if (*p == '"') {
+            opened = nullptr;
+        } else if (*p == '\\' && p + 1 < end) {
+            p += 1;
+            const size_t escaped = utf8_sequence(p, end);
+            if (escaped == 0) { *fault = size_t(p - text); return BROKER_JSON_NOT_UTF8; }
+            if (*p < 0x20) { *fault = size_t(p - text); return BROKER_JSON_CONTROL_CHARACTER; }
+            p += escaped;
+            continue;
+        } else if (*p < 0x20) {
+            *fault = size_t(p - text);
+            return BROKER_JSON_CONTROL_CHARACTER;
+        }
+        p += size;
+    }
+    *fault = opened ? size_t(opened - text) : length;
+    return BROKER_JSON_UNCLOSED_STRING;
+}
+
+int hex_value(const uint8_t *p) {
+    int value = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint8_t c = p[i];
+        const int digit = is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+        if (digit < 0) return -1;
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+/// The first escape in a string's content that RFC 8259 does not know, or a surrogate without its partner.
+const uint8_t *bad_escape(const uint8_t *p, const uint8_t *end) {
+    while (p < end) {
+        if (*p != '\\') { p++; continue; }
+        const uint8_t *escape = p;
+        if (p[1] != 'u') {
+            if (p[1] == 0 || !std::strchr("\"\\/bfnrt", p[1])) return escape;
+            p += 2;
+            continue;
+        }
+        if (end - p < 6) return escape;
+        const int unit = hex_value(p + 2);
+        if (unit < 0 || (unit >= 0xDC00 && unit <= 0xDFFF)) return escape;
+        p += 6;
+        if (unit >= 0xD800 && unit <= 0xDBFF) {
+            if (end - p < 6 || p[0] != '\\' || p[1] != 'u') return escape;
+            const int low = hex_value(p + 2);
+            if (low < 0xDC00 || low > 0xDFFF) return escape;
+            p += 6;
+        }
+    }
+    return end;
+}
+
+/// Walks the structural characters once and writes the tape.
+class TapeBuilder {
+public:
+    TapeBuilder(const uint8_t *text, size_t length, uint32_t maximum_depth, Indexer &indexer, broker_json_tape *tape)
+        : text_(text), length_(length), maximum_depth_(maximum_depth), indexer_(indexer),
+          structural_(indexer->structural_indexes.get()), structural_end_(structural_ + indexer->n_structural_indexes),
+          tape_(tape) {}
+
+    broker_json_status build(size_t *fault) {
+        const size_t structurals = size_t(structural_end_ - structural_);
+        // Every element has a structural character of its own, so this is enough; untouched pages cost nothing.
+        tape_->elements = static_cast<broker_json_element *>(std::malloc(structurals * sizeof(broker_json_element)));
+        stack_.reset(new (std::nothrow) uint32_t[maximum_depth_ + 1]);
+        if (!tape_->elements || !stack_) return BROKER_JSON_OUT_OF_MEMORY;
+        const broker_json_status status = document();
+        if (status != BROKER_JSON_OK) *fault = fault_;
+        return status;
+    }
+
+private:
+    broker_json_status fail(broker_json_status status, size_t at) {
+        fault_ = at;
+        return status;
+    }
+
+    bool at_end() const { return structural_ == structural_end_; }
+    size_t here() const { return at_end() ? length_ : *structural_; }
+    uint8_t peek() const { return at_end() ? 0 : text_[*structural_]; }
+
+    broker_json_element *push(uint8_t kind, size_t offset, size_t length, uint8_t flags = 0) {
+        broker_json_element *element = tape_->elements + tape_->count++;
+        *element = {uint32_t(offset), uint32_t(length), 1, kind, flags, 0};
+        return element;
+    }
+
+    /// A container's closing bracket has been reached: its element learns where it ends.
+    void close() {
+        broker_json_element *opened = tape_->elements + stack_[--depth_];
+        opened->length = uint32_t(*structural_++ + 1 - opened->offset);
+        opened->span = uint32_t(tape_->count - stack_[depth_]);
+    }
+
+    broker_json_status document() {
+        broker_json_status status = value();
+        while (status == BROKER_JSON_OK && depth_ > 0) status = member_or_end();
+        if (status != BROKER_JSON_OK) return status;
+        return at_end() ? BROKER_JSON_OK : fail(BROKER_JSON_TRAILING_CONTENT, here());
+    }
+
+    /// One step inside the innermost container, right after a value or its opening bracket.
+    broker_json_status member_or_end() {
+        const broker_json_element &container = tape_->elements[stack_[depth_ - 1]];
+        const bool is_object = container.kind == BROKER_JSON_OBJECT;
+        const bool is_first = tape_->count == size_t(stack_[depth_ - 1]) + 1;
+        if (at_end()) return fail(BROKER_JSON_UNCLOSED_CONTAINER, container.offset);
+        if (peek() == (is_object ? '}' : ']')) {
+            close();
+            return BROKER_JSON_OK;
+        }
+        if (!is_first) {
+            if (peek() != ',') return fail(BROKER_JSON_EXPECTED_COMMA_OR_END, here());
+            structural_++;
+        }
+        return is_object ? member() : value();
+    }
+
+    broker_json_status member() {
+        if (peek() != '"') return fail(BROKER_JSON_EXPECTED_KEY, here());
+        const broker_json_status status = string();
+        if (status != BROKER_JSON_OK) return status;
+        if (peek() != ':') return fail(BROKER_JSON_EXPECTED_COLON, here());
+        structural_++;
+        return value();
+    }
+
+    broker_json_status value() {
+        if (at_end()) return fail(BROKER_JSON_EXPECTED_VALUE, length_);
+        const size_t at = *structural_;
+        switch (text_[at]) {
+        case '"': return string();
+        case '{': return open(BROKER_JSON_OBJECT, at);
+        case '[': return open(BROKER_JSON_ARRAY, at);
+        case 't': return literal(BROKER_JSON_TRUE, "true", 4, at);
+        case 'f': return literal(BROKER_JSON_FALSE, "false", 5, at);
+        case 'n': return literal(BROKER_JSON_NULL, "null", 4, at);
+        case '-': case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
+            return number(at);
+        case ',': case ':': case ']': case '}': return fail(BROKER_JSON_EXPECTED_VALUE, at);
+        default: return fail(BROKER_JSON_BAD_LITERAL, at);
+        }
+    }
+
+    broker_json_status open(uint8_t kind, size_t at) {
+        if (depth_ == maximum_depth_) return fail(BROKER_JSON_TOO_DEEP, at);
+        stack_[depth_++] = uint32_t(tape_->count);
+        push(kind, at, 0);
+        structural_++;
+        return BROKER_JSON_OK;
+    }
+
+    broker_json_status literal(uint8_t kind, const char *word, size_t size, size_t at) {
+        if (length_ - at < size || std::memcmp(text_ + at, word, size) != 0 ||
+            (at + size < length_ && !ends_scalar(text_[at + size])))
+            return fail(BROKER_JSON_BAD_LITERAL, at);
+        push(kind, at, size);
+        structural_++;
+        return BROKER_JSON_OK;
+    }
+
+    broker_json_status number(size_t at) {
+        const uint8_t *p = text_ + at, *end = text_ + length_;
+        auto digits = [&] { const uint8_t *first = p; while (p < end && is_digit(*p)) p++; return p != first; };
+        uint8_t flags = BROKER_JSON_INTEGRAL;
+        if (*p == '-') p++;
+        if (p < end && *p == '0') p++;
+        else if (!digits()) return fail(BROKER_JSON_BAD_NUMBER, at);
+        if (p < end && *p == '.') {
+            p++;
+            flags = 0;
+            if (!digits()) return fail(BROKER_JSON_BAD_NUMBER, at);
+        }
+        if (p < end && (*p | 32) == 'e') {
+            p++;
+            flags = 0;
+            if (p < end && (*p == '+' || *p == '-')) p++;
+            if (!digits()) return fail(BROKER_JSON_BAD_NUMBER, at);
+        }
+        if (p < end && !ends_scalar(*p)) return fail(BROKER_JSON_BAD_NUMBER, at);
+        push(BROKER_JSON_NUMBER, at, size_t(p - text_) - at, flags);
+        structural_++;
+        return BROKER_JSON_OK;
+    }
+
+    broker_json_status string() {
+        const size_t at = *structural_++;
+        // Only white space can lie between the closing quote and the next structural character.
+        const uint8_t *content = text_ + at + 1, *close = text_ + here() - 1;
+        while (*close != '"') close--;
+        const size_t size = size_t(close - content);
+        if (std::memchr(content, '\\', size) == nullptr) {
+            push(BROKER_JSON_STRING, at + 1, size);
+            return BROKER_JSON_OK;
+        }
+        return escaped_string(content, size);
+    }
+
+    broker_json_status escaped_string(const uint8_t *content, size_t size) {
+        if (tape_->unescaped == nullptr) {
+            // Unescaping never lengthens, and each string with an escape spends two quotes and a backslash besides its
+            // content, so with four bytes of header each, twice the text is enough.
+            tape_->unescaped = static_cast<uint8_t *>(std::malloc(length_ * 2 + BROKER_JSON_PADDING));
+            if (tape_->unescaped == nullptr) return BROKER_JSON_OUT_OF_MEMORY;
+        }
+        const uint32_t text_offset = uint32_t(content - text_);
+        uint8_t *header = tape_->unescaped + tape_->unescaped_length;
+        std::memcpy(header, &text_offset, sizeof text_offset);
+        uint8_t *start = header + sizeof text_offset;
+        const uint8_t *end = bad_escape(content, content + size) == content + size
+            ? indexer_->parse_string(content, start) : nullptr;
+        if (end == nullptr) {
+            return fail(BROKER_JSON_BAD_ESCAPE, size_t(bad_escape(content, content + size) - text_));
+        }
+        tape_->unescaped_length = size_t(end - tape_->unescaped);
+        push(BROKER_JSON_STRING, size_t(start - tape_->unescaped), size_t(end - start), BROKER_JSON_UNESCAPED);
+        return BROKER_JSON_OK;
+    }
+
+    const uint8_t *text_;
+    size_t length_;
+    uint32_t maximum_depth_;
+    Indexer &indexer_;
+    const uint32_t *structural_, *structural_end_;
+    broker_json_tape *tape_;
+    std::unique_ptr<uint32_t[]> stack_;
+    uint32_t depth_ = 0;
+    size_t fault_ = 0;
+};
+
+}  // namespace
+
+broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_t maximum_depth,
+                                     broker_json_tape *tape, size_t *fault_offset) {
+    *tape = {};
+    *fault_offset = 0;
+    // Twice the length must still fit the 32-bit offsets of the unescaped strings.
+    if (length > UINT32_MAX / 2 - BROKER_JSON_PADDING) return BROKER_JSON_TOO_LARGE;
+
+    Indexer indexer = std::move(kept_indexer);
+    const size_t wanted = length < kMinimumCapacity ? kMinimumCapacity : length;
+    if (!indexer || indexer->capacity() < wanted) {
+        indexer.reset();
+        if (simdjson::get_active_implementation()->create_dom_parser_implementation(wanted, 1, indexer) != simdjson::SUCCESS)
+            return BROKER_JSON_OUT_OF_MEMORY;
+    }
+
+    broker_json_status status;
+    switch (indexer->stage1(text, length, simdjson::stage1_mode::regular)) {
+    case simdjson::SUCCESS: status = TapeBuilder(text, length, maximum_depth, indexer, tape).build(fault_offset); break;
+    case simdjson::EMPTY: *fault_offset = length; status = BROKER_JSON_EMPTY; break;
+    case simdjson::MEMALLOC: case simdjson::CAPACITY: status = BROKER_JSON_OUT_OF_MEMORY; break;
+    default: status = locate_lexical_fault(text, length, fault_offset); break;
+    }
+    if (indexer->capacity() <= kKeptCapacity) kept_indexer = std::move(indexer);
+    if (status != BROKER_JSON_OK) {
+        broker_json_free_elements(tape);
+        std::free(tape->unescaped);
+        *tape = {};
+    }
+    return status;
+}
+
+void broker_json_free_elements(broker_json_tape *tape) {
+    std::free(tape->elements);
+    tape->elements = nullptr;
+    tape->count = 0;
+}
+
+bool broker_json_double(const uint8_t *text, size_t length, double *value) {
+    const char *first = reinterpret_cast<const char *>(text);
+    const auto result = std::from_chars(first, first + length, *value);
+    if (result.ec == std::errc() && result.ptr == first + length) return true;
+    if (result.ec != std::errc::result_out_of_range) return false;
+    // Too small is zero (or a subnormal), as everywhere; too large is a loss.
+    const std::string copy(first, length);
+    *value = std::strtod(copy.c_str(), nullptr);
+    return *value > -1 && *value < 1;
+}

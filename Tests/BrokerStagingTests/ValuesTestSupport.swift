@@ -1,0 +1,103 @@
+import BrokerJSON
+import BrokerModel
+
+@testable import BrokerStaging
+
+/// A converted value with bytes of its own, for comparison.
+enum StoredValue: Equatable {
+    case null
+    case integer(Int64)
+    case real(Double)
+    case text(String)
+    case blob([UInt8])
+    case refused(ValueFault.Reason)
+    case other(Cell.Kind)
+
+    init(_ cell: Cell) {
+        self =
+            switch cell.kind {
+            case .null: .null
+            case .integer: .integer(cell.integer)
+            case .real: .real(cell.real)
+            case .text: .text(String(decoding: cell.bytes, as: UTF8.self))
+            case .blob: .blob(Array(cell.bytes))
+            case .absent, .object: .other(cell.kind)
+            }
+    }
+
+    static let inconvertible = StoredValue.refused(.inconvertible)
+    static let notAllowed = StoredValue.refused(.notAllowed)
+}
+
+extension ValueConverter {
+    /// What becomes of a JSON text's value.
+    func stored(_ json: String) throws -> StoredValue {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        return withExtendedLifetime(document) {
+            var arena = ByteArena()
+            do throws(ValueFault) {
+                return StoredValue(try convert(document.root, arena: &arena))
+            } catch {
+                return .refused(error.reason)
+            }
+        }
+    }
+
+    /// The sentence with which a JSON text's value is refused; nil when it is not.
+    func refusal(of json: String) throws -> String? {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        return withExtendedLifetime(document) {
+            var arena = ByteArena()
+            do throws(ValueFault) {
+                _ = try convert(document.root, arena: &arena)
+                return nil
+            } catch {
+                return error.message
+            }
+        }
+    }
+
+    /// The bytes of the value lie inside of the document: nothing was copied.
+    func storesInPlace(_ json: String) throws -> Bool {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        return try withExtendedLifetime(document) {
+            var arena = ByteArena()
+            let start = try convert(document.root, arena: &arena).bytes.baseAddress!
+            let text = document.text.bytes
+            return text.baseAddress! <= start && start < text.baseAddress! + text.count
+        }
+    }
+}
+
+/// A generator that a printed seed repeats (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(for name: String) {
+        self.init(for: name, seed: UInt64.random(in: 0...UInt64.max))
+    }
+
+    init(for name: String, seed: UInt64) {
+        print("\(name): seed \(seed)")
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Calls `body` with the text's bytes; what it makes in the arena is valid inside of it.
+func withBytes<Result>(
+    of text: String, _ body: (UnsafeBufferPointer<UInt8>, inout ByteArena) throws -> Result
+) rethrows -> Result {
+    var text = text
+    return try text.withUTF8 { bytes in
+        var arena = ByteArena()
+        return try body(bytes, &arena)
+    }
+}

@@ -1,0 +1,2 @@
+import BrokerWire
+import Testing
