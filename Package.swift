@@ -63,7 +63,7 @@ let package = Package(
         .target(
             name: "BrokerServer",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerCoordinator",
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerWire", "BrokerCoordinator",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: nio),
@@ -80,11 +80,19 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        // The programs.
+        // The programs, and what the three have in common.
+        .target(
+            name: "BrokerCommandLine",
+            dependencies: [
+                "BrokerJSON",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "brokerd",
             dependencies: [
-                "BrokerModel", "BrokerStore", "BrokerCoordinator", "BrokerServer",
+                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
+                "BrokerCoordinator", "BrokerServer",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -93,14 +101,15 @@ let package = Package(
         .executableTarget(
             name: "broker",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStore", "BrokerClient",
+                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
+                "BrokerClient",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "BrokerJSON", "BrokerWire", "BrokerClient", "CSQLite",
+                "BrokerCommandLine", "BrokerJSON", "BrokerWire", "BrokerClient", "CSQLite",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],

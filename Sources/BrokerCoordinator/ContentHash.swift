@@ -3,14 +3,18 @@
 /// It tells whether a job sent again has the same content. It is no proof against a sender who looks for collisions,
 /// who could only harm the jobs whose ids it knows.
 enum ContentHash {
-    static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273)) -> [UInt8] {
+    static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
+        -> [UInt8]
+    {
         var state = SipState(key)
         let blocks = bytes.count / 8
         for block in 0..<blocks {
             state.absorb(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: block * 8, as: UInt64.self)))
         }
         var last = UInt64(bytes.count & 0xFF) << 56
-        for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() { last |= UInt64(byte) << (8 * UInt64(position)) }
+        for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() {
+            last |= UInt64(byte) << (8 * UInt64(position))
+        }
         state.absorb(last)
         let (low, high) = state.finish()
         return withUnsafeBytes(of: low.littleEndian, Array.init) + withUnsafeBytes(of: high.littleEndian, Array.init)

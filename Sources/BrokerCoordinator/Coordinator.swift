@@ -11,7 +11,7 @@ public import Logging
 /// ```
 ///
 /// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread and none blocks,
-/// except ``drain()``.
+/// but ``finishAdmitted()`` and ``stop()``.
 ///
 /// Ordering: places are given in the order of ``admit(payloadBytes:open:)``, and jobs take effect, and end, in the order
 /// of their places. Observers are called one after the other, on one thread.
@@ -196,10 +196,14 @@ public final class Coordinator: Sendable {
     /// From now on new jobs are refused; those admitted before still take effect. Any number of calls.
     public func refuseNewJobs() { flight.withLock { $0.isDraining = true } }
 
-    /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once.
-    public func drain() {
+    /// Waits until everything admitted before has taken effect. Blocks.
+    public func finishAdmitted() { flight.wait { $0.order.isEmpty ? () : nil } }
+
+    /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
+    /// admitted afterwards.
+    public func stop() {
         refuseNewJobs()
-        flight.wait { $0.order.isEmpty ? () : nil }
+        finishAdmitted()
         pool.stop()
         flight.broadcast {
             $0.isStopped = true

@@ -53,7 +53,8 @@ final class Statistics: Sendable {
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 128)
         guard fgets(&line, Int32(line.count), file) != nil else { return 0 }
-        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(separator: " ")
+        let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
+            separator: " ")
         return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
     }
 }

@@ -77,7 +77,8 @@ private struct WriterLoop {
             do throws(StoreError) {
                 applied = try apply(batch)
             } catch {
-                logger.warning("A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
+                logger.warning(
+                    "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
                 applied = batch.map(applyAlone)
             }
             settle(applied)
@@ -206,7 +207,8 @@ extension JobEnding {
         self.init(
             id: id, sequence: outcome.sequence,
             result: outcome.isFailure
-                ? .failed(error: outcome.body) : .completed(members: outcome.body, isDuplicate: isDuplicate))
+                ? .failed(error: outcome.body)
+                : .completed(members: Array(outcome.body.dropFirst().dropLast()), isDuplicate: isDuplicate))
     }
 }
 

@@ -19,7 +19,8 @@ public final class JSONDocument: Sendable {
         var tape = broker_json_tape()
         var fault = 0
         let status = broker_json_parse(
-            text.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count, UInt32(maximumDepth), &tape, &fault)
+            text.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count, UInt32(maximumDepth), &tape, &fault
+        )
         guard status == BROKER_JSON_OK else {
             throw JSONError(status: status, offset: fault, text: text, maximumDepth: maximumDepth)
         }

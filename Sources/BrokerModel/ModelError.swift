@@ -10,7 +10,9 @@ public struct ModelFault: Sendable, Equatable, CustomStringConvertible {
     }
 
     public var description: String {
-        place.line == 0 ? message : "line \(place.line), column \(place.column) (\(place.pointer)): \(message)"
+        guard place.line > 0 else { return message }
+        let pointer = place.pointer.isEmpty ? "" : " (\(place.pointer))"
+        return "line \(place.line), column \(place.column)\(pointer): \(message)"
     }
 }
 

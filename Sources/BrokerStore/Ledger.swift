@@ -4,7 +4,7 @@ public struct StoredOutcome: Sendable, Equatable {
     /// Of the decoded bytes of the message; nil for a job whose id the server made.
     public let contentHash: [UInt8]?
     public let isFailure: Bool
-    /// A completed job's members of `completed`, or a failed job's `error` object: JSON.
+    /// A JSON object: a completed job's members of `completed` but for `timing`, or a failed job's `error`.
     public let body: [UInt8]
 }
 

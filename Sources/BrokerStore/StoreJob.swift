@@ -49,7 +49,7 @@ public enum JobEnd: Sendable {
     /// What the ledger keeps.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
-        case .completed(_, let members): return members
+        case .completed(_, let members): return [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]
         case .failed(let fault):
             var writer = JSONWriter()
             fault.write(to: &writer)

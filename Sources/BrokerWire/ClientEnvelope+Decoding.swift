@@ -56,7 +56,8 @@ extension ClientEnvelope {
         default:
             throw WireError(
                 .unsupportedMessage,
-                "There is no message of the type \(type.quotedBriefly); the types are \(knownTypes.listed).", path: "/type")
+                "There is no message of the type \(type.quotedBriefly); the types are \(knownTypes.listed).",
+                path: "/type")
         }
     }
 

@@ -62,7 +62,8 @@ public struct FrameDecoder: ~Copyable, @unchecked Sendable {
             }
             guard content.count <= bound else {
                 guard !isDeclared else {
-                    throw FrameHeader.malformed("The content is longer than the \(bound.grouped) bytes the frame declares")
+                    throw FrameHeader.malformed(
+                        "The content is longer than the \(bound.grouped) bytes the frame declares")
                 }
                 throw tooLarge("holds more than \(bound.grouped) bytes of content")
             }
@@ -88,7 +89,7 @@ public struct FrameDecoder: ~Copyable, @unchecked Sendable {
             case "ERROR_headerChecksum_invalid": "The LZ4 frame's header does not match its checksum"
             case "ERROR_blockChecksum_invalid": "A block of the LZ4 frame does not match its checksum"
             case "ERROR_contentChecksum_invalid": "The content does not match the LZ4 frame's checksum"
-            case "ERROR_frameSize_wrong": "The content is shorter than the LZ4 frame declares"
+            case "ERROR_frameSize_wrong": "The content is not of the size that the LZ4 frame declares"
             case "ERROR_maxBlockSize_invalid": "A block of the LZ4 frame is larger than its header allows"
             case "ERROR_decompressionFailed": "A block of the LZ4 frame cannot be decompressed"
             default: "The LZ4 frame cannot be decompressed (\(name))"

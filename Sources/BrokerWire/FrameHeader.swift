@@ -63,7 +63,8 @@ struct FrameHeader {
         case zstandardMagic: throw malformed("The frame holds a Zstandard frame, not an LZ4 frame")
         default:
             let bytes = payload.prefix(4).map(\.hexadecimal).joined(separator: " ")
-            throw malformed("The frame does not hold an LZ4 frame: its bytes begin with \(bytes), not 0x04 0x22 0x4D 0x18")
+            throw malformed(
+                "The frame does not hold an LZ4 frame: its bytes begin with \(bytes), not 0x04 0x22 0x4D 0x18")
         }
     }
 

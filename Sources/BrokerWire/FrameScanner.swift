@@ -87,7 +87,8 @@ public enum FrameScanner {
         case 0xEF where startsAsMagic(readable, [0xEF, 0xBB, 0xBF]), 0x21...0x7E:
             return WireError(
                 .malformedFrame,
-                "Plain text was sent (the first byte is \(seen(first))), not a frame, whose first byte is 0. \(recipe).")
+                "Plain text was sent (the first byte is \(seen(first))), not a frame, whose first byte is 0. \(recipe)."
+            )
         default:
             let limit = FrameLimits.largestPayloadCount
             guard readable.count >= prefixCount else {

@@ -72,7 +72,10 @@ extension String {
     }
 
     /// In quotes and no longer than an error message bears: what was sent may be megabytes.
-    var quotedBriefly: String { utf8.count <= 64 ? "\"\(self)\"" : "\"\(unicodeScalars.prefix(64))…\"" }
+    var quotedBriefly: String {
+        guard utf8.count > 64 else { return "\"\(self)\"" }
+        return "\"\(String(String.UnicodeScalarView(unicodeScalars.prefix(64))))…\""
+    }
 }
 
 extension [String] {

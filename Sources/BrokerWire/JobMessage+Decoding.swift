@@ -144,7 +144,8 @@ extension OperationMessage {
         }
         guard let json = fields["json"] else {
             throw WireError(
-                .unsupportedMessage, "A `process` needs `json`: a record, or an array of records.", path: "\(path)/json")
+                .unsupportedMessage, "A `process` needs `json`: a record, or an array of records.", path: "\(path)/json"
+            )
         }
         self.init(entity: entity, json: json, pointer: "\(path)/json")
     }

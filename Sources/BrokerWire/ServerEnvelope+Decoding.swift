@@ -34,7 +34,8 @@ extension ServerEnvelope {
         case "failed":
             .failed(
                 FailedMessage(
-                    id: root["id"]?.string, sequence: root["sequence"]?.int64, error: ErrorBody(try root.required("error"))))
+                    id: root["id"]?.string, sequence: root["sequence"]?.int64,
+                    error: ErrorBody(try root.required("error"))))
         case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
         case "pong": .pong
         case "stats": .stats

@@ -42,7 +42,8 @@ public struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The content of a frame is not JSON.
     public init(_ error: JSONError) {
         self.init(
-            .malformedJSON, "The content of the frame is not JSON: \(error). Nothing was changed; mend it and send it again.",
+            .malformedJSON,
+            "The content of the frame is not JSON: \(error). Nothing was changed; mend it and send it again.",
             position: error.position)
     }
 

@@ -82,7 +82,8 @@ struct AttributeReader {
             if fields["format"] != nil {
                 formats.report("\"format\" and \"formats\" say the same; put all of them into \"formats\"")
             }
-            attribute.dateFormats = formats.elements(expected: "an array of date formats")?
+            attribute.dateFormats =
+                formats.elements(expected: "an array of date formats", mayBeEmpty: true)?
                 .compactMap { $0.string() } ?? []
         }
         attribute.timeZone = fields["timeZone"]?.string()
@@ -91,7 +92,8 @@ struct AttributeReader {
 
     private func readTransforms(_ fields: ModelFields, type: AttributeType?) -> [Transform] {
         fields.refuse("transform", unless: type?.isText, isFor: "text")
-        return fields["transform"]?.oneOrMore(expected: "an array of transforms")?.compactMap { $0.choice() } ?? []
+        let nodes = fields["transform"]?.oneOrMore(expected: "an array of transforms", mayBeEmpty: true) ?? []
+        return nodes.compactMap { $0.choice() }
     }
 }
 

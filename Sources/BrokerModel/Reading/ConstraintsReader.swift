@@ -18,7 +18,8 @@ struct ConstraintsReader {
                 "\"minLength\" \(minimum) and \"maxLength\" \(maximum) allow no value; raise \"maxLength\"")
         }
         constraints.pattern = fields["pattern"]?.string()
-        constraints.allowed = fields["enum"]?.elements(expected: "an array of the allowed values")?
+        constraints.allowed =
+            fields["enum"]?.elements(expected: "an array of the allowed values")?
             .compactMap(allowedValue) ?? []
         return constraints
     }

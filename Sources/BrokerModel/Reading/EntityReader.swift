@@ -29,11 +29,13 @@ struct EntityReader {
         }
         draft.entity.root = fields["root"]?.string()
         fields.refuseIfTrue("abstract", meaning: "entities without objects of their own")
-        let attributes = fields["attributes"]?.members(expected: "an object of attributes by name")?
+        let attributes =
+            fields["attributes"]?.members(expected: "an object of attributes by name")?
             .map(AttributeReader(keyStyle: keyStyle).read) ?? []
         draft.entity.attributes = attributes.map(\.attribute)
         draft.attributeKeys = attributes.map(\.key)
-        draft.relationships = fields["relationships"]?.members(expected: "an object of relationships by name")?
+        draft.relationships =
+            fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []
         readIdentity(fields, attributes: attributes, into: &draft.entity)
         claimPlainID(in: &draft)
@@ -60,7 +62,8 @@ extension EntityReader {
         entity.isIdentityOptional = fields.flag("identityOptional")
         guard let node = fields["identity"] else {
             if entity.isIdentityOptional {
-                fields["identityOptional"]?.report("the entity has no identity that could be optional; add \"identity\"")
+                fields["identityOptional"]?.report(
+                    "the entity has no identity that could be optional; add \"identity\"")
             }
             return
         }
@@ -69,10 +72,12 @@ extension EntityReader {
         for index in entity.identity {
             let draft = attributes[index]
             if draft.isTyped, draft.attribute.type == .transformable {
-                node.report("\"\(draft.attribute.name)\" is transformable and cannot identify an object; choose another")
+                node.report(
+                    "\"\(draft.attribute.name)\" is transformable and cannot identify an object; choose another")
             }
             if let defaultNode = draft.defaultNode, !defaultNode.value.isNull {
-                defaultNode.report("an identity has no default, or all records without one would be one object; take it out")
+                defaultNode.report(
+                    "an identity has no default, or all records without one would be one object; take it out")
             }
         }
         guard entity.isIdentityOptional else {
@@ -124,7 +129,9 @@ extension EntityReader {
     /// A plain name is a list of one where it stands alone; of several it would not be plain whether they are one list.
     private func lists(_ name: String, of fields: ModelFields, in entity: Entity) -> [[Int]] {
         let expected = "an array of arrays of attribute names"
-        guard let node = fields[name], let elements = node.elements(expected: expected) else { return [] }
+        guard let node = fields[name], let elements = node.elements(expected: expected, mayBeEmpty: true) else {
+            return []
+        }
         if elements.count > 1, elements.allSatisfy({ $0.value.kind == .string }) {
             node.report("write [[\"a\", \"b\"]] for attributes together, or [[\"a\"], [\"b\"]] for each by itself")
             return []

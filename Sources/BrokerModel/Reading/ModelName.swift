@@ -13,7 +13,8 @@ enum ModelName {
     /// What is wrong with a table's name, nil when it is fine.
     static func fault(ofTable name: String) -> String? {
         if let fault = fault(of: name) { return fault }
-        for (prefix, owner) in [("_broker_", "Broker's"), ("sqlite_", "SQLite's")] where folded(name).hasPrefix(prefix) {
+        for (prefix, owner) in [("_broker_", "Broker's"), ("sqlite_", "SQLite's")] where folded(name).hasPrefix(prefix)
+        {
             return "tables whose names begin with \"\(prefix)\" are \(owner) own; choose another name"
         }
         return nil

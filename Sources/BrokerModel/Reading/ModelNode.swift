@@ -100,8 +100,8 @@ extension ModelNode {
         return members
     }
 
-    /// The elements of an array that has some.
-    func elements(expected: String) -> [ModelNode]? {
+    /// The elements of an array; an empty one is reported unless it may be empty.
+    func elements(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
         guard value.kind == .array else {
             reportExpected(expected)
             return nil
@@ -109,16 +109,16 @@ extension ModelNode {
         let nodes = value.elements.enumerated().map { index, value in
             ModelNode(value: value, pointer: "\(pointer)/\(index)", faults: faults)
         }
-        guard !nodes.isEmpty else {
+        guard !nodes.isEmpty || mayBeEmpty else {
             report("the array is empty; expected \(expected)")
             return nil
         }
         return nodes
     }
 
-    /// Itself when it is a string, else the elements of an array that has some.
-    func oneOrMore(expected: String) -> [ModelNode]? {
-        value.kind == .string ? [self] : elements(expected: expected)
+    /// Itself when it is a string, else the elements of an array.
+    func oneOrMore(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
+        value.kind == .string ? [self] : elements(expected: expected, mayBeEmpty: mayBeEmpty)
     }
 
     /// A reference token of a JSON Pointer (RFC 6901).

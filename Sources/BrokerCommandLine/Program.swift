@@ -1,0 +1,68 @@
+public import ArgumentParser
+internal import Glibc
+
+/// How Broker's programs end, as the contract has it.
+public enum ExitStatus: Int32, Sendable {
+    case success = 0
+    /// Something that was asked for failed.
+    case failed = 1
+    /// The arguments were wrong.
+    case usage = 2
+    /// All is committed, but some records were left out.
+    case rejected = 3
+    case cannotConnect = 4
+}
+
+/// Ends a program with a status and one clear line on standard error.
+public struct CommandFailure: Error, CustomStringConvertible {
+    public let status: ExitStatus
+    /// What happened and the remedy; nil when everything has been said.
+    public let message: String?
+
+    public init(_ status: ExitStatus, _ message: String? = nil) {
+        self.status = status
+        self.message = message
+    }
+
+    public var description: String { message ?? "exit status \(status.rawValue)" }
+}
+
+/// The `main` of Broker's programs.
+public enum Program {
+    /// Parses the arguments, runs the command and ends the process with the status that the contract promises.
+    public static func run(_ root: any AsyncParsableCommand.Type) async -> Never {
+        do {
+            var command = try root.parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+            exit(ExitStatus.success.rawValue)
+        } catch let failure as CommandFailure {
+            if let message = failure.message { complain("\(root._commandName): \(message)") }
+            exit(failure.status.rawValue)
+        } catch {
+            // Help and version come as errors, too, with the status 0.
+            let status = root.exitCode(for: error)
+            let text = root.fullMessage(for: error)
+            guard status.isSuccess else {
+                complain(text)
+                exit(ExitStatus.usage.rawValue)
+            }
+            do throws(CommandFailure) { try say(text) } catch { exit(error.status.rawValue) }
+            exit(ExitStatus.success.rawValue)
+        }
+    }
+
+    /// Writes data to standard output, a line at a time, at once.
+    public static func say(_ line: String) throws(CommandFailure) {
+        try StandardOutput.write(Array((line + "\n").utf8))
+    }
+
+    /// Writes anything that is no data to standard error. When even that cannot be written, nobody is left to be told.
+    public static func complain(_ line: String) {
+        let bytes = Array((line + "\n").utf8)
+        _ = write(STDERR_FILENO, bytes, bytes.count)
+    }
+}

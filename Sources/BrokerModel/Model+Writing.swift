@@ -1,0 +1,122 @@
+public import BrokerJSON
+
+extension Model {
+    /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it again
+    /// gives an equal model. Mappings and routes are no part of it.
+    public func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            // Every key path is written out, so that no style is left to apply.
+            writer.member("keyStyle", KeyStyle.exact.rawValue)
+            writer.key("entities")
+            writer.object { writer in
+                for entity in entities { write(entity, to: &writer) }
+            }
+        }
+    }
+
+    private func write(_ entity: Entity, to writer: inout JSONWriter) {
+        let names = { (indices: [Int]) in indices.map { entity.attributes[$0].name } }
+        writer.key(entity.name)
+        writer.object { writer in
+            writer.member("table", entity.table)
+            if let root = entity.root { writer.member("root", root) }
+            if !entity.identity.isEmpty { writer.member("identity", names(entity.identity)) }
+            if entity.isIdentityOptional { writer.member("identityOptional", true) }
+            writer.key("attributes")
+            writer.object { writer in
+                for attribute in entity.attributes { attribute.write(to: &writer) }
+            }
+            if !entity.relationships.isEmpty {
+                writer.key("relationships")
+                writer.object { writer in
+                    for relationship in entity.relationships { write(relationship, to: &writer) }
+                }
+            }
+            for (key, lists) in [("unique", entity.unique), ("indexes", entity.indexes)] where !lists.isEmpty {
+                writer.key(key)
+                writer.array { writer in
+                    for list in lists { writer.strings(names(list)) }
+                }
+            }
+        }
+    }
+
+    private func write(_ relationship: Relationship, to writer: inout JSONWriter) {
+        writer.key(relationship.name)
+        writer.object { writer in
+            writer.member("entity", entities[relationship.destination].name)
+            writer.member("toMany", relationship.isToMany)
+            if let inverse = inverse(of: relationship) { writer.member("inverse", inverse.name) }
+            writer.member("key", relationship.keyPaths.map { $0.joined(separator: ".") })
+            writer.member("deleteRule", relationship.deleteRule.rawValue)
+            if relationship.isToMany { writer.member("assignment", relationship.assignment.rawValue) }
+            writer.member("missing", relationship.missing.rawValue)
+        }
+    }
+}
+
+extension Attribute {
+    /// Key and value; what is as usual is left out, but for the type, the keys and whether it is optional.
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.key(name)
+        writer.object { writer in
+            writer.member("type", type.rawValue)
+            writer.member("key", keyPaths.map { $0.joined(separator: ".") })
+            writer.member("optional", isOptional)
+            if let defaultValue { writer.member("default", defaultValue) }
+            if !dateFormats.isEmpty { writer.member("formats", dateFormats) }
+            if let timeZone { writer.member("timeZone", timeZone) }
+            if type == .date { writer.member("storage", dateStorage.rawValue) }
+            constraints.writeMembers(to: &writer)
+            if !transforms.isEmpty { writer.member("transform", transforms.map(\.rawValue)) }
+            if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
+        }
+    }
+}
+
+extension ValueConstraints {
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        if let minimum { writer.member("min", minimum) }
+        if let maximum { writer.member("max", maximum) }
+        for (key, length) in [("minLength", minimumLength), ("maxLength", maximumLength)] {
+            guard let length else { continue }
+            writer.key(key)
+            writer.integer(length)
+        }
+        if let pattern { writer.member("pattern", pattern) }
+        if !allowed.isEmpty {
+            writer.key("enum")
+            writer.array { writer in
+                for fragment in allowed { writer.raw(fragment.text.utf8) }
+            }
+        }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ key: String, _ value: String) {
+        self.key(key)
+        string(value)
+    }
+
+    fileprivate mutating func member(_ key: String, _ value: Bool) {
+        self.key(key)
+        bool(value)
+    }
+
+    fileprivate mutating func member(_ key: String, _ values: [String]) {
+        self.key(key)
+        strings(values)
+    }
+
+    fileprivate mutating func member(_ key: String, _ value: JSONFragment) {
+        self.key(key)
+        raw(value.text.utf8)
+    }
+
+    fileprivate mutating func strings(_ values: [String]) {
+        array { writer in
+            for value in values { writer.string(value) }
+        }
+    }
+}

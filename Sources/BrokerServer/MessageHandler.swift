@@ -1,0 +1,164 @@
+internal import BrokerCoordinator
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerWire
+internal import Logging
+
+/// Opens frames on the workers: a job goes on to the coordinator, anything else is answered here.
+///
+/// Every message that arrives is finished exactly once on its connection: by the last answer to it, or silently.
+final class MessageHandler: Sendable {
+    private let coordinator: Coordinator
+    private let codecs: FrameCodecs
+    private let options: ServerOptions
+    private let logger: Logger
+    private let model: [UInt8]
+
+    init(_ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ logger: Logger) {
+        self.coordinator = coordinator
+        self.codecs = codecs
+        self.options = options
+        self.logger = logger
+        var writer = JSONWriter()
+        coordinator.model.write(to: &writer)
+        model = writer.bytes
+    }
+
+    /// - Parameter breakOff: called when what was in the frame ends the connection.
+    func open(
+        _ payload: UnsafeRawBufferPointer, from connection: Connection, breakOff: @Sendable () -> Void
+    ) -> Opened {
+        do throws(WireError) {
+            let content = try codecs.decode(payload)
+            let envelope = try envelope(content)
+            return try answer(envelope, content, connection)
+        } catch {
+            connection.send(error.encoded(), finishing: true)
+            if error.endsConnection { breakOff() }
+            return .nothing
+        }
+    }
+
+    /// Strict first; trailing commas are forgiven to a message that asks for it.
+    private func envelope(_ content: JSONText) throws(WireError) -> ClientEnvelope {
+        let strict = Result { () throws(JSONError) in try JSONDocument(parsing: content) }
+        switch strict {
+        case .success(let document): return try ClientEnvelope.decode(document)
+        case .failure(let error):
+            guard let mended = lenientDocument(content) else { throw WireError(error) }
+            return try ClientEnvelope.decode(mended)
+        }
+    }
+
+    private func lenientDocument(_ content: JSONText) -> JSONDocument? {
+        guard let mended = content.blankingTrailingCommas() else { return nil }
+        // A text that is not even lenient JSON is told of by its first, strict error.
+        guard
+            case .success(let document) = Result(catching: { () throws(JSONError) in try JSONDocument(parsing: mended) }
+            )
+        else { return nil }
+        return document.root["lenient"]?.bool == true ? document : nil
+    }
+
+    private func answer(
+        _ envelope: ClientEnvelope, _ content: JSONText, _ connection: Connection
+    ) throws(WireError) -> Opened {
+        let tag = envelope.tag
+        switch envelope.message {
+        case .job(let job): return .job(self.job(job, envelope, content, connection))
+        case .hello(_, let client):
+            logger.debug("A client said hello.", metadata: ["client": "\(client ?? "")"])
+            connection.send(
+                ServerMessageWriter.welcome(
+                    server: options.serverName, limits: limits, entities: coordinator.model.entities.map(\.name),
+                    tag: tag), finishing: true)
+        case .ping: connection.send(ServerMessageWriter.pong(to: envelope.document), finishing: true)
+        case .stats:
+            var writer = JSONWriter(capacity: 2_048)
+            coordinator.writeStatistics(to: &writer)
+            connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
+        case .model: connection.send(ServerMessageWriter.model(model, tag: tag), finishing: true)
+        case .await(let id): awaitJob(id, tag, connection)
+        }
+        return .nothing
+    }
+
+    private func awaitJob(_ id: String, _ tag: [UInt8]?, _ connection: Connection) {
+        coordinator.await(id) { result in
+            switch result {
+            case .success(let ending?): connection.send(ending.message(tag: tag, isBrief: false), finishing: true)
+            case .success(nil):
+                var error = WireError(
+                    .unknownJob,
+                    "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its "
+                        + "outcome was forgotten.")
+                error.id = id
+                error.tag = tag
+                connection.send(error.encoded(), finishing: true)
+            case .failure(let cause):
+                var error = WireError(.internal, cause.message)
+                error.id = id
+                error.tag = tag
+                connection.send(error.encoded(), finishing: true)
+            }
+        }
+    }
+
+    private func job(
+        _ message: JobMessage, _ envelope: ClientEnvelope, _ content: JSONText, _ connection: Connection
+    ) -> Job {
+        let tag = envelope.tag
+        let notify = message.notify
+        let isBrief = message.reply == .none
+        return Job(
+            id: message.id, document: envelope.document,
+            operations: message.operations.map {
+                Job.Operation(entity: $0.entity, json: $0.json, pointer: $0.pointer)
+            },
+            policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
+            wantsAcceptance: notify.contains(.accepted), content: content
+        ) { event in
+            switch event {
+            case .accepted(let id, let sequence):
+                connection.send(
+                    ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), finishing: false)
+            case .ended(let ending):
+                if case .completed = ending.result, !notify.contains(.completed) { return connection.finish() }
+                connection.send(ending.message(tag: tag, isBrief: isBrief), finishing: true)
+            }
+        }
+    }
+
+    /// The members of `limits` in `welcome`.
+    private var limits: [UInt8] {
+        var writer = JSONWriter()
+        let members = [
+            ("maximumFrameBytes", options.frameLimits.maximumPayloadCount),
+            ("maximumContentBytes", options.frameLimits.maximumContentCount),
+            ("maximumDepth", JSONDocument.defaultMaximumDepth),
+            ("maximumIdBytes", JobMessage.idCounts.upperBound),
+            ("jobsInFlight", options.jobsPerConnection),
+            ("outcomesKept", coordinator.retention.count),
+            ("outcomesKeptSeconds", coordinator.retention.seconds),
+        ]
+        for (key, value) in members {
+            writer.key(key)
+            writer.integer(value)
+        }
+        return writer.bytes
+    }
+}
+
+extension JobEnding {
+    /// - Parameter isBrief: as `reply: none` asks.
+    func message(tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
+        switch result {
+        case .completed(let members, let isDuplicate):
+            ServerMessageWriter.completed(
+                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, members: isBrief ? [] : members, tag: tag)
+        case .failed(let error):
+            ServerMessageWriter.failed(id: id.isEmpty ? nil : id, sequence: sequence, error: error, tag: tag)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import ArgumentParser
+import BrokerCommandLine
+import BrokerJSON
+import BrokerWire
+import Glibc
+
+struct FrameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "frame",
+        abstract: "Turns the message on standard input into a frame on standard output.",
+        discussion: "For scripts: broker frame <job.json | socat -t 30 - UNIX-CONNECT:broker.sock | broker unframe")
+
+    func run() async throws {
+        let content = try JSONText.file("-")
+        var encoder = FrameEncoder()
+        do throws(WireError) {
+            try StandardOutput.write(try encoder.encode(content.bytes))
+        } catch let error as WireError {
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+}
+
+struct UnframeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unframe",
+        abstract: "Prints the messages in the frames on standard input, a line each, as they arrive.")
+
+    func run() async throws {
+        var input = FrameInput()
+        while let content = try input.next() {
+            try StandardOutput.write(Array(content.bytes) + [UInt8(ascii: "\n")])
+        }
+    }
+}
+
+/// Frames read from standard input, one after the other.
+private struct FrameInput: ~Copyable {
+    private var decoder = FrameDecoder()
+    private var unread: [UInt8] = []
+    private var isAtEnd = false
+
+    /// The content of the next frame; nil after the last.
+    mutating func next() throws(CommandFailure) -> JSONText? {
+        while true {
+            do throws(WireError) {
+                switch try unread.withUnsafeBytes({ bytes throws(WireError) in try FrameScanner.scan(bytes) }) {
+                case .frame(let payload):
+                    let content = try unread.withUnsafeBytes { bytes throws(WireError) in
+                        try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
+                    }
+                    unread.removeFirst(payload.upperBound)
+                    return content
+                case .incomplete(let total):
+                    if isAtEnd {
+                        if let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
+                        return nil
+                    }
+                }
+            } catch {
+                throw CommandFailure(.failed, error.message)
+            }
+            try readMore()
+        }
+    }
+
+    private mutating func readMore() throws(CommandFailure) {
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        let count = read(STDIN_FILENO, &buffer, buffer.count)
+        guard count >= 0 else {
+            throw CommandFailure(.failed, "Standard input cannot be read: \(String(cString: strerror(errno))).")
+        }
+        isAtEnd = count == 0
+        unread += buffer.prefix(count)
+    }
+}

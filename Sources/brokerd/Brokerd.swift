@@ -1,0 +1,124 @@
+public import ArgumentParser
+import BrokerCommandLine
+import BrokerCoordinator
+import BrokerModel
+import BrokerServer
+import BrokerStaging
+public import BrokerStore
+import Glibc
+public import Logging
+import ServiceLifecycle
+
+@main
+struct Brokerd: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "brokerd",
+        abstract: "Takes JSON jobs over a Unix socket and merges them into a SQLite database, in order, exactly once.",
+        discussion: """
+            Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were accepted, then end it with \
+            status 0. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
+            """)
+
+    @Option(help: ArgumentHelp("The model: what the entities are.", valueName: "file"), completion: .file())
+    var model: String
+
+    @Option(help: ArgumentHelp("The SQLite database, made when it is new.", valueName: "file"), completion: .file())
+    var store: String
+
+    @Option(help: ArgumentHelp("The Unix socket to listen on.", valueName: "path"), completion: .file())
+    var socket: String
+
+    @OptionGroup(title: "Limits")
+    var limits: LimitOptions
+
+    @Option(help: "When SQLite waits for the disk: full (at every commit), normal (at checkpoints) or off.")
+    var synchronous: Synchronous = .full
+
+    @Option(
+        name: .customLong("allow-user"),
+        help: ArgumentHelp(
+            "A user id that may connect, beside the server's own and root. May be repeated.", valueName: "uid"))
+    var allowedUsers: [UInt32] = []
+
+    @Option(help: "The least severe messages to log: trace, debug, info, notice, warning, error or critical.")
+    var logLevel: Logger.Level = .notice
+
+    static func main() async { await Program.run(Brokerd.self) }
+
+    func run() async throws {
+        let plan = try ModelFile(path: model).plan()
+        let lock = try claim(plan.model)
+        defer { withExtendedLifetime(lock) {} }
+        let logger = Logger(label: "brokerd", level: logLevel)
+        let coordinator = try startCoordinator(plan, logger)
+        let server = try await startServer(coordinator, logger)
+        try Program.say(
+            "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
+                + "\(limits.workers) workers, process \(getpid()))")
+        let service = BrokerService(server: server)
+        let group = ServiceGroup(services: [service], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        try await group.run()
+    }
+
+    /// Makes sure that store and socket can be had, before anything is touched, and takes the store.
+    private func claim(_ model: Model) throws(CommandFailure) -> StoreLock {
+        do throws(ServerError) {
+            try BrokerServer.claimSocket(socket)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+        do throws(StoreError) {
+            if access(store, F_OK) == 0 { try Store.check(path: store, model: model) }
+            return try StoreLock(storePath: store)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+
+    private func startCoordinator(_ plan: StagingPlan, _ logger: Logger) throws(CommandFailure) -> Coordinator {
+        var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
+        options.store.synchronous = synchronous
+        options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)
+        do throws(StoreError) {
+            return try Coordinator(plan: plan, options: options, logger: logger)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+
+    private func startServer(
+        _ coordinator: Coordinator, _ logger: Logger
+    ) async throws(CommandFailure) -> BrokerServer {
+        var options = ServerOptions(socketPath: socket)
+        options.frameLimits = limits.frames
+        options.connections = limits.connections
+        options.jobsPerConnection = limits.jobsPerConnection
+        options.allowedUsers.formUnion(allowedUsers)
+        do throws(ServerError) {
+            return try await BrokerServer.start(coordinator, options: options, logger: logger)
+        } catch {
+            coordinator.stop()
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+}
+
+/// The server for as long as the process is wanted.
+private struct BrokerService: Service {
+    let server: BrokerServer
+
+    func run() async throws {
+        try await gracefulShutdown()
+        try await server.stop()
+    }
+}
+
+extension Synchronous: ExpressibleByArgument {}
+extension Logger.Level: @retroactive ExpressibleByArgument {}
+
+extension Logger {
+    fileprivate init(label: String, level: Level) {
+        self.init(label: label) { StreamLogHandler.standardError(label: $0) }
+        logLevel = level
+    }
+}

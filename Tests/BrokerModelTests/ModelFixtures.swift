@@ -1,0 +1,84 @@
+import BrokerJSON
+import Testing
+
+@testable import BrokerModel
+
+/// The example of the model's public form, mappings and routes and all.
+let staffModel = """
+    {
+      "keyStyle": "exact",
+      "entities": {
+        "Department": {
+          "identity": "departmentId",
+          "attributes": {"departmentId": {"type": "integer64", "key": "id"}, "name": "string"},
+          "relationships": {"employees": {"entity": "Employee", "toMany": true, "inverse": "department"}}
+        },
+        "Employee": {
+          "table": "employee", "root": "employee", "identity": ["employeeId"],
+          "attributes": {
+            "employeeId": "integer64",
+            "name": {"type": "string", "optional": false, "transform": ["trim"], "maxLength": 200},
+            "email": {"type": "string", "key": ["email", "contact.email"], "pattern": ".+@.+"},
+            "salary": {"type": "decimal", "min": 0},
+            "hiredAt": {"type": "date", "key": "hired_at", "format": "yyyy/MM/dd HH:mm:ss Z"}
+          },
+          "relationships": {
+            "department": {"entity": "Department", "inverse": "employees", "deleteRule": "nullify"}
+          }
+        }
+      },
+      "mappings": {
+        "people": {"select": {"key": "type", "cases": {"Boy": "boy", "Girl": "girl"}, "otherwise": null}},
+        "boy": {"entity": "Boy"},
+        "users": {"entity": "User", "nestingKey": "username"}
+      },
+      "routes": [
+        {"keyPath": "articles", "mapping": "article"},
+        {"path": "/articles/:articleID", "mapping": "article"},
+        {"keyPath": "error", "error": true}, {"keyPath": "errors", "error": true}
+      ]
+    }
+    """
+
+func read(_ json: String) throws -> Model {
+    try ModelReader.read(JSONText(copying: Array(json.utf8)))
+}
+
+/// What is wrong with a model; empty when it is fine.
+func faults(of json: String) -> [ModelFault] {
+    do {
+        _ = try ModelReader.read(JSONText(copying: Array(json.utf8)))
+        return []
+    } catch {
+        return error.faults
+    }
+}
+
+/// A model of the entity `A` with these fields.
+func entity(_ fields: String) -> String { #"{"entities": {"A": {"# + fields + "}}}" }
+
+/// A model of the entity `A` with the attribute `a` of these fields.
+func attribute(_ fields: String) -> String { entity(#""attributes": {"a": {"# + fields + "}}") }
+
+/// A model of the entities `A` and `B`, `A` with the relationship `b` of these fields.
+func relationship(_ fields: String) -> String {
+    #"{"entities": {"A": {"relationships": {"b": {"# + fields + #"}}}, "B": {"attributes": {"name": "string"}}}}"#
+}
+
+func written(_ model: Model) -> String {
+    var writer = JSONWriter()
+    model.write(to: &writer)
+    return String(decoding: writer.bytes, as: UTF8.self)
+}
+
+/// Everything of a model but the places, for comparison.
+func content(of model: Model) -> String {
+    let entities = model.entities.map { entity in
+        var entity = entity
+        entity.place = .unknown
+        for index in entity.attributes.indices { entity.attributes[index].place = .unknown }
+        for index in entity.relationships.indices { entity.relationships[index].place = .unknown }
+        return entity
+    }
+    return String(reflecting: entities)
+}

@@ -1,0 +1,52 @@
+import Testing
+
+@testable import BrokerModel
+
+@Suite struct ModelWritingTests {
+    @Test(arguments: [
+        staffModel,
+        attribute(
+            #""type": "string", "key": "x.y", "optional": false, "default": "q\"é", "minLength": 1, "maxLength": 9, "#
+                + #""pattern": "^q\\d", "enum": ["q\u0001é", 1], "transform": "trim", "onInvalid": "null", "#
+                + #""indexed": true, "unique": true"#),
+        attribute(
+            #""type": "date", "format": "yyyy", "timeZone": "+02:00", "storage": "coreData", "min": "1970-01-01", "#
+                + #""max": 4e9, "default": 0"#),
+        attribute(#""type": "transformable", "default": {"x": [1,  "\n"]}, "indexed": true"#),
+        relationship(
+            #""entity": "B", "toMany": true, "key": ["b.c", "d"], "deleteRule": "deny", "assignment": "replace", "#
+                + #""missing": "ignore""#),
+        """
+        {"keyStyle": "snakeCase", "entities": {
+          "Z": {"identity": ["userID", "x"], "attributes": {"x": "uuid", "userID": "integer32", "y": "uri"},
+                "unique": [["y", "x"], ["y"]], "indexes": [["x", "y"]],
+                "relationships": {"friends": {"entity": "Z", "toMany": true, "inverse": "friends"}}},
+          "A": {"identity": "hiredAt", "identityOptional": true, "attributes": {"hiredAt": "date", "b": "boolean"},
+                "relationships": {"z": {"entity": "Z"}}}}}
+        """,
+    ])
+    func `a written model reads as the same model`(json: String) throws {
+        let model = try read(json)
+        let text = written(model)
+        let again = try read(text)
+        #expect(content(of: again) == content(of: model))
+        #expect(written(again) == text)
+    }
+
+    @Test func `what the model implies is written out`() throws {
+        let text = """
+            {"keyStyle": "snakeCase", "entities": {
+              "A": {"identity": "userID", "attributes": {"userID": "integer64"},
+                    "relationships": {"b": {"entity": "B"}}},
+              "B": {"relationships": {"a": {"entity": "A", "inverse": "b", "toMany": true}}}}}
+            """
+        #expect(
+            written(try read(text))
+                == #"{"keyStyle":"exact","entities":{"A":{"table":"A","identity":["userID"],"attributes":"#
+                + #"{"userID":{"type":"integer64","key":["user_id","id"],"optional":false}},"relationships":"#
+                + #"{"b":{"entity":"B","toMany":false,"inverse":"a","key":["b"],"deleteRule":"nullify","#
+                + #""missing":"stub"}}},"B":{"table":"B","attributes":{},"relationships":{"a":{"entity":"A","#
+                + #""toMany":true,"inverse":"b","key":["a"],"deleteRule":"nullify","assignment":"union","#
+                + #""missing":"stub"}}}}}"#)
+    }
+}

@@ -1,0 +1,121 @@
+import BrokerJSON
+import BrokerWire
+import Testing
+
+@Suite struct JobMessageTests {
+    private func expect(
+        _ json: String, at path: String?, _ fact: String, source: SourceLocation = #_sourceLocation
+    ) {
+        let error = refusal(
+            { () throws(WireError) in _ = try ClientEnvelope.decode(parsing: JSONText(copying: utf8(json))) },
+            at: source)
+        #expect(error?.code == .unsupportedMessage, sourceLocation: source)
+        #expect(error?.path == path, sourceLocation: source)
+        #expect(error?.message.contains(fact) == true, "\(error?.message ?? "-")", sourceLocation: source)
+    }
+
+    @Test func `one operation's fields in the job are a whole job`() throws {
+        let (job, document) = try job(#"{"entity":"Employee","json":[{"id":1}]}"#)
+        try withExtendedLifetime(document) {
+            let operation = try #require(job.operations.first)
+            #expect(job.operations.count == 1)
+            #expect(operation.entity == "Employee")
+            #expect(operation.pointer == "/json")
+            #expect(Array(operation.json.bytes) == utf8(#"[{"id":1}]"#))
+        }
+        #expect(job.id == nil)
+        #expect(job.onInvalid == .fail)
+        #expect(job.reply == .summary)
+        #expect(job.notify == .completed)
+        #expect(!job.isLenient)
+    }
+
+    @Test func `every option is read`() throws {
+        let (job, _) = try job(
+            """
+            {"type":"job","id":"emp-1","onInvalid":"skip","reply":"keys","notify":["accepted","progress"],
+             "lenient":true,"operations":[{"op":"process","entity":"A","json":{}},{"entity":"B","json":null}]}
+            """)
+        #expect(job.id == "emp-1")
+        #expect(job.onInvalid == .skip)
+        #expect(job.reply == .keys)
+        #expect(job.notify == .accepted)
+        #expect(job.isLenient)
+        #expect(job.operations.map(\.entity) == ["A", "B"])
+        #expect(job.operations.map(\.pointer) == ["/operations/0/json", "/operations/1/json"])
+    }
+
+    @Test func `fire and forget asks for no answer`() throws {
+        #expect(try job(#"{"entity":"A","json":[],"notify":[],"reply":"none"}"#).job.notify == [])
+        #expect(
+            try job(#"{"entity":"A","json":[],"notify":["completed","accepted"]}"#).job.notify == [
+                .accepted, .completed,
+            ])
+    }
+
+    @Test func `collections are one process per key, in order, with pointers that are escaped`() throws {
+        let (job, _) = try job(#"{"collections":{"B":[],"A/x~y":[{}],"C":{}}}"#)
+        #expect(job.operations.map(\.entity) == ["B", "A/x~y", "C"])
+        #expect(job.operations.map(\.pointer) == ["/collections/B", "/collections/A~1x~0y", "/collections/C"])
+    }
+
+    @Test func `a collection that comes twice keeps its first place and its last value`() throws {
+        let (job, document) = try job(#"{"collections":{"A":[1],"B":[2],"A":[3]}}"#)
+        withExtendedLifetime(document) {
+            #expect(job.operations.map(\.entity) == ["A", "B"])
+            #expect(job.operations.map { String(decoding: $0.json.bytes, as: UTF8.self) } == ["[3]", "[2]"])
+        }
+    }
+
+    @Test func `ids have 1 to 128 bytes`() throws {
+        let longest = String(repeating: "x", count: 128)
+        #expect(try job(#"{"id":"\#(longest)","entity":"A","json":[]}"#).job.id == longest)
+        expect(#"{"id":"\#(longest)y","entity":"A","json":[]}"#, at: "/id", "this one has 129")
+        expect(#"{"id":"","entity":"A","json":[]}"#, at: "/id", "this one has 0")
+        expect(#"{"id":5,"entity":"A","json":[]}"#, at: "/id", "`id` must be a string, not a number")
+    }
+
+    @Test func `forms are not mixed`() {
+        expect(#"{"operations":[],"json":[]}"#, at: "/json", "both `operations` and `json`")
+        expect(#"{"operations":[],"entity":"A"}"#, at: "/entity", "both `operations` and `entity`")
+        expect(#"{"operations":[],"collections":{}}"#, at: "/collections", "both `operations` and `collections`")
+        expect(#"{"collections":{},"json":[]}"#, at: "/json", "both `collections` and `json`")
+    }
+
+    @Test func `a job with nothing to do is refused`() {
+        expect("{}", at: nil, "needs `entity` and `json`")
+        expect(#"{"operations":[]}"#, at: "/operations", "is empty")
+        expect(#"{"collections":{}}"#, at: "/collections", "is empty")
+    }
+
+    @Test func `what is missing or of the wrong kind is told with its place`() {
+        expect(#"{"json":[]}"#, at: "/entity", "needs `entity`")
+        expect(#"{"entity":"A"}"#, at: "/json", "needs `json`")
+        expect(#"{"operations":[{"entity":"A","json":[]},{"json":[]}]}"#, at: "/operations/1/entity", "needs `entity`")
+        expect(#"{"operations":[{"entity":"A"}]}"#, at: "/operations/0/json", "needs `json`")
+        expect(#"{"operations":[{"entity":7,"json":[]}]}"#, at: "/operations/0/entity", "must be a string")
+        expect(#"{"operations":[7]}"#, at: "/operations/0", "must be an object")
+        expect(#"{"operations":{}}"#, at: "/operations", "must be an array")
+        expect(#"{"collections":[]}"#, at: "/collections", "must be an object")
+        expect(#"{"entity":"A","json":[],"lenient":1}"#, at: "/lenient", "must be true or false")
+        expect(#"{"entity":"A","json":[],"notify":"completed"}"#, at: "/notify", "must be an array")
+        expect(#"{"entity":"A","json":[],"notify":[7]}"#, at: "/notify/0", "must be a string")
+    }
+
+    @Test func `an unknown word is told which words there are`() {
+        expect(#"{"entity":"A","json":[],"onInvalid":"ignore"}"#, at: "/onInvalid", "`fail` and `skip`")
+        expect(#"{"entity":"A","json":[],"reply":"all"}"#, at: "/reply", "`none`, `summary` and `keys`")
+        expect(#"{"entity":"A","json":[],"notify":["done"]}"#, at: "/notify/0", "`progress` and `completed`")
+        expect(#"{"op":"upsert","entity":"A","json":[]}"#, at: "/op", "no operation \"upsert\"")
+    }
+
+    @Test func `what comes later says so`() {
+        for operation in ["relate", "sync", "map", "delete"] {
+            expect(#"{"op":"\#(operation)"}"#, at: "/op", "does not do `\(operation)` yet")
+        }
+        expect(#"{"operations":[{"op":"sync"}]}"#, at: "/operations/0/op", "does not do `sync` yet")
+        expect(#"{"entity":"A","json":{},"object":1}"#, at: "/object", "`process` with `object` yet")
+        expect(#"{"entity":"A","json":[],"part":{}}"#, at: "/part", "`part` yet")
+        expect(#"{"entity":"A","json":[],"reply":"objects"}"#, at: "/reply", "`reply: objects` yet")
+    }
+}
