@@ -117,6 +117,33 @@ let package = Package(
 
         // The tests: pure machines and targets first, real processes over a real socket last.
         tests("BrokerJSON"),
+        tests("BrokerModel", also: ["BrokerJSON"]),
+        tests("BrokerWire", also: ["BrokerJSON"]),
+        tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
+        tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),
+        tests(
+            "BrokerCoordinator",
+            also: [
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "BrokerServer",
+            also: [
+                "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        tests(
+            "BrokerClient",
+            also: [
+                "BrokerJSON", "BrokerWire",
+                .product(name: "NIOCore", package: nio),
+                .product(name: "NIOPosix", package: nio),
+            ]),
+        .testTarget(
+            name: "ProgramTests",
+            dependencies: ["brokerd", "broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite"],
+            swiftSettings: strict),
     ],
     cxxLanguageStandard: .cxx17
 )

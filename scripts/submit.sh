@@ -73,8 +73,8 @@ connected=0
 socat -t "$seconds" - "UNIX-CONNECT:$address" < "$work/frame" > "$work/answers" 2> "$work/complaint" || connected=$?
 available=$(size "$work/answers")
 if [ "$available" -eq 0 ]; then
-    [ "$connected" -eq 0 ] || stop 4 "cannot connect to $socket: $(tail -n 1 "$work/complaint")"
-    stop 1 "The server gave no answer within $seconds s. (A job with \"notify\": [] gets one only when it fails.)"
+    [ "$connected" -eq 0 ] || stop 4 "Cannot connect to $socket: $(sed -n '$s/.* E //p' "$work/complaint")"
+    stop 1 "The server gave no answer; $seconds s is the longest to wait. (\"notify\": [] asks for none but a failure.)"
 fi
 
 # ---- Read the answers: the last one is the outcome, an "accepted" may come before

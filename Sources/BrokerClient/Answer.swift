@@ -13,7 +13,9 @@ final class Answer<Value: Sendable>: Sendable {
     /// Only the first result counts.
     func finish(_ result: Result<Value, BrokerError>) {
         let waiters = state.withLock { state in
-            guard state.result == nil else { return [:] as [Int: CheckedContinuation<Result<Value, BrokerError>, Never>] }
+            guard state.result == nil else {
+                return [:] as [Int: CheckedContinuation<Result<Value, BrokerError>, Never>]
+            }
             state.result = result
             defer { state.waiters = [:] }
             return state.waiters

@@ -12,8 +12,8 @@ internal import DequeModule
 /// 1. Jobs enter the window in the order in which they were added.
 /// 2. The window holds at most `maximumCount` jobs and `maximumBytes` of frames, or one job that is larger than that.
 /// 3. An id is unanswered at most once.
-struct PendingJobs<Waiter> {
-    struct Job {
+struct PendingJobs<Waiter: Sendable>: Sendable {
+    struct Job: Sendable {
         let id: String
         /// The whole frame, kept until the answer so that it can be sent again as it was.
         let frame: [UInt8]

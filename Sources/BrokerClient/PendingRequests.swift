@@ -1,5 +1,5 @@
 /// The unanswered requests that are no jobs (`ping`, `stats`, `model`, `await`), by the number that is their `tag`.
-struct PendingRequests<Waiter> {
+struct PendingRequests<Waiter: Sendable>: Sendable {
     private var requests: [Int: (frame: [UInt8], waiter: Waiter)] = [:]
 
     var isEmpty: Bool { requests.isEmpty }

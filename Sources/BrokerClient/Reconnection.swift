@@ -1,7 +1,7 @@
 internal import NIOCore
 
 /// How often to try to connect again: soon at first, then ever less often, until a deadline.
-struct Reconnection {
+struct Reconnection: Sendable {
     /// 50 ms: a server that restarts is back about then.
     static let firstDelay = TimeAmount.milliseconds(50)
     /// 2 s: no longer, so that a server that is back is not left waiting.

@@ -31,8 +31,8 @@ struct JobWaiter: Sendable {
 /// 1. A job's frame is written to each connection once, in the order in which the jobs were added, until it is answered.
 /// 2. Connections are numbered; what an older one says is ignored.
 /// 3. Whatever was added is answered once: by the server, or by an error.
-struct Session {
-    enum Link: Equatable {
+struct Session: Sendable {
+    enum Link: Sendable, Equatable {
         case disconnected
         case connecting(connection: Int)
         case connected(connection: Int)
@@ -42,7 +42,7 @@ struct Session {
     typealias RequestWaiter = Answer<ServerEnvelope>
 
     /// What the driver is to do, in this order: close, connect, write, deliver.
-    struct Effects {
+    struct Effects: Sendable {
         /// This connection is of no more use.
         var close: Int?
         var connect: Connect?
@@ -51,13 +51,13 @@ struct Session {
         var deliveries: [Delivery] = []
     }
 
-    struct Connect: Equatable {
+    struct Connect: Sendable, Equatable {
         let connection: Int
         let delay: TimeAmount
         let deadline: NIODeadline
     }
 
-    enum Delivery {
+    enum Delivery: Sendable {
         case welcomed(Result<Welcome, BrokerError>)
         case accepted(JobWaiter, sequence: Int64)
         case admitted(JobWaiter)
@@ -71,9 +71,11 @@ struct Session {
     var link: Link
     var jobs: PendingJobs<JobWaiter>
     var requests = PendingRequests<RequestWaiter>()
-    /// Nil on the first connection, which is tried once.
+    /// Until then the client does not exist for its caller: the first connection is tried once.
+    var wasWelcomed = false
+    /// Set while a lost connection is to be had again.
     var reconnection: Reconnection?
-    /// What the server said or did before it went away, for the error.
+    /// What the server said before it went away, for the error.
     var lastReason: String?
     private var lastConnection = 1
 
@@ -128,34 +130,20 @@ struct Session {
     /// The connection is gone, or could not be made.
     mutating func lost(_ connection: Int, reason: String, at now: NIODeadline) -> Effects {
         guard connection == currentConnection else { return Effects() }
+        let reason = lastReason ?? reason
         var effects = Effects()
         effects.close = connection
-        let reason = lastReason ?? reason
-        guard let reconnection else {
-            // The first connection never came to be: `connect` tells why.
-            if case .connecting = link {
-                link = .closed
-                effects.deliveries.append(.welcomed(.failure(.cannotConnect(path: path, reason: reason))))
-                failAll(.cannotConnect(path: path, reason: reason), into: &effects)
-                return effects
-            }
-            return retry(Reconnection(deadline: now + patience, firstDelay: firstDelay), reason, now, effects)
+        guard wasWelcomed else {
+            abandon(.cannotConnect(path: path, reason: reason), into: &effects)
+            return effects
         }
-        return retry(reconnection, reason, now, effects)
-    }
-
-    private mutating func retry(
-        _ reconnection: Reconnection, _ reason: String, _ now: NIODeadline, _ effects: Effects
-    ) -> Effects {
-        var reconnection = reconnection
-        var effects = effects
         guard !jobs.isEmpty || !requests.isEmpty else {
             disconnect()
             return effects
         }
+        var reconnection = self.reconnection ?? Reconnection(deadline: now + patience, firstDelay: firstDelay)
         guard let delay = reconnection.delay(at: now) else {
-            disconnect()
-            failAll(.connectionLost(reason: reason), into: &effects)
+            abandon(.connectionLost(reason: reason), into: &effects)
             return effects
         }
         self.reconnection = reconnection
@@ -169,15 +157,14 @@ struct Session {
         return lost(connection, reason: "the server did not answer the greeting in time", at: now)
     }
 
-    /// Gives up the connection, and what is unanswered with it: it would come to the same again.
+    /// Gives up the connection, and what is unanswered with it: another one would come to the same.
     mutating func abandon(_ error: BrokerError, into effects: inout Effects) {
         effects.close = currentConnection
-        let isFirst = reconnection == nil
-        if case .connecting = link, isFirst {
+        if wasWelcomed {
+            disconnect()
+        } else {
             link = .closed
             effects.deliveries.append(.welcomed(.failure(error)))
-        } else {
-            disconnect()
         }
         failAll(error, into: &effects)
     }
@@ -201,9 +188,8 @@ struct Session {
 
     private mutating func disconnect() {
         link = .disconnected
+        reconnection = nil
         lastReason = nil
-        // The next connection is not the first one, even when nothing is due yet.
-        reconnection = Reconnection(deadline: .uptimeNanoseconds(0))
     }
 
     private mutating func connectIfNeeded(at now: NIODeadline, into effects: inout Effects) {

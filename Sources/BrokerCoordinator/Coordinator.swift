@@ -209,9 +209,9 @@ public final class Coordinator: Sendable {
             $0.isStopped = true
             return true
         }
+        ledger.stop()
         writer.join()
         completions.stop()
-        ledger.stop()
     }
 
     /// Queue depths, for `stats`.

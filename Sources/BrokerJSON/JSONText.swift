@@ -17,13 +17,13 @@ public final class JSONText: Sendable {
     }
 
     public init(copying bytes: UnsafeRawBufferPointer) {
-        start = allocate(bytes.count, replacing: nil)
+        start = copy(bytes)
         count = bytes.count
-        if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: count) }
     }
 
-    public convenience init(copying bytes: [UInt8]) {
-        self.init(copying: bytes.withUnsafeBytes { $0 })
+    public init(copying bytes: [UInt8]) {
+        start = bytes.withUnsafeBytes { copy($0) }
+        count = bytes.count
     }
 
     deinit { free(start) }
@@ -90,5 +90,12 @@ private func allocate(_ capacity: Int, replacing old: UnsafeMutableRawPointer?) 
     guard let start = realloc(old, capacity + JSONText.padding) else {
         preconditionFailure("out of memory for a JSON text of \(capacity) bytes")
     }
+    return start
+}
+
+/// A copy of the bytes with the padding behind it.
+private func copy(_ bytes: UnsafeRawBufferPointer) -> UnsafeMutableRawPointer {
+    let start = allocate(bytes.count, replacing: nil)
+    if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: bytes.count) }
     return start
 }

@@ -1,6 +1,7 @@
 /// The types of the contract, by Core Data's names.
 public enum AttributeType: String, Sendable, CaseIterable {
-    case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri, transformable
+    case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri,
+        transformable
 
     public var isInteger: Bool { self == .integer16 || self == .integer32 || self == .integer64 }
     public var isNumber: Bool { isInteger || self == .decimal || self == .double || self == .float }

@@ -34,7 +34,9 @@ public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         self.retryAfterMilliseconds = retryAfterMilliseconds
     }
 
-    public var description: String { path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)" }
+    public var description: String {
+        path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
+    }
 
     /// Writes the fault as the contract's object.
     public func write(to writer: inout JSONWriter) {

@@ -10,7 +10,8 @@ struct IdentityIndex {
         var state = Bytes.seed
         for column in columns {
             let cell = cells[column]
-            state = cell.kind == .text || cell.kind == .blob
+            state =
+                cell.kind == .text || cell.kind == .blob
                 ? Bytes.hash(cell.bytes, into: state) : Bytes.mix(state, UInt64(bitPattern: cell.integer))
         }
         return state

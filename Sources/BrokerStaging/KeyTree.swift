@@ -39,6 +39,11 @@ struct KeyTree: Sendable {
         return nil
     }
 
+    /// By node, its children that have children of their own.
+    var innerNodes: [[Int]] {
+        nodes.map { node in node.children.filter { !nodes[$0].children.isEmpty } }
+    }
+
     /// A key of the record itself that some path begins with.
     func knows(_ key: String) -> Bool {
         nodes[0].children.contains { nodes[$0].key == Array(key.utf8) }

@@ -13,15 +13,19 @@ struct RecordScanner: ~Copyable {
         let target: Int
     }
 
-    private struct UnknownKey {
+    private struct UnknownKey: Hashable {
         let entity: Int
-        let key: String
-        var count: Int
+        /// Its path in the record; nil stands for all keys of the entity that are too many to name.
+        let key: String?
     }
+
+    /// Unknown keys named in the warnings of one job: a record that uses keys as data must not fill the answer.
+    private static let namedUnknownKeys = 1_000
 
     /// By node over all trees. The keys point into the document, which outlives the scanner.
     private var predictions: [[Prediction]]
-    private var unknownKeys: [UnknownKey] = []
+    private var unknownKeys: [UnknownKey: Int] = [:]
+    private var unknownCounts: [(key: UnknownKey, count: Int)] = []
     private var slots: [JSONValue?] = []
     private(set) var depth = 0
 
@@ -64,10 +68,10 @@ struct RecordScanner: ~Copyable {
             if target >= 0 {
                 slots[base + target] = value
             } else {
-                unknownKeys[-1 - target].count += 1
+                unknownCounts[-1 - target].count += 1
             }
         }
-        for child in entity.tree.nodes[node].children where !entity.tree.nodes[child].children.isEmpty {
+        for child in entity.innerNodes[node] {
             if let value = slots[base + child], value.kind == .object { scan(value, child, entity, base) }
         }
     }
@@ -91,17 +95,23 @@ struct RecordScanner: ~Copyable {
     }
 
     private mutating func unknown(_ key: JSONValue, _ node: Int, _ entity: EntityPlan) -> Int {
-        let name = (entity.path(to: node) + [key.string ?? ""]).joined(separator: ".")
-        if let known = unknownKeys.firstIndex(where: { $0.entity == entity.index && $0.key == name }) {
-            return -1 - known
+        let path = (entity.path(to: node) + [key.string ?? ""]).joined(separator: ".")
+        var unknown = UnknownKey(entity: entity.index, key: path)
+        if let known = unknownKeys[unknown] { return -1 - known }
+        if unknownCounts.count >= Self.namedUnknownKeys {
+            unknown = UnknownKey(entity: entity.index, key: nil)
+            if let known = unknownKeys[unknown] { return -1 - known }
         }
-        unknownKeys.append(UnknownKey(entity: entity.index, key: name, count: 0))
-        return -unknownKeys.count
+        unknownKeys[unknown] = unknownCounts.count
+        unknownCounts.append((unknown, 0))
+        return -unknownCounts.count
     }
 
     /// One warning per unknown key that was met, in the order of meeting.
     func warnings(_ plan: StagingPlan) -> [Warning] {
-        unknownKeys.map { Warning(.unknownKey, entity: plan.entities[$0.entity].name, key: $0.key, count: $0.count) }
+        unknownCounts.map { unknown, count in
+            Warning(.unknownKey, entity: plan.entities[unknown.entity].name, key: unknown.key, count: count)
+        }
     }
 }
 

@@ -21,7 +21,7 @@ public struct JobCollection: @unchecked Sendable {
     // Places on the document's immutable tape, which `document` keeps alive.
     let operations: [StagingOperation]
 
-    /// A job's operations as collections, in payload order.
+    /// A job's operations as collections, in payload order; at least one, which is empty when there are no operations.
     public static func collections(of operations: [StagingOperation], in document: JSONDocument) -> [JobCollection] {
         var collections: [JobCollection] = []
         var run: [StagingOperation] = []
@@ -32,7 +32,7 @@ public struct JobCollection: @unchecked Sendable {
             }
             run.append(operation)
         }
-        if !run.isEmpty { collections.append(JobCollection(document: document, operations: run)) }
+        collections.append(JobCollection(document: document, operations: run))
         return collections
     }
 

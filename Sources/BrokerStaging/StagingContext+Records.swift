@@ -7,7 +7,8 @@ extension StagingContext {
     /// - Throws: when this very record is to be left out; faults deeper inside are rejected there.
     mutating func stage(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> Int {
         guard value.kind == .object else {
-            throw fault(.invalidValue, "A record of \(entity.name) must be an object, not \(value.kindName).", value, entity)
+            throw fault(
+                .invalidValue, "A record of \(entity.name) must be an object, not \(value.kindName).", value, entity)
         }
         let record = entity.unwrap(value)
         let slots = scanner.open(record, entity)
@@ -24,7 +25,8 @@ extension StagingContext {
     private mutating func convert(_ record: JSONValue, _ entity: EntityPlan, _ slots: Int) throws(StagingFault) -> Int {
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
-        for (column, attribute) in entity.attributes.enumerated() {
+        for column in 0..<entity.attributes.count {
+            let attribute = entity.attributes[column]
             guard let value = scanner.value(attribute.nodes, slots) else { continue }
             scratch[cells + column] = try cell(value, attribute, column, entity)
         }
@@ -42,8 +44,9 @@ extension StagingContext {
         return row
     }
 
-    /// Whether the record has an identity; when it has none but may, its cells become NULL.
-    private mutating func identity(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Bool {
+    /// Whether the record has an identity; when it has none but may, what is missing of it becomes NULL.
+    private mutating func identity(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Bool
+    {
         let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
         guard let missing else { return !entity.identity.isEmpty }
         let attribute = plan.model.entities[entity.index].attributes[missing]
@@ -56,7 +59,7 @@ extension StagingContext {
                         + "Send it, or set identityOptional in the model.",
                     entity: entity.name, attribute: attribute.name), at: record.offset)
         }
-        for column in entity.identity { scratch[cells + column] = .null }
+        for column in entity.identity where scratch[cells + column].kind == .absent { scratch[cells + column] = .null }
         return false
     }
 
@@ -66,17 +69,20 @@ extension StagingContext {
     ) throws(StagingFault) -> Cell {
         do throws(ValueFault) {
             if value.isNull { return try nullCell(column, entity) }
-            return try attribute.converter.convert(value, arena: &arena)
-        } catch {
-            switch attribute.onInvalid {
-            case .skip: return .absent
-            case .null: return .null
-            case .fail:
-                throw StagingFault(
-                    Fault(
-                        error.code, error.message, entity: entity.name,
-                        attribute: plan.model.entities[entity.index].attributes[column].name), at: value.offset)
+            do throws(ValueFault) {
+                return try attribute.converter.convert(value, arena: &arena)
+            } catch {
+                switch attribute.onInvalid {
+                case .skip: return .absent
+                case .null: return try nullCell(column, entity)
+                case .fail: throw error
+                }
             }
+        } catch {
+            throw StagingFault(
+                Fault(
+                    error.code, error.message, entity: entity.name,
+                    attribute: plan.model.entities[entity.index].attributes[column].name), at: value.offset)
         }
     }
 

@@ -28,8 +28,7 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, of entity: EntityPlan, _ row: Int
     ) throws(StagingFault) {
         if value.isNull || plan.relationship.assignment == .replace {
-            let index = entity.relationships.firstIndex { $0.relationship.name == plan.relationship.name }!
-            replacements.append(StagedReplacement(entity: entity.index, row: row, relationship: index))
+            replacements.append(StagedReplacement(entity: entity.index, row: row, relationship: plan.index))
         }
         switch value.kind {
         case .null: return

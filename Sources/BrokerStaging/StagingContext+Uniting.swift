@@ -43,17 +43,30 @@ private struct RowCopy: ~Copyable {
             addCells(of: part)
             addLinks(of: part)
         }
-        var warnings: [Warning] = []
-        for warning in parts.flatMap(\.warnings) {
-            let same = warnings.firstIndex {
-                $0.code == warning.code && $0.entity == warning.entity && $0.key == warning.key
-            }
-            if let same { warnings[same].count += warning.count } else { warnings.append(warning) }
-        }
         return StagedRows(
             tables: tables.freeze(), links: links, replacements: replacements,
-            rejections: parts.flatMap(\.rejections) + rejections, warnings: warnings, document: first.document,
-            memory: ByteArena().release(), parts: parts)
+            rejections: parts.flatMap(\.rejections) + rejections, warnings: Self.warnings(of: parts),
+            document: first.document, memory: ByteArena().release(), parts: parts)
+    }
+
+    /// Each unknown key once, in the order of meeting, with what all parts counted.
+    private static func warnings(of parts: [StagedRows]) -> [Warning] {
+        struct UnknownKey: Hashable {
+            let entity: String
+            let key: String?
+        }
+        var warnings: [Warning] = []
+        var positions: [UnknownKey: Int] = [:]
+        for warning in parts.flatMap(\.warnings) {
+            let key = UnknownKey(entity: warning.entity, key: warning.key)
+            if let known = positions[key] {
+                warnings[known].count += warning.count
+            } else {
+                positions[key] = warnings.count
+                warnings.append(warning)
+            }
+        }
+        return warnings
     }
 
     private mutating func addRows(of part: StagedRows, _ isKept: (Int, Int) -> Bool) {
@@ -77,8 +90,9 @@ private struct RowCopy: ~Copyable {
                 for column in 0..<table.columnCount {
                     let cell = table.row(row)[column]
                     if cell.kind == .object {
-                        set(entity, target, column, linkTo: cell.row)
+                        link(entity, target, column, to: cell.row)
                     } else if cell.kind != .absent {
+                        if own[column].kind == .object { freePartner(entity, target, column) }
                         own[column] = cell
                     }
                 }
@@ -86,14 +100,20 @@ private struct RowCopy: ~Copyable {
         }
     }
 
-    private mutating func set(_ entity: Int, _ row: Int, _ column: Int, linkTo oldDestination: Int) {
+    private mutating func link(_ entity: Int, _ row: Int, _ column: Int, to oldDestination: Int) {
+        let destination = translation[plan.layout.entities[entity].link(atColumn: column).destination][oldDestination]
+        guard let destination else { return }
+        let cell = tables[entity].pointee!.row(row) + column
+        if cell.pointee.kind == .object, cell.pointee.row != destination { freePartner(entity, row, column) }
+        cell.pointee = .object(row: destination)
+    }
+
+    /// What an earlier part linked to the row, one to one, is linked to it no more.
+    private mutating func freePartner(_ entity: Int, _ row: Int, _ column: Int) {
         let link = plan.layout.entities[entity].link(atColumn: column)
-        guard let destination = translation[link.destination][oldDestination] else { return }
-        let cell = tables[entity].pointee!.row(row)
-        if let back = link.oneToOneColumn, cell[column].kind == .object, cell[column].row != destination {
-            tables[link.destination].pointee!.row(cell[column].row)[back] = .null
-        }
-        cell[column] = .object(row: destination)
+        guard let back = link.oneToOneColumn else { return }
+        let partner = tables[entity].pointee!.row(row)[column].row
+        tables[link.destination].pointee!.row(partner)[back] = .null
     }
 
     private mutating func addLinks(of part: StagedRows) {

@@ -38,18 +38,34 @@ public final class StagingPlan: Sendable {
 
 /// One entity, compiled.
 final class EntityPlan: Sendable {
-    struct AttributePlan: Sendable {
+    /// A class, like its sibling, so that the loop over a record's attributes copies nothing.
+    final class AttributePlan: Sendable {
         let converter: ValueConverter
         /// Tree nodes, most preferred first.
         let nodes: [Int]
         let isIdentity: Bool
         let onInvalid: InvalidValuePolicy
+
+        init(_ attribute: Attribute, nodes: [Int], isIdentity: Bool) throws(ModelError) {
+            converter = try ValueConverter(attribute)
+            self.nodes = nodes
+            self.isIdentity = isIdentity
+            onInvalid = attribute.onInvalid
+        }
     }
 
-    struct RelationshipPlan: Sendable {
+    final class RelationshipPlan: Sendable {
+        let index: Int
         let nodes: [Int]
         let form: RelationshipForm
         let relationship: Relationship
+
+        init(_ index: Int, _ relationship: Relationship, nodes: [Int], form: RelationshipForm) {
+            self.index = index
+            self.nodes = nodes
+            self.form = form
+            self.relationship = relationship
+        }
     }
 
     let index: Int
@@ -59,6 +75,8 @@ final class EntityPlan: Sendable {
     let hasIntegerIdentity: Bool
     let isIdentityOptional: Bool
     let tree: KeyTree
+    /// By node, its children that have children of their own.
+    let innerNodes: [[Int]]
     let firstNode: Int
     let attributes: [AttributePlan]
     let relationships: [RelationshipPlan]
@@ -73,24 +91,23 @@ final class EntityPlan: Sendable {
         for (position, attribute) in entity.attributes.enumerated() {
             let nodes = attribute.keyPaths.map { tree.claim($0) }
             do throws(ModelError) {
-                attributes.append(
-                    AttributePlan(
-                        converter: try ValueConverter(attribute), nodes: nodes,
-                        isIdentity: entity.identity.contains(position), onInvalid: attribute.onInvalid))
+                let isIdentity = entity.identity.contains(position)
+                attributes.append(try AttributePlan(attribute, nodes: nodes, isIdentity: isIdentity))
             } catch {
                 faults += error.faults
             }
         }
         relationships = entity.relationships.enumerated().map { position, relationship in
             RelationshipPlan(
-                nodes: relationship.keyPaths.map { tree.claim($0) }, form: layout.forms[position],
-                relationship: relationship)
+                position, relationship, nodes: relationship.keyPaths.map { tree.claim($0) },
+                form: layout.forms[position])
         }
         guard faults.isEmpty else { throw ModelError(faults: faults) }
         self.index = index
         self.firstNode = firstNode
         self.layout = layout
         self.tree = tree
+        innerNodes = tree.innerNodes
         self.attributes = attributes
         name = entity.name
         identity = entity.identity

@@ -175,7 +175,8 @@ struct StagedLookups {
     /// The staged row that has this key of the store's own; nil when this job did not stage it.
     mutating func row(ofKey key: Int64, _ entity: Int, _ keys: [[Int64]]) -> Int? {
         if rows[entity] == nil {
-            rows[entity] = Dictionary(keys[entity].enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+            rows[entity] = Dictionary(
+                keys[entity].enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
         }
         return rows[entity]?[key]
     }

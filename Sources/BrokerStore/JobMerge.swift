@@ -35,7 +35,8 @@ struct JobMerge {
         try endLinks()
         guard !merger.connection.hasDanglingReferences else {
             throw .fault(
-                Fault(.constraintViolation, "The job would leave a link to an object that does not exist in the store."))
+                Fault(.constraintViolation, "The job would leave a link to an object that does not exist in the store.")
+            )
         }
         return result
     }

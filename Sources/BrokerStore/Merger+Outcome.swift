@@ -84,7 +84,8 @@ extension Merger {
     }
 
     private func writeKeys(
-        _ entity: Int, _ state: MergeTally.RowState, _ merged: MergedRows, _ rows: StagedRows, _ writer: inout JSONWriter
+        _ entity: Int, _ state: MergeTally.RowState, _ merged: MergedRows, _ rows: StagedRows,
+        _ writer: inout JSONWriter
     ) {
         guard let table = rows.tables[entity] else { return }
         let model = entities[entity].entity

@@ -47,7 +47,9 @@ final class Merger {
         let statements = entities[entity]
         let next =
             if let known = nextRowKeys[entity] { known } else {
-                try connection.integer("SELECT max(\(rowKeyName)) FROM \(quoted(statements.entity.table))").map { $0 + 1 }
+                try connection.integer("SELECT max(\(rowKeyName)) FROM \(quoted(statements.entity.table))").map {
+                    $0 + 1
+                }
                     ?? 1
             }
         nextRowKeys[entity] = next + 1

@@ -81,10 +81,12 @@ struct SchemaMigration {
         let stored = try uniqueLists(of: table.name)
         let wanted = Set(table.unique)
         for columns in wanted.subtracting(stored).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
-            differences.append("\(table.name) (\(columns.joined(separator: ", "))) is unique in the model, but not in the store")
+            differences.append(
+                "\(table.name) (\(columns.joined(separator: ", "))) is unique in the model, but not in the store")
         }
         for columns in stored.subtracting(wanted).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
-            differences.append("\(table.name) (\(columns.joined(separator: ", "))) is unique in the store, but not in the model")
+            differences.append(
+                "\(table.name) (\(columns.joined(separator: ", "))) is unique in the store, but not in the model")
         }
         let references = try storedReferences(of: table.name)
         for key in table.foreignKeys where key.columns.count == 1 {

@@ -92,7 +92,8 @@ enum StagedModule {
     static let name = "_broker_staged"
 
     /// - Parameter scans: by the number that a table's CREATE statement gives; they outlive the connection.
-    static func register(on connection: Connection, _ scans: UnsafeMutablePointer<StagedModuleEntry>) throws(StoreError) {
+    static func register(on connection: Connection, _ scans: UnsafeMutablePointer<StagedModuleEntry>) throws(StoreError)
+    {
         let result = sqlite3_create_module_v2(connection.handle, name, methods, scans, nil)
         guard result == SQLITE_OK else {
             throw StoreError(result, on: connection.handle, doing: "register the table of staged rows")
@@ -154,7 +155,9 @@ enum StagedModule {
             UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
         ) -> Int32 = { database, client, count, arguments, table, _ in
             // Behind the module's, the database's and the table's names stands the scan's number.
-            guard count == 4, let text = arguments![3], let number = Int(String(cString: text)) else { return SQLITE_ERROR }
+            guard count == 4, let text = arguments![3], let number = Int(String(cString: text)) else {
+                return SQLITE_ERROR
+            }
             let entry = client!.assumingMemoryBound(to: StagedModuleEntry.self)[number]
             let names = (0..<entry.columnCount).map { "c\($0)" }.joined(separator: ", ")
             let result = sqlite3_declare_vtab(database, "CREATE TABLE staged (\(names))")

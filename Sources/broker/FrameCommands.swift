@@ -13,11 +13,13 @@ struct FrameCommand: AsyncParsableCommand {
     func run() async throws {
         let content = try JSONText.file("-")
         var encoder = FrameEncoder()
+        let frame: [UInt8]
         do throws(WireError) {
-            try StandardOutput.write(try encoder.encode(content.bytes))
-        } catch let error as WireError {
+            frame = try encoder.encode(content.bytes)
+        } catch {
             throw CommandFailure(.failed, error.message)
         }
+        try StandardOutput.write(frame)
     }
 }
 
@@ -44,23 +46,30 @@ private struct FrameInput: ~Copyable {
     mutating func next() throws(CommandFailure) -> JSONText? {
         while true {
             do throws(WireError) {
-                switch try unread.withUnsafeBytes({ bytes throws(WireError) in try FrameScanner.scan(bytes) }) {
-                case .frame(let payload):
-                    let content = try unread.withUnsafeBytes { bytes throws(WireError) in
-                        try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
-                    }
-                    unread.removeFirst(payload.upperBound)
-                    return content
-                case .incomplete(let total):
-                    if isAtEnd {
-                        if let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
-                        return nil
-                    }
-                }
+                if let content = try cut() { return content }
             } catch {
                 throw CommandFailure(.failed, error.message)
             }
+            if isAtEnd { return nil }
             try readMore()
+        }
+    }
+
+    /// The content of the next frame, when it is there whole.
+    private mutating func cut() throws(WireError) -> JSONText? {
+        let scan = try unread.withUnsafeBufferPointer { bytes throws(WireError) in
+            try FrameScanner.scan(UnsafeRawBufferPointer(bytes))
+        }
+        switch scan {
+        case .frame(let payload):
+            let content = try unread.withUnsafeBufferPointer { bytes throws(WireError) in
+                try decoder.decode(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: bytes[payload])))
+            }
+            unread.removeFirst(payload.upperBound)
+            return content
+        case .incomplete(let total):
+            if isAtEnd, let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }
+            return nil
         }
     }
 

@@ -30,36 +30,33 @@ struct RecordCutter {
     private var offset = 0
 
     /// Takes the next bytes and hands every record that they end to `emit`.
-    mutating func feed<Failure: Error>(
-        _ bytes: some Sequence<UInt8>, emit: ([UInt8]) throws(Failure) -> Void
-    ) throws {
+    mutating func feed(_ bytes: some Sequence<UInt8>, emit: ([UInt8]) -> Void) throws(Fault) {
         for byte in bytes {
-            if case .scalar = state, Self.endsScalar(byte) { try end(emit) }
-            if let ended = try take(byte), ended { try end(emit) }
+            if case .scalar = state, Self.endsScalar(byte) { end(emit) }
+            if try endsRecord(byte) { end(emit) }
             offset += 1
         }
     }
 
     /// The stream is over.
-    mutating func finish<Failure: Error>(emit: ([UInt8]) throws(Failure) -> Void) throws {
-        if case .scalar = state { try end(emit) }
+    mutating func finish(emit: ([UInt8]) -> Void) throws(Fault) {
+        if case .scalar = state { end(emit) }
         guard case .between = state, !isInArray else {
             throw Fault(message: "the input ends in the middle of a record or of the array", offset: offset)
         }
     }
 
-    private mutating func end<Failure: Error>(_ emit: ([UInt8]) throws(Failure) -> Void) throws(Failure) {
-        try emit(record)
+    private mutating func end(_ emit: ([UInt8]) -> Void) {
+        emit(record)
         record.removeAll(keepingCapacity: true)
         state = isInArray ? .afterElement : .between
     }
 
-    /// Whether a record ended with this byte; nil for a byte between records.
-    private mutating func take(_ byte: UInt8) throws(Fault) -> Bool? {
+    private mutating func endsRecord(_ byte: UInt8) throws(Fault) -> Bool {
         switch state {
         case .between, .afterElement:
             try begin(byte)
-            return nil
+            return false
         default:
             record.append(byte)
             return advance(byte)

@@ -120,7 +120,8 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             "/entities/A/attributes/a/default", "an identity has no default"),
         FaultCase(
             entity(
-                #""identity": "a", "identityOptional": true, "attributes": {"a": {"type": "uuid", "optional": false}}"#),
+                #""identity": "a", "identityOptional": true, "#
+                    + #""attributes": {"a": {"type": "uuid", "optional": false}}"#),
             "/entities/A/attributes/a/optional", "identityOptional"),
         FaultCase(entity(#""unique": "a", "attributes": {"a": "string"}"#), "/entities/A/unique", "array of arrays"),
         FaultCase(
@@ -183,4 +184,12 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             entity(#""relationships": {"b": "B"}"#), "/entities/A/relationships/b", "describes a relationship"),
     ])
     func `a wrong relationship is refused`(fault: FaultCase) { fault.check() }
+
+    @Test(arguments: [
+        ("optinal", "optional"), ("tpye", "type"), ("KEY", "key"), ("minlenght", "minLength"), ("eypt", nil),
+        ("colour", nil), ("", nil),
+    ])
+    func `the name that was probably meant has few typing errors in it`(name: String, meant: String?) {
+        #expect(NearMiss.nearest(to: name, among: ["type", "key", "optional", "minLength"]) == meant)
+    }
 }

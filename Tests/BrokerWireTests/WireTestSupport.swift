@@ -25,7 +25,7 @@ func decode(payload: [UInt8], with decoder: inout FrameDecoder) throws(WireError
     defer { bytes.deallocate() }
     bytes.copyBytes(from: payload)
     let text = try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[..<payload.count]))
-    return Array(text.bytes)
+    return withExtendedLifetime(text) { Array(text.bytes) }
 }
 
 /// Cuts one frame off `frame` and decodes it.

@@ -1,0 +1,62 @@
+internal import BrokerJSON
+internal import BrokerWire
+internal import NIOCore
+
+/// One connection's bytes, made into messages for the session. Runs on the connection's event loop.
+final class ConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let connection: Int
+    private let driver: SessionDriver
+    private var decoder = FrameDecoder()
+    private var received: ByteBuffer?
+    private var lossReason: String?
+    /// What came cannot be read, so nothing that follows can.
+    private var isBroken = false
+
+    init(connection: Int, driver: SessionDriver) {
+        self.connection = connection
+        self.driver = driver
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isBroken else { return }
+        var arrived = unwrapInboundIn(data)
+        if received == nil { received = arrived } else { received?.writeBuffer(&arrived) }
+        do throws(WireError) {
+            while let envelope = try nextMessage() { driver.received(envelope, on: connection) }
+        } catch {
+            isBroken = true
+            driver.received(error, on: connection)
+        }
+    }
+
+    /// Takes one whole frame off what was received; nil when there is none yet.
+    private func nextMessage() throws(WireError) -> ServerEnvelope? {
+        guard var buffer = received else { return nil }
+        var count = 0
+        let text: Result<JSONText?, WireError> = buffer.withUnsafeReadableBytes { bytes in
+            Result { () throws(WireError) in
+                guard case .frame(let payload) = try FrameScanner.scan(bytes) else { return nil }
+                count = payload.upperBound
+                return try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
+            }
+        }
+        guard let text = try text.get() else { return nil }
+        // Not two owners while the index moves, or the bytes would be copied.
+        received = nil
+        buffer.moveReaderIndex(forwardBy: count)
+        if buffer.readableBytes > 0 { received = buffer }
+        return try ServerEnvelope.decode(parsing: text)
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        lossReason = ConnectionReason.describe(error)
+        context.close(promise: nil)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        driver.lost(connection, reason: lossReason ?? "the server closed the connection")
+        context.fireChannelInactive()
+    }
+}

@@ -1,0 +1,17 @@
+internal import Glibc
+internal import NIOCore
+
+/// Why a connection could not be made or was lost, in words.
+enum ConnectionReason {
+    static func describe(_ error: any Error) -> String {
+        guard let error = error as? IOError else { return "\(error)" }
+        return switch error.errnoCode {
+        case ENOENT: "there is no such socket; start brokerd, or check the path"
+        case ECONNREFUSED: "nobody listens there; start brokerd"
+        case EACCES, EPERM: "this user may not open the socket"
+        case ENOTSOCK, EPROTOTYPE: "it is not a stream socket"
+        case ECONNRESET, EPIPE: "the server closed the connection"
+        default: error.description
+        }
+    }
+}

@@ -1,0 +1,172 @@
+internal import BrokerWire
+internal import NIOCore
+internal import NIOPosix
+internal import Synchronization
+
+/// Does what a ``Session`` says: the sockets, the clock and the locks are here, the decisions are there.
+///
+/// Frames are collected from any thread and written by the event loop, as many as there are with one flush.
+final class SessionDriver: Sendable {
+    fileprivate struct State: Sendable {
+        var session: Session
+        /// The channel of the connection in force.
+        var channel: (any Channel)?
+        /// Frames for that connection that the event loop has not taken yet.
+        var outbox: [[UInt8]] = []
+        var isFlushScheduled = false
+        var deadlineTimer: Scheduled<Void>?
+    }
+
+    let encoders = FrameEncoders()
+    let welcome = Answer<Welcome>()
+    private let eventLoop: any EventLoop
+    private let path: String
+    /// The greeting that every connection begins with.
+    private let hello: [UInt8]
+    private let state: Mutex<State>
+
+    init(session: Session, hello: [UInt8], eventLoop: any EventLoop) {
+        path = session.path
+        self.hello = hello
+        self.eventLoop = eventLoop
+        state = Mutex(State(session: session))
+    }
+
+    /// Makes the first connection; ``welcome`` tells how that went.
+    func start(deadline: NIODeadline) {
+        connect(Session.Connect(connection: 1, delay: .zero, deadline: deadline))
+    }
+
+    func add(id: String, frame: [UInt8], waiter: JobWaiter) throws(BrokerError) {
+        try perform { session throws(BrokerError) in
+            try session.add(id: id, frame: frame, waiter: waiter, at: .now())
+        }
+    }
+
+    func add(request number: Int, frame: [UInt8], waiter: Session.RequestWaiter) throws(BrokerError) {
+        try perform { session throws(BrokerError) in
+            try session.add(request: number, frame: frame, waiter: waiter, at: .now())
+        }
+    }
+
+    func close() {
+        perform { $0.close() }
+    }
+
+    // MARK: - What connections do
+
+    func received(_ envelope: ServerEnvelope, on connection: Int) {
+        perform { $0.received(envelope, on: connection) }
+    }
+
+    func received(_ error: WireError, on connection: Int) {
+        perform { $0.received(error, on: connection) }
+    }
+
+    func lost(_ connection: Int, reason: String) {
+        perform { $0.lost(connection, reason: reason, at: .now()) }
+    }
+
+    /// On the event loop.
+    private func opened(_ channel: any Channel, _ connection: Int) {
+        let isWanted = state.withLock { state in
+            guard state.session.currentConnection == connection else { return false }
+            state.channel = channel
+            return true
+        }
+        guard isWanted else { return channel.close(promise: nil) }
+        channel.writeAndFlush(channel.allocator.buffer(bytes: hello), promise: nil)
+    }
+
+    // MARK: - Effects
+
+    private func perform<Failure: Error>(
+        _ decide: (inout Session) throws(Failure) -> Session.Effects
+    ) throws(Failure) {
+        let (effects, abandoned, mustFlush) = try state.withLock { state throws(Failure) in
+            let effects = try decide(&state.session)
+            return (effects, state.note(effects), state.mustFlush())
+        }
+        abandoned?.close(promise: nil)
+        if let connect = effects.connect { self.connect(connect) }
+        if mustFlush { eventLoop.execute { self.flush() } }
+        for delivery in effects.deliveries { deliver(delivery) }
+    }
+
+    private func deliver(_ delivery: Session.Delivery) {
+        switch delivery {
+        case .welcomed(let result):
+            state.withLock { $0.deadlineTimer?.cancel() }
+            welcome.finish(result)
+        case .accepted(let waiter, let sequence): waiter.accepted?.finish(.success(sequence))
+        case .admitted(let waiter): waiter.admitted?.finish(.success(()))
+        case .finished(let waiter, let result): waiter.finish(result)
+        case .answered(let waiter, let result): waiter.finish(result)
+        }
+    }
+
+    /// On the event loop.
+    private func flush() {
+        let (frames, channel) = state.withLock { state in
+            defer { state.outbox = [] }
+            state.isFlushScheduled = false
+            return (state.outbox, state.channel)
+        }
+        guard let channel, !frames.isEmpty else { return }
+        var buffer = channel.allocator.buffer(capacity: frames.reduce(0) { $0 + $1.count })
+        for frame in frames { buffer.writeBytes(frame) }
+        channel.writeAndFlush(buffer, promise: nil)
+    }
+
+    private func connect(_ order: Session.Connect) {
+        let timer = eventLoop.scheduleTask(deadline: order.deadline) {
+            self.perform { $0.deadlinePassed(order.connection, at: .now()) }
+        }
+        state.withLock { state in
+            state.deadlineTimer?.cancel()
+            state.deadlineTimer = timer
+        }
+        guard order.delay > .zero else { return open(order.connection) }
+        eventLoop.scheduleTask(in: order.delay) { self.open(order.connection) }
+    }
+
+    private func open(_ connection: Int) {
+        guard state.withLock({ $0.session.currentConnection == connection }) else { return }
+        ClientBootstrap(group: eventLoop)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        ConnectionHandler(connection: connection, driver: self))
+                }
+            }
+            .connect(unixDomainSocketPath: path)
+            .whenComplete { result in
+                switch result {
+                case .success(let channel): self.opened(channel, connection)
+                case .failure(let error): self.lost(connection, reason: ConnectionReason.describe(error))
+                }
+            }
+    }
+}
+
+extension SessionDriver.State {
+    /// Keeps the connection and its outbox as the effects want them; the channel that is to be closed.
+    fileprivate mutating func note(_ effects: Session.Effects) -> (any Channel)? {
+        var abandoned: (any Channel)?
+        if effects.close != nil {
+            abandoned = channel
+            channel = nil
+            outbox = []
+            deadlineTimer?.cancel()
+        }
+        outbox.append(contentsOf: effects.write)
+        return abandoned
+    }
+
+    /// There are frames that no flush is scheduled for yet.
+    fileprivate mutating func mustFlush() -> Bool {
+        guard !outbox.isEmpty, !isFlushScheduled else { return false }
+        isFlushScheduled = true
+        return true
+    }
+}

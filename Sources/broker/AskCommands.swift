@@ -1,0 +1,67 @@
+import ArgumentParser
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+
+struct StatsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stats", abstract: "Prints the server's counters, queue depths, latencies and memory.")
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Print the server's answer as it is.")
+    var json = false
+
+    func run() async throws {
+        let broker = try await connection.connect("broker stats")
+        let answer: [UInt8]
+        do throws(BrokerError) {
+            answer = try await broker.stats()
+        } catch {
+            throw CommandFailure(error)
+        }
+        await broker.close()
+        if json { return try Program.say(String(decoding: answer, as: UTF8.self)) }
+        let document = try JSONDocument(parsing: JSONText(copying: answer))
+        for line in lines(of: document.root, "") { try Program.say(line) }
+        withExtendedLifetime(document) {}
+    }
+
+    /// A line for each number, named by its path.
+    private func lines(of value: JSONValue, _ path: String) -> [String] {
+        guard value.kind == .object else { return ["\(path) \(String(decoding: value.bytes, as: UTF8.self))"] }
+        return value.members.flatMap { key, value -> [String] in
+            let key = key.string ?? ""
+            if path.isEmpty, key == "type" || key == "tag" { return [] }
+            return lines(of: value, path.isEmpty ? key : "\(path).\(key)")
+        }
+    }
+}
+
+struct AwaitCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "await", abstract: "Waits for the end of a job, and prints its outcome.")
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Print the outcome as JSON.")
+    var json = false
+
+    @Argument(help: "The job's id.")
+    var id: String
+
+    func run() async throws {
+        let broker = try await connection.connect("broker await")
+        let completion: Completion
+        do throws(BrokerError) {
+            completion = try await broker.await(id: id)
+        } catch {
+            throw CommandFailure(error)
+        }
+        await broker.close()
+        var summary = SubmissionSummary()
+        summary.add(completion, records: 0, at: "job \(id)")
+        try summary.say(json: json)
+        if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
+    }
+}

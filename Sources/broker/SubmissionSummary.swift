@@ -1,0 +1,164 @@
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+import BrokerWire
+
+/// What all jobs of a submission did together.
+struct SubmissionSummary {
+    /// Rejected records that are told one by one; the rest is counted.
+    private static let listedRejections = 20
+
+    private(set) var jobs = 0
+    private(set) var duplicates = 0
+    private(set) var records = 0
+    private(set) var failures: [String] = []
+    private var changes: [String: EntityChanges] = [:]
+    private var rejections: [(place: String, error: ErrorBody)] = []
+    private var warnings: [(warning: WarningBody, count: Int)] = []
+
+    var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
+
+    mutating func add(_ completion: Completion, records: Int, at place: String) {
+        jobs += 1
+        self.records += records
+        if completion.duplicate { duplicates += 1 }
+        for (entity, counts) in completion.changes { changes[entity, default: EntityChanges()].add(counts) }
+        rejections += completion.rejected.map { (place, $0) }
+        for warning in completion.warnings {
+            let known = warnings.firstIndex {
+                $0.warning.code == warning.code && $0.warning.entity == warning.entity && $0.warning.key == warning.key
+            }
+            if let known {
+                warnings[known].count += warning.count ?? 1
+            } else {
+                warnings.append((warning, warning.count ?? 1))
+            }
+        }
+    }
+
+    mutating func fail(_ message: String) { failures.append(message) }
+
+    /// Data to standard output, warnings and rejections to standard error.
+    func say(json: Bool) throws(CommandFailure) {
+        if json { return try Program.say(String(decoding: jsonText, as: UTF8.self)) }
+        for (warning, count) in warnings {
+            Program.complain("broker: warning: \(warning.text), \(count) times")
+        }
+        for (place, error) in rejections.prefix(Self.listedRejections) {
+            Program.complain("broker: left out, in \(place): \(error)")
+        }
+        if rejections.count > Self.listedRejections {
+            Program.complain(
+                "broker: \(rejections.count - Self.listedRejections) more were left out; --json lists them")
+        }
+        let entities = changes.keys.sorted()
+        let width = max(6, entities.map(\.count).max() ?? 0)
+        let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
+        try Program.say(pad("entity", width) + heads.map { "  " + lead($0, 9) }.joined())
+        for entity in entities {
+            let counts = changes[entity] ?? EntityChanges()
+            let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
+            try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
+        }
+        let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
+        try Program.say("\(records) records in \(jobs) jobs committed\(repeated)")
+    }
+
+    private var jsonText: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            for (key, count) in [("jobs", jobs), ("duplicates", duplicates), ("records", records)] {
+                writer.key(key)
+                writer.integer(count)
+            }
+            writer.key("changes")
+            writer.object { writer in
+                for entity in changes.keys.sorted() {
+                    writer.key(entity)
+                    (changes[entity] ?? EntityChanges()).write(to: &writer)
+                }
+            }
+            writer.key("rejected")
+            writer.array { writer in
+                for (place, error) in rejections { error.write(to: &writer, place: place) }
+            }
+            writer.key("warnings")
+            writer.array { writer in
+                for (warning, count) in warnings { warning.write(to: &writer, count: count) }
+            }
+            writer.key("failures")
+            writer.array { writer in
+                for failure in failures { writer.string(failure) }
+            }
+        }
+        return writer.bytes
+    }
+
+    private func pad(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+
+    private func lead(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+}
+
+extension EntityChanges {
+    fileprivate mutating func add(_ other: EntityChanges) {
+        inserted += other.inserted
+        updated += other.updated
+        unchanged += other.unchanged
+        deleted += other.deleted
+        rejected += other.rejected
+    }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        let members = [
+            ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
+            ("rejected", rejected),
+        ]
+        writer.object { writer in
+            for (key, count) in members {
+                writer.key(key)
+                writer.integer(count)
+            }
+        }
+    }
+}
+
+extension ErrorBody {
+    fileprivate func write(to writer: inout JSONWriter, place: String) {
+        writer.object { writer in
+            let members = [
+                ("code", code), ("message", message), ("path", path), ("entity", entity), ("attribute", attribute),
+                ("place", place),
+            ]
+            for (key, value) in members {
+                guard let value else { continue }
+                writer.key(key)
+                writer.string(value)
+            }
+        }
+    }
+}
+
+extension WarningBody {
+    fileprivate var text: String {
+        switch (code, key) {
+        case ("unknownKey", let key?): "the model does not name the key \"\(key)\" of \(entity ?? "")"
+        default: code
+        }
+    }
+
+    fileprivate func write(to writer: inout JSONWriter, count: Int) {
+        writer.object { writer in
+            for (key, value) in [("code", code), ("entity", entity), ("key", key)] {
+                guard let value else { continue }
+                writer.key(key)
+                writer.string(value)
+            }
+            writer.key("count")
+            writer.integer(count)
+        }
+    }
+}

@@ -1,0 +1,338 @@
+import BrokerWire
+import Foundation
+import NIOCore
+import Testing
+
+@testable import BrokerClient
+
+@Suite(.timeLimit(.minutes(1))) struct BrokerClientTests {
+    private func connect(
+        to server: inout FakeServer, options: BrokerClient.Options = .init(clientName: "tests")
+    ) async throws -> (BrokerClient, FakeConnection) {
+        let path = server.path
+        async let client = BrokerClient.connect(to: path, options: options, firstDelay: .milliseconds(1))
+        let connection = try await server.greet()
+        return (try await client, connection)
+    }
+
+    private let record = Array(#"{"id":1}"#.utf8)
+
+    @Test func `a missing socket is told at once`() async {
+        let path = FakeServer.freePath()
+        await #expect(
+            throws: BrokerError.cannotConnect(
+                path: path, reason: "there is no such socket; start brokerd, or check the path")
+        ) { _ = try await BrokerClient.connect(to: path) }
+    }
+
+    @Test func `a server that does not want us is told by its error`() async throws {
+        var server = try await FakeServer()
+        let path = server.path
+        async let client = BrokerClient.connect(to: path)
+        let connection = try await server.accept()
+        try await connection.send(#"{"type":"error","error":{"code":"unauthorized","message":"not you"}}"#)
+        do {
+            _ = try await client
+            Issue.record("it connected")
+        } catch let error as BrokerError {
+            #expect(error.description == "unauthorized: not you")
+        }
+        try await server.stop()
+    }
+
+    @Test func `something that is no Broker is not understood`() async throws {
+        var server = try await FakeServer()
+        let path = server.path
+        async let client = BrokerClient.connect(to: path)
+        var connection = try await server.accept()
+        try await connection.send(bytes: Array("220 ready\r\n".utf8))
+        do {
+            _ = try await client
+            Issue.record("it connected")
+        } catch let error as BrokerError {
+            guard case .notUnderstood(let fault) = error else { throw error }
+            #expect(fault.code == .malformedFrame)
+        }
+        await connection.closed()
+        try await server.stop()
+    }
+
+    @Test func `a job of raw JSON is sent as it is, and its completion comes back`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        #expect(client.welcome.entities == ["E"])
+        async let completion = client.process(record, as: "E", id: "a", onInvalid: .skip, reply: .keys)
+        #expect(
+            try await connection.next() == #"{"id":"a","onInvalid":"skip","reply":"keys","entity":"E","json":{"id":1}}"#
+        )
+        try await connection.complete("a", sequence: 9)
+        #expect(try await completion.sequence == 9)
+        #expect(try await completion.changes == ["E": EntityChanges(inserted: 1)])
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `values are encoded, with dates that keep their fractions`() async throws {
+        struct Employee: Encodable {
+            let name: String
+            let hiredAt: Date
+            let link: String
+        }
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        let employees = [Employee(name: "Ada", hiredAt: Date(timeIntervalSince1970: 1.25), link: "a/b")]
+        async let completion = client.process(employees, as: "E", id: "a")
+        let message = try await connection.next()
+        #expect(message.contains(#""hiredAt":1.25"#))
+        #expect(message.contains(#""link":"a/b""#))
+        try await connection.complete("a")
+        _ = try await completion
+        await #expect(throws: BrokerError.self) { _ = try await client.process([Double.nan], as: "E") }
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `ids that the client makes are all different`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        var ids: Set<String> = []
+        for _ in 0..<3 {
+            _ = try await client.enqueue(.process(record, as: "E"))
+            ids.insert(try await connection.nextMembers().id)
+        }
+        #expect(ids.count == 3)
+        #expect(ids.allSatisfy { JobMessage.idCounts.contains($0.utf8.count) })
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a submitted job returns once accepted, and its completion is awaited later`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        let record = record
+        async let submitted = client.submit(.process(record, as: "E"))
+        let message = try await connection.next()
+        #expect(message.contains(#""notify":["accepted","completed"]"#))
+        let id = try #require(message.split(separator: "\"").dropFirst(3).first).description
+        try await connection.send(#"{"type":"accepted","id":"\#(id)","sequence":5}"#)
+        let ticket = try await submitted
+        #expect(ticket.id == id)
+        #expect(ticket.sequence == 5)
+        try await connection.complete(id, sequence: 5)
+        #expect(try await ticket.completion.sequence == 5)
+        #expect(try await ticket.completion.sequence == 5)
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a failed job throws what the server said`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        let record = record
+        async let completion = client.process(record, as: "X", id: "a")
+        _ = try await connection.next()
+        try await connection.send(
+            #"{"type":"failed","id":"a","sequence":3,"error":{"code":"unknownEntity","message":"m","path":"/entity"}}"#)
+        do {
+            _ = try await completion
+            Issue.record("it completed")
+        } catch let error as BrokerError {
+            guard case .failed(let failed) = error else { throw error }
+            #expect(failed.sequence == 3)
+            #expect(failed.error.code == "unknownEntity")
+            #expect(failed.error.path == "/entity")
+        }
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `an error that ends the connection fails the job, and the next job connects anew`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        let first = try await client.enqueue(.process(record, as: "E"))
+        _ = try await connection.next()
+        try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
+        do {
+            _ = try await first.completion
+            Issue.record("it completed")
+        } catch {
+            guard case .refused(let refused) = error else { throw error }
+            #expect(refused.error.code == "contentTooLarge")
+        }
+        await connection.closed()
+        let second = try await client.enqueue(.process(record, as: "E"))
+        connection = try await server.greet()
+        let id = try await connection.nextMembers().id
+        #expect(id == second.id)
+        try await connection.complete(id)
+        _ = try await second.completion
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a lost connection comes back, and unanswered jobs are sent again as they were`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        var jobs: [SentJob] = []
+        for _ in 0..<5 { jobs.append(try await client.enqueue(.process(record, as: "E"))) }
+        var sent: [String] = []
+        for _ in 0..<5 { sent.append(try await connection.next()) }
+        try await connection.complete(jobs[1].id)
+        _ = try await jobs[1].completion
+        // The listener goes first, or the client would be back on it before it is gone.
+        let path = server.path
+        try await server.stop()
+        try await connection.close()
+
+        server = try await FakeServer(path: path)
+        connection = try await server.greet()
+        var again: [String] = []
+        for _ in 0..<4 { again.append(try await connection.next()) }
+        sent.remove(at: 1)
+        #expect(again == sent)
+        for job in jobs where job.id != jobs[1].id {
+            try await connection.complete(job.id)
+            #expect(try await job.completion.id == job.id)
+        }
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a full window makes the next job wait for an answer`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClient.Options()
+        options.maximumJobsInFlight = 2
+        let (client, opened) = try await connect(to: &server, options: options)
+        var connection = opened
+        let record = record
+        let first = try await client.enqueue(.process(record, as: "E"))
+        let second = try await client.enqueue(.process(record, as: "E"))
+        let third = Task { try await client.enqueue(.process(record, as: "E")) }
+        #expect(try await connection.nextMembers().id == first.id)
+        #expect(try await connection.nextMembers().id == second.id)
+        // A request passes the window: when it is answered, the third job still has not come.
+        async let pong: Void = client.ping()
+        #expect(try await connection.next().contains("ping"))
+        try await connection.send(#"{"type":"pong","tag":3}"#, #"{"type":"pong","tag":4}"#)
+        try await pong
+        try await connection.complete(second.id)
+        #expect(try await connection.nextMembers().id == (try await third.value.id))
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `requests are answered by tag, in any order`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        async let stats = client.stats()
+        let statsTag = try await connection.nextMembers().tag
+        async let model = client.model()
+        let modelTag = try await connection.nextMembers().tag
+        async let outcome = client.await(id: "old")
+        let awaited = try await connection.nextMembers()
+        #expect(awaited.id == "old")
+        try await connection.send(
+            #"{"type":"completed","id":"old","sequence":2,"tag":\#(awaited.tag)}"#,
+            #"{"type":"model","model":{"entities":{}},"tag":\#(modelTag)}"#,
+            #"{"type":"stats","jobs":7,"tag":\#(statsTag)}"#)
+        #expect(String(decoding: try await stats, as: UTF8.self) == #"{"type":"stats","jobs":7,"tag":\#(statsTag)}"#)
+        #expect(String(decoding: try await model, as: UTF8.self) == #"{"entities":{}}"#)
+        #expect(try await outcome.sequence == 2)
+        async let unknown = client.await(id: "never")
+        let tag = try await connection.nextMembers().tag
+        try await connection.send(#"{"type":"error","tag":\#(tag),"error":{"code":"unknownJob","message":"m"}}"#)
+        do {
+            _ = try await unknown
+            Issue.record("it was known")
+        } catch let error as BrokerError {
+            guard case .refused(let refused) = error else { throw error }
+            #expect(refused.error.code == "unknownJob")
+        }
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `answers that come in pieces are put together`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        var generator = SystemRandomNumberGenerator()
+        let keys = (0..<100_000).map { _ in String(UInt32.random(in: 0...UInt32.max, using: &generator)) }
+        let job = try await client.enqueue(.process(record, as: "E"))
+        _ = try await connection.next()
+        var encoder = FrameEncoder()
+        let list = "[" + keys.joined(separator: ",") + "]"
+        let frame = try encoder.encode(
+            Array(#"{"type":"completed","id":"\#(job.id)","sequence":1,"keys":\#(list)}"#.utf8))
+        for piece in [frame[..<3], frame[3..<5], frame[5..<70_000], frame[70_000...]] {
+            try await connection.send(bytes: Array(piece))
+        }
+        #expect(try await job.completion.keys == Array(list.utf8))
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `closing fails what is unanswered`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        let job = try await client.enqueue(.process(record, as: "E"))
+        _ = try await connection.next()
+        await client.close()
+        await #expect(throws: BrokerError.closed) { _ = try await job.completion }
+        await #expect(throws: BrokerError.closed) { try await client.ping() }
+        await connection.closed()
+        try await server.stop()
+    }
+
+    @Test func `a client that is let go closes its connection`() async throws {
+        var server = try await FakeServer()
+        var connection: FakeConnection
+        do {
+            let (_, opened) = try await connect(to: &server)
+            connection = opened
+        }
+        await connection.closed()
+        try await server.stop()
+    }
+
+    @Test func `a cancelled task stops waiting, and its job goes on`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await connect(to: &server)
+        var connection = opened
+        let record = record
+        let waiting = Task { try await client.process(record, as: "E", id: "a") }
+        _ = try await connection.next()
+        waiting.cancel()
+        await #expect(throws: BrokerError.cancelled) { _ = try await waiting.value }
+        await #expect(throws: BrokerError.idInUse("a")) { _ = try await client.process(record, as: "E", id: "a") }
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a message that is too large is not sent`() async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await connect(to: &server)
+        var generator = SystemRandomNumberGenerator()
+        let noise = (0..<(17 << 20) / 8).flatMap { _ in
+            withUnsafeBytes(of: UInt64.random(in: 0...UInt64.max, using: &generator)) { Array($0) }
+        }
+        do {
+            _ = try await client.process(noise, as: "E")
+            Issue.record("it was sent")
+        } catch {
+            guard case .tooLarge(let fault) = error else { throw error }
+            #expect(fault.code == .frameTooLarge)
+        }
+        await client.close()
+        try await server.stop()
+    }
+}

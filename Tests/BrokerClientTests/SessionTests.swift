@@ -1,0 +1,229 @@
+import BrokerJSON
+import BrokerWire
+import NIOCore
+import Testing
+
+@testable import BrokerClient
+
+@Suite struct SessionTests {
+    private let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
+
+    private func session(count: Int = 64, patience: TimeAmount = .seconds(1)) -> Session {
+        Session(path: "/s", window: PendingJobs(maximumCount: count, maximumBytes: 1 << 20), patience: patience)
+    }
+
+    private func welcome(_ session: inout Session, on connection: Int = 1) throws -> Session.Effects {
+        try receive(#"{"type":"welcome","version":1}"#, in: &session, on: connection)
+    }
+
+    private func receive(_ json: String, in session: inout Session, on connection: Int = 1) throws -> Session.Effects {
+        session.received(
+            try ServerEnvelope.decode(parsing: JSONText(copying: Array(json.utf8))), on: connection)
+    }
+
+    /// Adds a job whose frame tells its id.
+    private func add(
+        _ id: String, to session: inout Session, json: String = "{}"
+    ) throws -> (waiter: JobWaiter, effects: Session.Effects) {
+        let waiter = JobWaiter(completion: Answer(), accepted: Answer())
+        return (waiter, try session.add(id: id, frame: try frame(id, json), waiter: waiter, at: start))
+    }
+
+    private func frame(_ id: String, _ json: String = "{}") throws -> [UInt8] {
+        var encoder = FrameEncoder()
+        return try encoder.encode(
+            JobMessageWriter(id: id, operations: [.init(entity: "E", json: Array(json.utf8))]).content())
+    }
+
+    /// What the deliveries say, in words.
+    private func said(_ effects: Session.Effects) -> [String] {
+        effects.deliveries.map { delivery in
+            switch delivery {
+            case .welcomed(.success): "welcomed"
+            case .welcomed(.failure(let error)): "not welcomed: \(error)"
+            case .accepted(_, let sequence): "accepted \(sequence)"
+            case .admitted: "admitted"
+            case .finished(_, .success(let completed)): "completed \(completed.id)"
+            case .finished(_, .failure(let error)): "failed: \(error)"
+            case .answered(_, .success): "answered"
+            case .answered(_, .failure(let error)): "not answered: \(error)"
+            }
+        }
+    }
+
+    @Test func `a first connection that cannot be made is told at once`() {
+        var session = session()
+        let effects = session.lost(1, reason: "nobody listens", at: start)
+        #expect(said(effects) == ["not welcomed: Cannot connect to /s: nobody listens."])
+        #expect(effects.connect == nil)
+        #expect(session.link == .closed)
+    }
+
+    @Test func `a first connection that is refused tells the server's error`() throws {
+        var session = session()
+        let effects = try receive(
+            #"{"type":"error","error":{"code":"busy","message":"full"}}"#, in: &session)
+        #expect(said(effects) == ["not welcomed: busy: full"])
+        #expect(effects.close == 1)
+    }
+
+    @Test func `jobs are written once connected, and answered by id`() throws {
+        var session = session()
+        #expect(said(try welcome(&session)) == ["welcomed"])
+        #expect(try add("a", to: &session).effects.write == [frame("a")])
+        #expect(try add("b", to: &session).effects.write == [frame("b")])
+        #expect(said(try receive(#"{"type":"accepted","id":"b","sequence":7}"#, in: &session)) == ["accepted 7"])
+        #expect(said(try receive(#"{"type":"completed","id":"b","sequence":7}"#, in: &session)) == ["completed b"])
+        let failed = #"{"type":"failed","id":"a","error":{"code":"busy","message":"m"}}"#
+        #expect(said(try receive(failed, in: &session)) == ["failed: busy: m"])
+        #expect(said(try receive(failed, in: &session)) == [])
+        #expect(session.jobs.isEmpty)
+    }
+
+    @Test func `what is unanswered is sent again in order, and then what waited`() throws {
+        var session = session(count: 3)
+        _ = try welcome(&session)
+        for id in ["a", "b", "c", "d"] { _ = try add(id, to: &session) }
+        #expect(try receive(#"{"type":"completed","id":"b","sequence":1}"#, in: &session).write == [frame("d")])
+        let lost = session.lost(1, reason: "gone", at: start)
+        #expect(lost.connect == .init(connection: 2, delay: .milliseconds(50), deadline: start + .seconds(1)))
+        #expect(try add("e", to: &session).effects.write == [])
+        #expect(try welcome(&session, on: 2).write == [frame("a"), frame("c"), frame("d")])
+        #expect(try receive(#"{"type":"completed","id":"a","sequence":2}"#, in: &session, on: 2).write == [frame("e")])
+    }
+
+    @Test func `what an older connection says is ignored`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        _ = session.lost(1, reason: "gone", at: start)
+        #expect(said(try receive(#"{"type":"completed","id":"a","sequence":1}"#, in: &session)) == [])
+        #expect(session.lost(1, reason: "gone", at: start).connect == nil)
+        #expect(session.link == .connecting(connection: 2))
+    }
+
+    @Test func `attempts come ever more seldom, until the deadline`() throws {
+        var session = session(patience: .seconds(8))
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        var delays: [Int64] = []
+        var now = start
+        var effects = session.lost(1, reason: "gone", at: now)
+        while let connect = effects.connect {
+            delays.append(connect.delay.nanoseconds / 1_000_000)
+            now = now + connect.delay
+            effects = session.lost(connect.connection, reason: "nobody listens", at: now)
+        }
+        #expect(delays == [50, 100, 200, 400, 800, 1600, 2000, 2000])
+        #expect(said(effects).count == 1)
+        #expect(said(effects)[0].contains("The connection was lost: nobody listens"))
+        #expect(session.link == .disconnected)
+    }
+
+    @Test func `a welcome gives back all patience`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        _ = session.lost(1, reason: "gone", at: start)
+        _ = session.lost(2, reason: "gone", at: start)
+        _ = try welcome(&session, on: 3)
+        let later = start + .seconds(60)
+        let lost = session.lost(3, reason: "gone", at: later)
+        #expect(lost.connect == .init(connection: 4, delay: .milliseconds(50), deadline: later + .seconds(1)))
+    }
+
+    @Test func `with nothing unanswered it stays disconnected until there is something`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        #expect(session.lost(1, reason: "gone", at: start).connect == nil)
+        #expect(session.link == .disconnected)
+        let effects = try add("a", to: &session).effects
+        #expect(effects.connect == .init(connection: 2, delay: .zero, deadline: start + .seconds(1)))
+        #expect(effects.write == [])
+        #expect(try welcome(&session, on: 2).write == [frame("a")])
+    }
+
+    @Test func `a server that is full while we come back is tried again`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        _ = session.lost(1, reason: "gone", at: start)
+        let busy = #"{"type":"error","error":{"code":"busy","message":"full"}}"#
+        #expect(said(try receive(busy, in: &session, on: 2)) == [])
+        #expect(session.lost(2, reason: "gone", at: start).connect?.connection == 3)
+    }
+
+    @Test func `a server that never welcomes is given up at the deadline`() throws {
+        var session = session()
+        #expect(said(session.deadlinePassed(1, at: start))[0].contains("did not answer the greeting"))
+        session = self.session()
+        _ = try welcome(&session)
+        #expect(session.deadlinePassed(1, at: start).close == nil)
+    }
+
+    @Test func `an error that ends the connection fails what is unanswered`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        let request = Answer<ServerEnvelope>()
+        _ = try session.add(request: 1, frame: [1], waiter: request, at: start)
+        let error = #"{"type":"error","error":{"code":"malformedLZ4","message":"m"}}"#
+        let effects = try receive(error, in: &session)
+        #expect(said(effects) == ["failed: malformedLZ4: m", "not answered: malformedLZ4: m"])
+        #expect(effects.close == 1)
+        #expect(effects.connect == nil)
+        #expect(try add("b", to: &session).effects.connect?.connection == 2)
+    }
+
+    @Test func `an error with an id is that job's alone`() throws {
+        var session = session(count: 1)
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        _ = try add("b", to: &session)
+        let error = #"{"type":"error","id":"a","error":{"code":"unsupportedMessage","message":"m"}}"#
+        let effects = try receive(error, in: &session)
+        #expect(said(effects) == ["failed: unsupportedMessage: m"])
+        #expect(effects.write == [try frame("b")])
+        #expect(effects.close == nil)
+    }
+
+    @Test func `malformed JSON is the fault of the job that holds it`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        let bad = try add("b", to: &session, json: "[1,}").waiter
+        _ = try add("c", to: &session)
+        let error = #"{"type":"error","error":{"code":"malformedJSON","message":"m"}}"#
+        let effects = try receive(error, in: &session)
+        guard case .finished(let waiter, .failure) = effects.deliveries.first else {
+            Issue.record("nothing failed")
+            return
+        }
+        #expect(waiter.completion === bad.completion)
+        #expect(effects.deliveries.count == 1)
+        #expect(session.jobs.allInFlight.map(\.id) == ["a", "c"])
+    }
+
+    @Test func `requests are answered by their tag and sent again`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        #expect(try session.add(request: 1, frame: [1], waiter: Answer(), at: start).write == [[1]])
+        #expect(try session.add(request: 2, frame: [2], waiter: Answer(), at: start).write == [[2]])
+        #expect(said(try receive(#"{"type":"pong","tag":2}"#, in: &session)) == ["answered"])
+        _ = session.lost(1, reason: "gone", at: start)
+        #expect(try welcome(&session, on: 2).write == [[1]])
+        let error = #"{"type":"error","tag":1,"error":{"code":"unknownJob","message":"m"}}"#
+        #expect(said(try receive(error, in: &session, on: 2)) == ["answered"])
+    }
+
+    @Test func `closed, it takes nothing more`() throws {
+        var session = session()
+        _ = try welcome(&session)
+        _ = try add("a", to: &session)
+        let effects = session.close()
+        #expect(said(effects) == ["failed: The client was closed."])
+        #expect(effects.close == 1)
+        #expect(throws: BrokerError.closed) { _ = try add("b", to: &session) }
+        #expect(session.lost(1, reason: "gone", at: start).connect == nil)
+    }
+}

@@ -1,0 +1,62 @@
+import BrokerJSON
+
+/// The bytes as an immutable text.
+func text(_ bytes: some Sequence<UInt8>) -> JSONText { JSONText(copying: Array(bytes)) }
+
+/// Parses a text and hands its root to `body`: values are places in a document that must be kept alive.
+@discardableResult
+func withRoot<Result>(
+    of bytes: some Sequence<UInt8>, _ body: (JSONValue) throws -> Result
+) throws -> Result {
+    let document = try JSONDocument(parsing: text(bytes))
+    return try withExtendedLifetime(document) { try body(document.root) }
+}
+
+func withRoot<Result>(of json: String, _ body: (JSONValue) throws -> Result) throws -> Result {
+    try withRoot(of: json.utf8, body)
+}
+
+/// Why and where a text is refused; nil when it is not.
+func refusal(of bytes: some Sequence<UInt8>, maximumDepth: Int = JSONDocument.defaultMaximumDepth) -> JSONError? {
+    do throws(JSONError) {
+        _ = try JSONDocument(parsing: text(bytes), maximumDepth: maximumDepth)
+        return nil
+    } catch {
+        return error
+    }
+}
+
+/// A place of a fault; the reason is in the fault's own words.
+struct Place: Equatable, CustomStringConvertible {
+    let line: Int
+    let column: Int
+    let offset: Int
+
+    init(_ line: Int, _ column: Int, _ offset: Int) {
+        self.line = line
+        self.column = column
+        self.offset = offset
+    }
+
+    init(_ position: JSONPosition) { self.init(position.line, position.column, position.offset) }
+
+    var description: String { "line \(line), column \(column), offset \(offset)" }
+}
+
+/// A generator that a printed seed repeats (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(for name: String, seed: UInt64 = UInt64.random(in: 0...UInt64.max)) {
+        print("\(name): seed \(seed)")
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

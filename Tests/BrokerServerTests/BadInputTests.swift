@@ -1,0 +1,127 @@
+import BrokerWire
+import Testing
+
+/// Each bad input gets its own clear error, and the server serves the next client.
+@Suite struct BadInputTests {
+    /// Sends bytes that end the connection, expects one error, the end, and that the next client is served.
+    private func expectRefusal(
+        _ bytes: [UInt8], _ code: String, mentioning words: String..., endSending: Bool = false,
+        contentLimit: Int = 1 << 20
+    ) async throws {
+        try await RunningServer.run({
+            $0.frameLimits = FrameLimits(maximumContentCount: contentLimit)
+        }) { running in
+            let client = try running.connect()
+            try client.send(bytes: bytes)
+            if endSending { client.endSending() }
+            let error = try client.next()
+            #expect(error.type == "error")
+            #expect(error.code == code)
+            for word in words { #expect(error["error.message"]?.contains(word) == true, "\(error.text)") }
+            #expect(try client.receive() == nil)
+            #expect(try running.connect().ask(#"{"type": "ping", "n": 1}"#)["n"] == "1")
+        }
+    }
+
+    @Test func `a bare JSON text is refused with the way to mend it`() async throws {
+        try await expectRefusal(
+            Array(#"{"entity": "Employee", "json": []}"#.utf8), "malformedFrame", mentioning: "JSON", "length")
+    }
+
+    @Test func `a bare LZ4 frame is refused with the way to mend it`() async throws {
+        let frame = try RawClient.frame(Array(#"{"type": "ping"}"#.utf8))
+        try await expectRefusal(Array(frame.dropFirst(4)), "malformedFrame", mentioning: "LZ4", "length")
+    }
+
+    @Test func `a length of 4 GiB is refused before anything is read`() async throws {
+        try await expectRefusal([0xFF, 0xFF, 0xFF, 0xFF], "frameTooLarge")
+    }
+
+    @Test func `a truncated frame is refused when the client ends`() async throws {
+        let frame = try RawClient.frame(Array(#"{"type": "ping"}"#.utf8))
+        try await expectRefusal(Array(frame.dropLast(5)), "malformedFrame", mentioning: "5", endSending: true)
+    }
+
+    @Test func `bytes that are no LZ4 frame are refused`() async throws {
+        try await expectRefusal([0, 0, 0, 8] + Array("{\"a\": 1}".utf8), "malformedLZ4")
+    }
+
+    @Test func `a bomb of zeros is refused at the cap`() async throws {
+        let bomb = try RawClient.frame([UInt8](repeating: 0, count: 8 << 20))
+        #expect(bomb.count < 64 << 10)
+        try await expectRefusal(bomb, "contentTooLarge")
+    }
+
+    /// Sends a message that is answered by an error, after which the connection goes on.
+    private func expectError(_ json: String, _ code: String, _ check: (Message) -> Void = { _ in }) async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let error = try client.ask(json)
+            #expect(error.type == "error")
+            #expect(error.code == code)
+            check(error)
+            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
+        }
+    }
+
+    @Test func `100,000 nested arrays are malformed JSON and the connection goes on`() async throws {
+        let nested = String(repeating: "[", count: 100_000) + String(repeating: "]", count: 100_000)
+        try await expectError(#"{"entity": "Employee", "json": \#(nested)}"#, "malformedJSON") { error in
+            #expect(error["error.message"]?.contains("512") == true)
+        }
+    }
+
+    @Test func `malformed JSON is told with line, column and offset`() async throws {
+        try await expectError("{\"entity\": \"Employee\",\n \"json\": [1 2]}", "malformedJSON") { error in
+            #expect(error["error.line"] == "2")
+            #expect(error["error.column"] == "13")
+            #expect(error["error.offset"] == "35")
+        }
+    }
+
+    @Test func `content that is no object is malformed JSON`() async throws {
+        try await expectError("[1, 2]", "malformedJSON")
+    }
+
+    @Test func `a message of an unknown type is told which there are`() async throws {
+        try await expectError(#"{"type": "frobnicate", "tag": 7}"#, "unsupportedMessage") { error in
+            #expect(error["tag"] == "7")
+            #expect(error["error.message"]?.contains("frobnicate") == true)
+        }
+    }
+
+    @Test(arguments: [
+        #"{"type": "cancel", "id": "x"}"#, #"{"type": "fetch", "entity": "Employee"}"#, #"{"type": "subscribe"}"#,
+        #"{"operations": [{"op": "sync", "entity": "Employee", "json": []}]}"#,
+        #"{"op": "delete", "entity": "Employee", "objects": [1]}"#,
+        #"{"entity": "Employee", "object": 1, "json": {"name": "x"}}"#,
+    ])
+    func `what comes later is refused, not ignored`(json: String) async throws {
+        try await expectError(json, "unsupportedMessage")
+    }
+
+    @Test func `an unknown entity fails its job alone`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let failed = try client.ask(#"{"id": "a", "entity": "Employe", "json": {"id": 1}}"#)
+            #expect(failed.type == "failed")
+            #expect(failed.code == "unknownEntity")
+            #expect(failed["id"] == "a")
+            #expect(failed.sequence == 1)
+            let completed = try client.ask(#"{"entity": "Employee", "json": {"id": 1, "name": "Ann"}}"#)
+            #expect(completed.type == "completed")
+            #expect(completed.sequence == 2)
+        }
+    }
+
+    @Test func `frames before a framing error are answered before the connection ends`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let job = try RawClient.frame(Array(#"{"id": "a", "entity": "Department", "json": {"id": 1}}"#.utf8))
+            try client.send(bytes: job + Array("nonsense".utf8))
+            let types = Set([try client.next().type, try client.next().type])
+            #expect(types == ["completed", "error"])
+            #expect(try client.receive() == nil)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import BrokerJSON
+import BrokerWire
+import Foundation
+
+/// A client that sends whatever bytes it likes over a plain socket, and waits where it reads.
+final class RawClient {
+    struct Failure: Error { let what: String }
+
+    private let descriptor: Int32
+    private var unread: [UInt8] = []
+
+    init(_ path: String) throws {
+        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let size = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let result = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, size) }
+        }
+        guard result == 0 else { throw Failure(what: "cannot connect to \(path)") }
+        // A test that waits in vain must end.
+        var patience = timeval(tv_sec: 60, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    }
+
+    deinit { close(descriptor) }
+
+    func send(bytes: [UInt8]) throws {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress! + sent, $0.count - sent, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { throw Failure(what: "cannot send") }
+            sent += count
+        }
+    }
+
+    func send(_ json: String) throws { try send(bytes: Self.frame(Array(json.utf8))) }
+
+    func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    /// The next message; nil when the server has closed.
+    func receive() throws -> Message? {
+        while true {
+            let scan = try unread.withUnsafeBytes { try FrameScanner.scan($0) }
+            if case .frame(let payload) = scan {
+                var decoder = FrameDecoder()
+                let content = try unread.withUnsafeBytes {
+                    try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
+                }
+                unread.removeFirst(payload.upperBound)
+                return try Message(content)
+            }
+            var buffer = [UInt8](repeating: 0, count: 64 << 10)
+            let count = read(descriptor, &buffer, buffer.count)
+            guard count >= 0 else { throw Failure(what: "nothing to read: \(String(cString: strerror(errno)))") }
+            if count == 0 { return nil }
+            unread += buffer.prefix(count)
+        }
+    }
+
+    /// The next message, which must come.
+    func next() throws -> Message {
+        guard let message = try receive() else { throw Failure(what: "the server closed the connection") }
+        return message
+    }
+
+    /// Sends a message and waits for the next one.
+    func ask(_ json: String) throws -> Message {
+        try send(json)
+        return try next()
+    }
+
+    static func frame(_ content: [UInt8]) throws -> [UInt8] {
+        var encoder = FrameEncoder()
+        return try encoder.encode(content)
+    }
+}
+
+/// A message of the server's, looked at by key paths.
+struct Message {
+    let text: String
+    private let document: JSONDocument
+
+    init(_ content: JSONText) throws {
+        text = String(decoding: content.bytes, as: UTF8.self)
+        document = try JSONDocument(parsing: content)
+    }
+
+    /// The value at that path of keys and array positions, as text: strings without quotes, the rest as JSON.
+    subscript(_ path: String) -> String? {
+        var value = document.root
+        for key in path.split(separator: ".").map(String.init) {
+            if value.kind == .array {
+                guard let position = Int(key), let element = Array(value.elements).dropFirst(position).first else {
+                    return nil
+                }
+                value = element
+            } else {
+                guard let member = value[key] else { return nil }
+                value = member
+            }
+        }
+        return String(decoding: value.bytes, as: UTF8.self)
+    }
+
+    var type: String { self["type"] ?? "" }
+    var code: String { self["error.code"] ?? "" }
+    var sequence: Int { self["sequence"].flatMap { Int($0) } ?? 0 }
+}

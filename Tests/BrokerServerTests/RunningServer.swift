@@ -1,0 +1,66 @@
+import BrokerCoordinator
+import BrokerJSON
+import BrokerModel
+import BrokerServer
+import BrokerStaging
+import BrokerWire
+import Foundation
+import Logging
+
+/// A server in this process, on a socket in a folder of its own; both go with ``stop()``.
+struct RunningServer {
+    static let model = """
+        {"entities": {
+          "Department": {
+            "identity": "id", "attributes": {"id": "integer64", "name": "string"},
+            "relationships": {"employees": {"entity": "Employee", "toMany": true, "inverse": "department"}}},
+          "Employee": {
+            "identity": "id",
+            "attributes": {"id": "integer64", "name": {"type": "string", "optional": false}, "age": "integer16"},
+            "relationships": {"department": {"entity": "Department", "inverse": "employees"}}}
+        }}
+        """
+
+    let folder: String
+    let server: BrokerServer
+
+    var socketPath: String { folder + "/broker.sock" }
+    var storePath: String { folder + "/store.sqlite" }
+
+    init(limits: CoordinatorLimits = CoordinatorLimits(workers: 2), _ adjust: (inout ServerOptions) -> Void = { _ in })
+        async throws
+    {
+        folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(Self.model.utf8))))
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let coordinator = try Coordinator(
+            plan: plan, options: CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits), logger: logger
+        )
+        var options = ServerOptions(socketPath: folder + "/broker.sock")
+        adjust(&options)
+        server = try await BrokerServer.start(coordinator, options: options, logger: logger)
+    }
+
+    func stop() async throws {
+        try await server.stop()
+        try FileManager.default.removeItem(atPath: folder)
+    }
+
+    func connect() throws -> RawClient { try RawClient(socketPath) }
+
+    /// Starts a server, runs the body, stops the server whatever happens.
+    static func run(
+        limits: CoordinatorLimits = CoordinatorLimits(workers: 2), _ adjust: (inout ServerOptions) -> Void = { _ in },
+        _ body: (RunningServer) async throws -> Void
+    ) async throws {
+        let running = try await RunningServer(limits: limits, adjust)
+        do {
+            try await body(running)
+        } catch {
+            try await running.stop()
+            throw error
+        }
+        try await running.stop()
+    }
+}

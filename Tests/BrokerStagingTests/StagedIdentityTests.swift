@@ -1,0 +1,64 @@
+import BrokerModel
+import Testing
+
+@testable import BrokerStaging
+
+/// Finding rows by identity, and the order in which rows are merged.
+@Suite struct StagedIdentityTests {
+    private static func staging(_ identity: String) throws -> Staging {
+        try Staging(
+            """
+            {"entities": {"Thing": {"identity": \(identity), "attributes": {
+              "number": "integer64", "text": "string", "value": "integer64", "other": "integer64"}}}}
+            """)
+    }
+
+    @Test(arguments: [#""number""#, #""text""#, #"["text", "number"]"#])
+    func `however many records come, each identity has one row with its last value`(identity: String) throws {
+        let staging = try Self.staging(identity)
+        var generator = SeededGenerator(for: "rows by identity \(identity)")
+        var expected: [String: Int] = [:]
+        var order: [String] = []
+        let records = (0..<20_000).map { value in
+            let key = Int.random(in: 0..<6_000, using: &generator)
+            let (number, text) = (Int64(key) &* 0x5851_F42D_4C95_7F2D, String(repeating: "é", count: key % 40) + "\(key)")
+            let row = "number=\(number) text=\(text)"
+            if expected.updateValue(value, forKey: row) == nil { order.append(row) }
+            return #"{"number":\#(number),"text":"\#(text)","value":\#(value)}"#
+        }
+        let staged = try staging.stage("{\"Thing\": [\(records.joined(separator: ","))]}")
+        #expect(staged("Thing") == order.map { "\($0) value=\(expected[$0]!)" })
+    }
+
+    @Test func `rows are merged in groups of the same columns, each in the order of its identity`() throws {
+        let staged = try Self.staging(#""number""#).stage(
+            """
+            {"Thing": [{"number": 5, "value": 1}, {"number": -2, "value": 1}, {"number": 3}, {"number": 4, "value": null},
+              {"number": 9, "other": 1}, {"number": 1}, {"number": 3, "other": 2}]}
+            """)
+        #expect(
+            staged.merged("Thing") == [
+                ["number=-2 value=1", "number=4 value=nil", "number=5 value=1"],
+                ["number=3 other=2", "number=9 other=1"], ["number=1"],
+            ])
+    }
+
+    @Test func `texts are ordered by their bytes, compound identities by their first difference`() throws {
+        let records = ["b", "", "a\\u0000", "é", "a", "B"].map { #"{"text": "\#($0)", "number": 1}"# }
+        let texts = try Self.staging(#""text""#).stage("{\"Thing\": [\(records.joined(separator: ","))]}")
+        #expect(texts.merged("Thing") == [["", "B", "a", "a\u{0}", "b", "é"].map { "number=1 text=\($0)" }])
+        let pairs = try Self.staging(#"["text", "number"]"#).stage(
+            #"{"Thing": [{"text": "b", "number": 1}, {"text": "a", "number": 9}, {"text": "a", "number": -9}]}"#)
+        #expect(pairs.merged("Thing") == [["number=-9 text=a", "number=9 text=a", "number=1 text=b"]])
+    }
+
+    @Test func `a table finds its rows by identity and nothing else`() throws {
+        let staging = try Self.staging(#""number""#)
+        let table = try #require(try staging.stage(#"{"Thing": [{"number": 7}, {"number": 0}]}"#).rows.tables[0])
+        let find = { (number: Int64) in
+            let cells = [Cell.integer(number), .absent, .absent, .absent]
+            return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) }
+        }
+        #expect([7, 0, 1, Int64.min].map(find) == [0, 1, nil, nil])
+    }
+}

@@ -1,0 +1,58 @@
+import BrokerModel
+import Testing
+
+@testable import BrokerStaging
+
+/// One-to-one pairs are true on both sides at every step of a job.
+@Suite struct StagedOneToOneTests {
+    private let staging: Staging
+
+    init() throws { staging = try Staging(company) }
+
+    @Test func `a link is there on both sides`() throws {
+        let staged = try staging.stage(#"{"Employee": {"id": 1, "desk": {"id": 50}}, "Desk": {"id": 51, "owner": 2}}"#)
+        #expect(staged("Employee") == ["id=1 desk=@50", "id=2 desk=@51"])
+        #expect(staged("Desk") == ["id=50 owner=@1", "id=51 owner=@2"])
+    }
+
+    @Test func `a new partner frees the old ones`() throws {
+        let staged = try staging.stage(
+            #"{"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}, {"id": 1, "desk": 51}]}"#)
+        #expect(staged("Employee") == ["id=1 desk=@51", "id=2 desk=nil"])
+        #expect(staged("Desk") == ["id=50 owner=nil", "id=51 owner=@1"])
+    }
+
+    @Test func `null frees the partner`() throws {
+        let staged = try staging.stage(#"{"Employee": [{"id": 1, "desk": 50}, {"id": 1, "desk": null}]}"#)
+        #expect(staged("Employee") == ["id=1 desk=nil"])
+        #expect(staged("Desk") == ["id=50 owner=nil"])
+    }
+
+    @Test func `naming the same partner again changes nothing`() throws {
+        let staged = try staging.stage(#"{"Employee": {"id": 1, "desk": {"id": 50, "owner": {"id": 1, "desk": 50}}}}"#)
+        #expect(staged("Employee") == ["id=1 desk=@50"])
+        #expect(staged("Desk") == ["id=50 owner=@1"])
+    }
+
+    @Test func `a pair inside of one entity, even with oneself`() throws {
+        let staged = try staging.stage(
+            #"{"Employee": [{"id": 1, "spouse": 2}, {"id": 3, "spouse": {"id": 2}}, {"id": 4, "spouse": 4}]}"#)
+        #expect(
+            staged("Employee") == ["id=1 spouse=nil", "id=2 spouse=@3", "id=3 spouse=@2", "id=4 spouse=@4"])
+    }
+
+    @Test func `someone linked to himself is freed from himself by a new partner`() throws {
+        let staged = try staging.stage(#"{"Employee": [{"id": 1, "spouse": 1}, {"id": 1, "spouse": 2}]}"#)
+        #expect(staged("Employee") == ["id=1 spouse=@2", "id=2 spouse=@1"])
+    }
+
+    @Test func `collections that are united keep pairs true, null and moves included`() throws {
+        let staged = try staging.stage(
+            """
+            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}, {"id": 3, "desk": 52}], "Desk": {"id": 50, "owner": null},
+             "Employee": {"id": 2, "desk": 52}}
+            """)
+        #expect(staged("Employee") == ["id=1 desk=nil", "id=2 desk=@52", "id=3 desk=nil"])
+        #expect(staged("Desk") == ["id=50 owner=nil", "id=51 owner=nil", "id=52 owner=@2"])
+    }
+}

@@ -1,0 +1,128 @@
+import BrokerJSON
+import BrokerModel
+
+@testable import BrokerStaging
+
+/// A model under test, and payloads staged by it.
+///
+/// A payload is an object of entity names and their `json`, in payload order; a name may come again.
+struct Staging {
+    let plan: StagingPlan
+
+    /// - Parameter model: in the contract's JSON form.
+    init(_ model: String) throws {
+        plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
+    }
+
+    /// Stages each collection in a context of its own, and unites them.
+    func stage(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Staged {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
+        let collections = JobCollection.collections(of: operations(document), in: document)
+        let parts = try collections.map { try $0.stage(plan, policy) }
+        return Staged(rows: StagedJobRows.unite(parts, plan), plan: plan)
+    }
+
+    /// Stages the whole payload in one context.
+    func stageTogether(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Staged {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
+        let whole = JobCollection(document: document, operations: operations(document))
+        return Staged(rows: try whole.stage(plan, policy), plan: plan)
+    }
+
+    /// The fault of a payload that is refused; nil when it is not.
+    func fault(_ payload: String) throws -> Fault? {
+        do {
+            _ = try stage(payload)
+            return nil
+        } catch let fault as Fault {
+            return fault
+        }
+    }
+
+    private func operations(_ document: JSONDocument) -> [StagingOperation] {
+        withExtendedLifetime(document) {
+            document.root.members.map { key, value in
+                StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
+            }
+        }
+    }
+}
+
+/// Staged rows as text: `id=1 name=Ada boss=@2 desk=nil`, without the columns that no record brought.
+struct Staged {
+    let rows: StagedRows
+    let plan: StagingPlan
+
+    /// The rows of that entity, in the order in which they were first named.
+    func callAsFunction(_ entity: String) -> [String] {
+        let index = plan.model.index(ofEntity: entity)!
+        guard let table = rows.tables[index] else { return [] }
+        return (0..<table.rowCount).map { describe(index, $0) }
+    }
+
+    /// The rows in the order in which they are merged, group by group.
+    func merged(_ entity: String) -> [[String]] {
+        let index = plan.model.index(ofEntity: entity)!
+        guard let table = rows.tables[index] else { return [] }
+        return table.groups.map { group in group.range.map { describe(index, Int(table.order[$0])) } }
+    }
+
+    func origins(_ entity: String) -> [RowOrigin] { rows.tables[plan.model.index(ofEntity: entity)!]?.origins ?? [] }
+
+    /// The links of all link tables: `Post.tags 1-7`, and which side named each.
+    var links: [String] {
+        zip(plan.layout.linkTables, rows.links).flatMap { table, links in
+            let source = plan.model.entities[table.source]
+            let name = "\(source.name).\(source.relationships[table.relationship].name)"
+            return links.map { link in
+                let ends = [(table.source, link.source), (table.destination, link.destination)]
+                    .map { identity($0, Int($1)) }
+                return "\(name) \(ends[0])-\(ends[1])\(link.isNamedByDestination ? " named by \(ends[1])" : "")"
+            }
+        }
+    }
+
+    /// To-many relationships whose other links are to go: `Post 1 tags`.
+    var replacements: [String] {
+        rows.replacements.map {
+            let entity = plan.model.entities[$0.entity]
+            return "\(entity.name) \(identity($0.entity, $0.row)) \(entity.relationships[$0.relationship].name)"
+        }
+    }
+
+    /// `code path`, in payload order.
+    var rejections: [String] { rows.locatedRejections().map { "\($0.code.rawValue) \($0.path ?? "nowhere")" } }
+
+    var warnings: [String] { rows.warnings.map { "\($0.entity) \($0.key ?? "") \($0.count)" } }
+
+    private func describe(_ entity: Int, _ row: Int) -> String {
+        let model = plan.model.entities[entity]
+        let layout = plan.layout.entities[entity]
+        let cells = rows.tables[entity]!.row(row)
+        return (0..<layout.columnCount).compactMap { column in
+            guard cells[column].kind != .absent else { return nil }
+            guard column >= layout.attributeCount else { return "\(model.attributes[column].name)=\(text(cells[column]))" }
+            let link = layout.link(atColumn: column)
+            let name = model.relationships[link.relationship].name
+            return cells[column].kind == .null ? "\(name)=nil" : "\(name)=@\(identity(link.destination, cells[column].row))"
+        }.joined(separator: " ")
+    }
+
+    /// What tells the row: its identity, or its number where it has none.
+    private func identity(_ entity: Int, _ row: Int) -> String {
+        let table = rows.tables[entity]!
+        guard table.hasIdentity(row) else { return "#\(row)" }
+        return plan.model.entities[entity].identity.map { text(table.row(row)[$0]) }.joined(separator: "/")
+    }
+
+    private func text(_ cell: Cell) -> String {
+        switch cell.kind {
+        case .null: "nil"
+        case .integer: "\(cell.integer)"
+        case .real: "\(cell.real)"
+        case .text: String(decoding: cell.bytes, as: UTF8.self)
+        case .blob: "\(Array(cell.bytes))"
+        case .absent, .object: "?"
+        }
+    }
+}

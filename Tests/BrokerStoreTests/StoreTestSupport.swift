@@ -1,0 +1,206 @@
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import CSQLite
+import Foundation
+
+@testable import BrokerStore
+
+/// A store in a folder of its own, which goes with this object, and jobs for it.
+///
+/// A job is an object of entity names and their `json`, in payload order.
+final class TestStore {
+    let folder = TemporaryFolder()
+    private(set) var plan: StagingPlan
+    private(set) var store: Store
+    var nextSequence: Int64 = 1
+    private let options: StoreOptions
+
+    var path: String { folder.path("store.sqlite") }
+
+    /// - Parameter model: in the contract's JSON form.
+    init(_ model: String, options: StoreOptions = StoreOptions()) throws {
+        self.options = options
+        plan = try stagingPlan(model)
+        store = try Store(path: folder.path("store.sqlite"), plan: plan, options: options)
+    }
+
+    /// Closes the store and opens it again, with another model if one is given.
+    func reopen(_ model: String? = nil) throws {
+        if let model { plan = try stagingPlan(model) }
+        store = try Store(path: path, plan: plan, options: options)
+    }
+
+    // MARK: - Jobs
+
+    /// Applies one job in a transaction of its own.
+    @discardableResult
+    func apply(
+        _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
+        now: Int64 = 0
+    ) throws -> JobEnd {
+        try store.begin()
+        do {
+            let end = try store.apply(job(payload, id: id, policy, wantsKeys: wantsKeys, now: now))
+            try store.commit()
+            return end
+        } catch {
+            store.rollback()
+            throw error
+        }
+    }
+
+    /// What a job changed: `Employee +1 ~2 =3 !4` for inserted, updated, unchanged and rejected.
+    func changes(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
+        try outcome(payload, policy).described
+    }
+
+    func outcome(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Outcome {
+        switch try apply(payload, policy) {
+        case .completed(let outcome, _): return outcome
+        case .failed(let fault): throw fault
+        case .duplicate: throw Fault(.idConflict, "a job without an id cannot be a duplicate")
+        }
+    }
+
+    /// The fault of a job that fails; nil when it does not.
+    func fault(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Fault? {
+        if case .failed(let fault) = try apply(payload, policy) { fault } else { nil }
+    }
+
+    /// The keys that a job inserted and updated, as the contract's JSON.
+    func keys(_ payload: String) throws -> String? {
+        guard case .completed(let outcome, _) = try apply(payload, wantsKeys: true) else { return nil }
+        return outcome.keys.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    func job(
+        _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
+        now: Int64 = 0
+    ) throws -> StoreJob {
+        defer { nextSequence += 1 }
+        let text = JSONText(copying: Array(payload.utf8))
+        return StoreJob(
+            id: id ?? "job-\(nextSequence)", contentHash: id == nil ? nil : Array(payload.utf8),
+            sequence: nextSequence, policy: policy, wantsKeys: wantsKeys, work: try stage(text, policy), now: now)
+    }
+
+    private func stage(_ text: JSONText, _ policy: InvalidRecordPolicy) throws -> StoreJob.Work {
+        let document = try JSONDocument(parsing: text)
+        let operations = withExtendedLifetime(document) {
+            document.root.members.map { key, value in
+                StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
+            }
+        }
+        do throws(Fault) {
+            var parts: [StagedRows] = []
+            for collection in JobCollection.collections(of: operations, in: document) {
+                parts.append(try collection.stage(plan, policy))
+            }
+            return .rows(StagedJobRows.unite(parts, plan))
+        } catch {
+            return .refused(error)
+        }
+    }
+
+    // MARK: - Reading beside the store
+
+    /// The rows that a reader sees: columns with `|` between them, `NULL` and `x'00'` as SQL writes them.
+    func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: path) }
+
+    /// Runs SQL on a connection of its own.
+    func execute(_ sql: String) throws { try Connection(path: path).execute(sql) }
+
+    /// Every row refers to what exists, and the file is sound.
+    func isSound() throws -> Bool {
+        try rows("PRAGMA foreign_key_check").isEmpty && rows("PRAGMA integrity_check") == ["ok"]
+    }
+
+    /// From now on the store cannot insert or change a row of that table without an error.
+    func guardRows(of table: String) throws {
+        for event in ["UPDATE", "INSERT", "DELETE"] {
+            try execute(
+                """
+                CREATE TRIGGER "\(table) \(event)" AFTER \(event) ON "\(table)"
+                BEGIN SELECT RAISE(ABORT, 'a row of \(table) was written'); END
+                """)
+        }
+    }
+}
+
+extension Outcome {
+    var described: [String] {
+        changes.map { "\($0) +\($1.inserted) ~\($1.updated) =\($1.unchanged) !\($1.rejected)" }
+    }
+
+    /// `code path`, as listed.
+    var rejections: [String] { rejected.map { "\($0.code.rawValue) \($0.path ?? "nowhere")" } }
+}
+
+func stagingPlan(_ model: String) throws -> StagingPlan {
+    try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
+}
+
+enum SQLRows {
+    static func of(_ sql: String, in path: String) throws -> [String] {
+        let connection = try Connection(path: path, isReadOnly: true)
+        let statement = try connection.prepare(sql)
+        var rows: [String] = []
+        while try statement.step() {
+            let columns = (0..<Int(sqlite3_column_count(statement.handle))).map { text(statement.cell($0)) }
+            rows.append(columns.joined(separator: "|"))
+        }
+        return rows
+    }
+
+    private static func text(_ cell: Cell) -> String {
+        switch cell.kind {
+        case .integer: "\(cell.integer)"
+        case .real: "\(cell.real)"
+        case .text: String(decoding: cell.bytes, as: UTF8.self)
+        case .blob: "x'\(cell.bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())'"
+        case .null, .absent, .object: "NULL"
+        }
+    }
+}
+
+/// A folder of the test's own, removed with this object.
+final class TemporaryFolder: Sendable {
+    private let location = FileManager.default.temporaryDirectory.appending(path: "broker-\(UUID().uuidString)")
+
+    init() {
+        do {
+            try FileManager.default.createDirectory(at: location, withIntermediateDirectories: true)
+        } catch {
+            preconditionFailure("no folder for a test: \(error)")
+        }
+    }
+
+    deinit {
+        do {
+            try FileManager.default.removeItem(at: location)
+        } catch {
+            preconditionFailure("a test's folder stays behind: \(error)")
+        }
+    }
+
+    func path(_ name: String) -> String { location.appending(path: name).path }
+}
+
+/// A generator that a printed seed repeats (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(for name: String, seed: UInt64 = UInt64.random(in: 0...UInt64.max)) {
+        print("\(name): seed \(seed)")
+        state = seed
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,109 @@
+import BrokerClient
+import Foundation
+import Testing
+
+/// Real processes over a real socket.
+@Suite struct BrokerdTests {
+    @Test func `SIGTERM finishes what was accepted and ends with status 0`() async throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        var tickets: [JobTicket] = []
+        for number in 0..<50 {
+            let json = Array(#"[{"id": \#(number), "name": "n"}]"#.utf8)
+            tickets.append(try await broker.submit(.process(json, as: "Employee")))
+        }
+        kill(server.processIdentifier, SIGTERM)
+        for ticket in tickets { _ = try await ticket.completion }
+        await broker.close()
+        server.waitUntilExit()
+        #expect(server.terminationStatus == 0)
+        #expect(server.terminationReason == .exit)
+        #expect(!FileManager.default.fileExists(atPath: programs.path("broker.sock")))
+        #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite-wal")))
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["50"])
+    }
+
+    @Test func `what was completed survives a kill, and the same jobs sent again are applied once`() async throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let input = (0..<2_000).map { #"{"id": \#($0), "name": "name \#($0)", "department": {"id": \#($0 % 7)}}"# }
+            .joined(separator: "\n")
+        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        var completed = 0
+        for number in 0..<20 {
+            let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
+            let outcome = try await broker.process(json, as: "Employee", id: "job \(number)")
+            completed += outcome.duplicate ? 0 : 1
+            if number == 10 { kill(server.processIdentifier, SIGKILL) }
+            if number == 10 {
+                server.waitUntilExit()
+                _ = try programs.startServer()
+            }
+        }
+        for number in 0..<20 {
+            let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
+            let again = try await broker.process(json, as: "Employee", id: "job \(number)")
+            #expect(again.duplicate)
+        }
+        await broker.close()
+        #expect(completed == 20)
+        let submitted = try programs.run(
+            "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee", "--records", "100"], input: input)
+        #expect(submitted.status == 0)
+        let database = try Database(programs.path("store.sqlite"))
+        #expect(try database.rows("SELECT count(*), count(DISTINCT department) FROM Employee") == ["2000|7"])
+        #expect(try database.rows("PRAGMA integrity_check") == ["ok"])
+        #expect(try database.rows("PRAGMA foreign_key_check") == [])
+        #expect(
+            try database.rows(
+                "SELECT count(*), count(DISTINCT id), count(DISTINCT sequence) FROM _broker_jobs WHERE id LIKE 'job %'")
+                == ["20|20|20"])
+    }
+
+    @Test func `a second server on the store or the socket is refused with who has it`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        for (store, socket) in [("store.sqlite", "other.sock"), ("other.sqlite", "broker.sock")] {
+            let refused = try programs.run(
+                "brokerd", ["--model", "model.json", "--store", store, "--socket", socket])
+            #expect(refused.status == 1)
+            #expect(refused.complaints.split(separator: "\n").count == 1)
+            #expect(refused.complaints.contains("process \(server.processIdentifier)"))
+        }
+        #expect(!FileManager.default.fileExists(atPath: programs.path("other.sqlite")))
+    }
+
+    @Test func `a model that cannot be used is one line, status 1, and touches no file`() throws {
+        let programs = try Programs()
+        try programs.write(#"{"entities": {"A": {"identity": "nope", "attributes": {"a": "strin"}}}}"#, to: "bad.json")
+        let refused = try programs.run("brokerd", ["--model", "bad.json", "--store", "s.sqlite", "--socket", "s.sock"])
+        #expect(refused.status == 1)
+        #expect(refused.complaints.split(separator: "\n").count == 1)
+        #expect(refused.complaints.contains("bad.json"))
+        #expect(!FileManager.default.fileExists(atPath: programs.path("s.sqlite")))
+    }
+
+    @Test func `a store of another model is refused with what differs, and is not touched`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        let before = try Data(contentsOf: URL(fileURLWithPath: programs.path("store.sqlite")))
+        try programs.write(
+            Programs.model.replacingOccurrences(of: #""name": "string""#, with: #""name": "integer64""#),
+            to: "other.json")
+        let refused = try programs.run(
+            "brokerd", ["--model", "other.json", "--store", "store.sqlite", "--socket", "s.sock"])
+        #expect(refused.status == 1)
+        #expect(refused.complaints.contains("Employee.name"))
+        #expect(refused.complaints.contains("Department.name"))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: programs.path("store.sqlite"))) == before)
+    }
+
+    @Test func `wrong arguments are status 2`() throws {
+        let programs = try Programs()
+        #expect(try programs.run("brokerd", ["--modell", "x"]).status == 2)
+        #expect(try programs.run("brokerd", ["--help"]).status == 0)
+    }
+}
