@@ -39,11 +39,11 @@ final class Answer<Value: Sendable>: Sendable {
     }
 
     private func wait(_ waiter: CheckedContinuation<Result<Value, BrokerError>, Never>, _ number: Int) {
-        // Cancelled before there was a waiter to end: the handler has run already and found none.
-        let isCancelled = Task.isCancelled
         let result: Result<Value, BrokerError>? = state.withLock { state in
             if let result = state.result { return result }
-            if isCancelled { return .failure(.cancelled) }
+            // Looked at under the lock: a task cancelled before this may have had its handler run already and find no
+            // waiter; one cancelled after this finds it.
+            if Task.isCancelled { return .failure(.cancelled) }
             state.waiters[number] = waiter
             return nil
         }

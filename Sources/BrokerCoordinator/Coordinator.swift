@@ -31,7 +31,7 @@ public final class Coordinator: Sendable {
 
     /// Opens the store and starts the threads.
     ///
-    /// - Throws: ``StoreError``.
+    /// - Throws: `StoreError`.
     public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let limits = options.limits
         let flight = Monitor(Flight(after: 0))
@@ -72,6 +72,7 @@ public final class Coordinator: Sendable {
             let openedAt = monotonicMicroseconds()
             switch open() {
             case .nothing: skip(place, payloadBytes)
+            case .question(let ask): skip(place, payloadBytes, ask)
             case .job(let job) where isDraining:
                 refuse(job, Self.draining)
                 skip(place, payloadBytes)
@@ -102,9 +103,9 @@ public final class Coordinator: Sendable {
         completions.run { job.observer(.ended(ending)) }
     }
 
-    private func skip(_ place: Int, _ weight: Int) {
+    private func skip(_ place: Int, _ weight: Int, _ question: (@Sendable () -> Void)? = nil) {
         flight.broadcast { flight in
-            completions.run(flight.skipped(place, weight))
+            completions.run(flight.skipped(place, weight, question))
             // The writer may go on; one who drains waits for the last place to go.
             return flight.order.hasReady || flight.isDraining
         }
@@ -116,8 +117,8 @@ public final class Coordinator: Sendable {
         let id = job.id ?? "broker-\(run)-\(place)"
         let added = job.content.count
         flight.broadcast { flight in
-            var acceptance: (@Sendable (Int64) -> Void)?
-            if job.wantsAcceptance { acceptance = { job.observer(.accepted(id: id, sequence: $0)) } }
+            var acceptance: (@Sendable (Int64?) -> Void)?
+            if job.wantsAcceptance { acceptance = { job.observer(.accepted(id: id, sequence: $0 ?? 0)) } }
             completions.run(flight.began(id, place, addedWeight: added, acceptance))
             return flight.order.hasReady
         }
@@ -142,7 +143,7 @@ public final class Coordinator: Sendable {
                 let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
                 throw Fault(
                     .unknownEntity, "The model has no entity \"\(operation.entity)\". It has: \(known).",
-                    path: operation.pointer, entity: operation.entity)
+                    path: operation.entityPointer, entity: operation.entity)
             }
             operations.append(StagingOperation(entity: entity, json: operation.json))
         }

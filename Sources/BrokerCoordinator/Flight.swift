@@ -35,8 +35,8 @@ struct Flight {
     var isStopped = false
     /// Called once, when there is room again.
     var roomWaiters: [@Sendable () -> Void] = []
-    /// By place: what to tell when the ticket is given.
-    private var acceptances: [Int: @Sendable (Int64) -> Void] = [:]
+    /// By place: what to do when it is settled, with the sequence of a job.
+    private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
     /// By id: how many jobs of that id are in flight, and who awaits its end.
     private var running: [String: (count: Int, waiters: [Waiter])] = [:]
 
@@ -51,20 +51,25 @@ struct Flight {
         return order.reserve()
     }
 
-    /// The frame held a job. Gives back what is to be told of the tickets that this settled.
+    /// The frame held a job. Gives back what is to be done about the places that this settled.
     mutating func began(
-        _ id: String, _ place: Int, addedWeight: Int, _ acceptance: (@Sendable (Int64) -> Void)?
+        _ id: String, _ place: Int, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> [@Sendable () -> Void] {
         bytes += addedWeight
         running[id, default: (0, [])].count += 1
-        acceptances[place] = acceptance
+        whenSettled[place] = acceptance
         return tell(order.open(place, isJob: true))
     }
 
     /// The frame held no job, or one that was refused.
-    mutating func skipped(_ place: Int, _ weight: Int) -> [@Sendable () -> Void] {
+    ///
+    /// - Parameter question: to be asked when everything before it has been opened.
+    mutating func skipped(
+        _ place: Int, _ weight: Int, _ question: (@Sendable () -> Void)?
+    ) -> [@Sendable () -> Void] {
         bytes -= weight
         count -= 1
+        if let question { whenSettled[place] = { _ in question() } }
         return tell(order.open(place, isJob: false))
     }
 
@@ -83,12 +88,12 @@ struct Flight {
         running[id]?.waiters.append(waiter) != nil
     }
 
-    private mutating func tell(_ tickets: [MergeOrder<ReadyJob>.Ticket]) -> [@Sendable () -> Void] {
-        guard !acceptances.isEmpty else { return [] }
+    private mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
+        guard !whenSettled.isEmpty else { return [] }
         var tasks: [@Sendable () -> Void] = []
-        for ticket in tickets {
-            guard let tell = acceptances.removeValue(forKey: ticket.place) else { continue }
-            let sequence = ticket.sequence
+        for place in settled {
+            guard let tell = whenSettled.removeValue(forKey: place.place) else { continue }
+            let sequence = place.sequence
             tasks.append { tell(sequence) }
         }
         return tasks

@@ -8,13 +8,13 @@ public struct Job: @unchecked Sendable {
         /// As the client wrote it; the model may not know it.
         public var entity: String
         public var json: JSONValue
-        /// Where it stands in the message: a JSON Pointer (RFC 6901).
-        public var pointer: String
+        /// Where the message names the entity: a JSON Pointer (RFC 6901).
+        public var entityPointer: String
 
-        public init(entity: String, json: JSONValue, pointer: String) {
+        public init(entity: String, json: JSONValue, entityPointer: String) {
             self.entity = entity
             self.json = json
-            self.pointer = pointer
+            self.entityPointer = entityPointer
         }
     }
 
@@ -87,4 +87,7 @@ public enum Opened: Sendable {
     case job(Job)
     /// Something that has been answered already, or cannot be.
     case nothing
+    /// A question about jobs: asked when every frame before it has been opened, so that it sees the jobs in them.
+    /// Called on a thread of the coordinator's.
+    case question(@Sendable () -> Void)
 }

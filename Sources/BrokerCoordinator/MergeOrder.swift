@@ -19,9 +19,11 @@ internal import DequeModule
 struct MergeOrder<Work> {
     typealias Place = Int
 
-    struct Ticket: Equatable {
+    /// A place of which, and of everything before which, it is known what it holds.
+    struct Settled: Equatable {
         let place: Place
-        let sequence: Int64
+        /// The job's; nil where there is none.
+        let sequence: Int64?
     }
 
     private enum State {
@@ -38,8 +40,8 @@ struct MergeOrder<Work> {
 
     private var entries = Deque<Entry>()
     private var firstPlace = 0
-    /// The first place that has no ticket and is not known to be void.
-    private var nextToTicket = 0
+    /// The first place that is not settled.
+    private var nextToSettle = 0
     private var nextSequence: Int64
 
     /// - Parameter sequence: the newest that was given before, 0 for none.
@@ -56,25 +58,25 @@ struct MergeOrder<Work> {
         return firstPlace + entries.count - 1
     }
 
-    /// The frame was opened: a job, or not. Gives back the tickets that this settled, in order.
-    mutating func open(_ place: Place, isJob: Bool) -> [Ticket] {
+    /// The frame was opened: a job, or not. Gives back the places that this settled, in order.
+    mutating func open(_ place: Place, isJob: Bool) -> [Settled] {
         precondition(place >= firstPlace, "a place is opened once")
         entries[place - firstPlace].state = isJob ? .staging : .void
-        var tickets: [Ticket] = []
-        loop: while nextToTicket < firstPlace + entries.count {
-            let position = nextToTicket - firstPlace
+        var settled: [Settled] = []
+        loop: while nextToSettle < firstPlace + entries.count {
+            let position = nextToSettle - firstPlace
             switch entries[position].state {
             case .opening: break loop
-            case .void: break
+            case .void: settled.append(Settled(place: nextToSettle, sequence: nil))
             case .staging, .ready:
                 entries[position].sequence = nextSequence
-                tickets.append(Ticket(place: nextToTicket, sequence: nextSequence))
+                settled.append(Settled(place: nextToSettle, sequence: nextSequence))
                 nextSequence += 1
             }
-            nextToTicket += 1
+            nextToSettle += 1
         }
         dropVoid()
-        return tickets
+        return settled
     }
 
     /// The job is staged, or has failed: it can be merged when its turn comes.

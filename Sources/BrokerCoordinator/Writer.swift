@@ -158,6 +158,8 @@ private struct WriterLoop {
             }
             return flight.isDraining
         }
+        // The rows are freed there, too, while the next ones are merged here.
+        tasks.append { withExtendedLifetime(applied) {} }
         completions.run(tasks)
         for tell in roomWaiters { tell() }
         wakePool()

@@ -1,20 +1,22 @@
 /// Appends JSON to a byte buffer. The caller keeps the grammar: the writer only places commas and escapes strings.
 public struct JSONWriter {
-    public private(set) var bytes: [UInt8]
-    private var needsComma = false
+    /// What was written so far.
+    public var bytes: [UInt8] { storage }
+    @usableFromInline var storage: [UInt8]
+    @usableFromInline var needsComma = false
 
     public init(capacity: Int = 256) {
-        bytes = []
-        bytes.reserveCapacity(capacity)
+        storage = []
+        storage.reserveCapacity(capacity)
     }
 
-    public mutating func object<Failure: Error>(
+    @inlinable public mutating func object<Failure: Error>(
         _ members: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         try container(open: UInt8(ascii: "{"), close: UInt8(ascii: "}"), members)
     }
 
-    public mutating func array<Failure: Error>(
+    @inlinable public mutating func array<Failure: Error>(
         _ elements: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         try container(open: UInt8(ascii: "["), close: UInt8(ascii: "]"), elements)
@@ -23,13 +25,13 @@ public struct JSONWriter {
     /// Writes a member's key; its value must follow.
     public mutating func key(_ key: String) {
         string(key)
-        bytes.append(UInt8(ascii: ":"))
+        storage.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
     public mutating func null() { raw("null".utf8) }
     public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
-    public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
+    @inlinable public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
 
     /// A finite number; JSON has no other, so infinities and NaN become null.
     public mutating func double(_ value: Double) {
@@ -44,25 +46,33 @@ public struct JSONWriter {
     /// A string of well-formed UTF-8.
     public mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
         separate()
-        bytes.append(UInt8(ascii: "\""))
-        for byte in utf8 {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(contentsOf: [UInt8(ascii: "\\"), byte])
-            case 0x0A: bytes.append(contentsOf: "\\n".utf8)
-            case 0x0D: bytes.append(contentsOf: "\\r".utf8)
-            case 0x09: bytes.append(contentsOf: "\\t".utf8)
-            case 0..<0x20: bytes.append(contentsOf: "\\u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
-            default: bytes.append(byte)
-            }
-        }
-        bytes.append(UInt8(ascii: "\""))
+        storage.append(UInt8(ascii: "\""))
+        if utf8.contains(where: Self.mustEscape) { appendEscaped(utf8) } else { storage.append(contentsOf: utf8) }
+        storage.append(UInt8(ascii: "\""))
         needsComma = true
     }
 
+    private static func mustEscape(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
+    }
+
+    private mutating func appendEscaped(_ utf8: UnsafeBufferPointer<UInt8>) {
+        for byte in utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"): storage.append(contentsOf: [UInt8(ascii: "\\"), byte])
+            case 0x0A: storage.append(contentsOf: "\\n".utf8)
+            case 0x0D: storage.append(contentsOf: "\\r".utf8)
+            case 0x09: storage.append(contentsOf: "\\t".utf8)
+            case 0..<0x20: storage.append(contentsOf: "\\u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
+            default: storage.append(byte)
+            }
+        }
+    }
+
     /// A value that is JSON text already.
-    public mutating func raw(_ json: some Sequence<UInt8>) {
+    @inlinable public mutating func raw(_ json: some Sequence<UInt8>) {
         separate()
-        bytes.append(contentsOf: json)
+        storage.append(contentsOf: json)
         needsComma = true
     }
 
@@ -76,18 +86,18 @@ public struct JSONWriter {
         if value.kind == .string { string(value.bytes) } else { raw(value.bytes) }
     }
 
-    private mutating func separate() {
-        if needsComma { bytes.append(UInt8(ascii: ",")) }
+    @inlinable mutating func separate() {
+        if needsComma { storage.append(UInt8(ascii: ",")) }
     }
 
-    private mutating func container<Failure: Error>(
+    @inlinable mutating func container<Failure: Error>(
         open: UInt8, close: UInt8, _ content: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         separate()
-        bytes.append(open)
+        storage.append(open)
         needsComma = false
         try content(&self)
-        bytes.append(close)
+        storage.append(close)
         needsComma = true
     }
 }

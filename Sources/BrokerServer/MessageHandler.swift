@@ -79,7 +79,7 @@ final class MessageHandler: Sendable {
             coordinator.writeStatistics(to: &writer)
             connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
         case .model: connection.send(ServerMessageWriter.model(model, tag: tag), finishing: true)
-        case .await(let id): awaitJob(id, tag, connection)
+        case .await(let id): return .question { [self] in awaitJob(id, tag, connection) }
         }
         return .nothing
     }
@@ -114,7 +114,7 @@ final class MessageHandler: Sendable {
         return Job(
             id: message.id, document: envelope.document,
             operations: message.operations.map {
-                Job.Operation(entity: $0.entity, json: $0.json, pointer: $0.pointer)
+                Job.Operation(entity: $0.entity, json: $0.json, entityPointer: $0.entityPointer)
             },
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsAcceptance: notify.contains(.accepted), content: content

@@ -1,7 +1,7 @@
 /// One column's value of one staged row: sixteen bytes, no ownership.
 ///
 /// Text and blobs point into memory that the staged rows keep alive: the job's text, its unescaped strings or the
-/// context's own ``ByteArena``. A cell is therefore valid exactly as long as its ``StagedRows``.
+/// context's own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
 @frozen public struct Cell {
     @frozen public enum Kind: UInt8 {
         /// The record did not bring the value: the column stays as it is.

@@ -62,7 +62,7 @@ public final class StagedRows: Sendable {
         self.parts = parts
     }
 
-    /// Where the record or bare key stands that first named the row: the offset to hand to ``fault(_:at:)``.
+    /// Where the record or bare key stands that first named the row: the offset to hand to ``located(_:at:)``.
     public func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
 
     /// The fault with the path, as a JSON Pointer into the message, of what stands at that offset.

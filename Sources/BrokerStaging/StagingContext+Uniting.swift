@@ -74,7 +74,8 @@ private struct RowCopy: ~Copyable {
             guard let table else { return [] }
             return (0..<table.rowCount).map { row in
                 guard isKept(entity, row) else { return nil }
-                return tables[entity].pointee!.findOrAdd(
+                let place = tables[entity]
+                return place.pointee!.findOrAdd(
                     identity: table.hasIdentity(row) ? table.row(row) : nil, offset: Int(table.offsets[row]),
                     origin: table.origins[row])
             }

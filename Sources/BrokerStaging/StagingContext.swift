@@ -126,7 +126,8 @@ struct TableSet: ~Copyable {
 
     func freeze() -> [FrozenTable?] {
         (0..<tables.count).map { index in
-            tables[index].take()?.freeze()
+            let place = tables.baseAddress! + index
+            return place.pointee.take()?.freeze()
         }
     }
 }

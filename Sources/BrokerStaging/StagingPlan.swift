@@ -8,7 +8,7 @@ public final class StagingPlan: Sendable {
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
     let nodeCount: Int
 
-    /// - Throws: ``ModelError`` with every default, limit, date pattern or regular expression that cannot be used.
+    /// - Throws: `ModelError` with every default, limit, date pattern or regular expression that cannot be used.
     public init(_ model: Model) throws(ModelError) {
         let layout = RowLayout(model)
         var faults: [ModelFault] = []

@@ -26,6 +26,14 @@ final class Connection {
         guard result == SQLITE_OK else { throw StoreError(result, on: handle, doing: "run \(sql)") }
     }
 
+    /// Triggers that others put into the file do nothing here.
+    ///
+    /// With one, SQLite reads a whole `SELECT` before it inserts the first row, and nobody can tell which row it is at.
+    func ignoreTriggers() throws(StoreError) {
+        let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+        guard result == SQLITE_OK else { throw StoreError(result, on: handle, doing: "turn triggers off") }
+    }
+
     func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
 
     /// The first column of the first row; nil when there is no row or it is NULL.

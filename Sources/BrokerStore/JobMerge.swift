@@ -164,49 +164,56 @@ struct JobMerge {
     }
 
     private mutating func merge(_ group: RowGroup, of table: FrozenTable) throws(MergeFailure) {
-        let entity = table.entityIndex
-        let statements = merger.entities[entity]
+        var position = group.range.lowerBound
         do throws(StoreError) {
-            switch try statements.merge(group.columns) {
-            case .nothing: return
-            case .update(let statement): try update(group, table, statements, statement)
-            case .set(let statement):
-                let scan = merger.scans.scan(entity: entity)
-                scan.pointee.cells = table.cells
-                scan.pointee.columnCount = table.columnCount
-                scan.pointee.order = table.order
-                scan.pointee.rowKeys = merger.scans.tables[entity].rowKeys
-                try listening(.entityRows, scan, states: entity) { () throws(StoreError) in
-                    scan.pointee.position = group.range.lowerBound
-                    scan.pointee.end = group.range.upperBound
-                    try statement.run()
-                }
-            }
+            try merge(group.range, of: group, table, position: &position)
         } catch {
             guard error.code == .constraint else { throw .store(error) }
-            try rejectViolation(error, group, table, statements)
+            try rejectViolation(error, at: position, of: group, table)
+        }
+    }
+
+    /// Merges a part of the group. After an error `position` tells which row it was, by its place in the table's order.
+    private mutating func merge(
+        _ range: Range<Int>, of group: RowGroup, _ table: FrozenTable, position: inout Int
+    ) throws(StoreError) {
+        let entity = table.entityIndex
+        switch try merger.entities[entity].merge(group.columns) {
+        case .nothing: return
+        case .update(let statement):
+            for place in range {
+                position = place
+                try update(Int(table.order[place]), group, table, statement)
+            }
+        case .set(let statement):
+            let scan = merger.scans.scan(entity: entity)
+            scan.pointee.cells = table.cells
+            scan.pointee.columnCount = table.columnCount
+            scan.pointee.order = table.order
+            scan.pointee.rowKeys = merger.scans.tables[entity].rowKeys
+            scan.pointee.position = range.lowerBound
+            scan.pointee.end = range.upperBound
+            defer { position = scan.pointee.position }
+            try listening(.entityRows, scan, states: entity) { () throws(StoreError) in try statement.run() }
         }
     }
 
     /// SQLite refused a row for a constraint: the job fails, or each such row of the group is found and left out.
     private mutating func rejectViolation(
-        _ error: StoreError, _ group: RowGroup, _ table: FrozenTable, _ statements: EntityStatements
+        _ error: StoreError, at position: Int, of group: RowGroup, _ table: FrozenTable
     ) throws(MergeFailure) {
         let entity = table.entityIndex
-        let scan = merger.scans.scan(entity: entity)
-        let row = scan.pointee.row
+        let statements = merger.entities[entity]
         guard policy == .skip else {
-            throw .fault(rows.located(fault(error, statements), at: rows.offset(entity: entity, row: row)))
+            return try reject(entity, Int(table.order[position]), fault(error, statements))
         }
-        for position in group.range {
+        for place in group.range {
+            var position = place
             do throws(StoreError) {
-                guard case .set(let statement) = try statements.merge(group.columns) else { continue }
-                scan.pointee.position = position
-                scan.pointee.end = position + 1
-                try statement.run()
+                try merge(place..<place + 1, of: group, table, position: &position)
             } catch {
                 guard error.code == .constraint else { throw .store(error) }
-                try reject(entity, Int(table.order[position]), fault(error, statements))
+                try reject(entity, Int(table.order[place]), fault(error, statements))
             }
         }
     }
@@ -219,19 +226,17 @@ struct JobMerge {
     }
 
     private mutating func update(
-        _ group: RowGroup, _ table: FrozenTable, _ statements: EntityStatements, _ statement: Statement
+        _ row: Int, _ group: RowGroup, _ table: FrozenTable, _ statement: Statement
     ) throws(StoreError) {
         let entity = table.entityIndex
-        let identity = statements.entity.identity
-        let others = group.columns.filter { statements.entity.hasRowKey || !identity.contains($0) }
-        for position in group.range {
-            let row = Int(table.order[position])
-            var index = 1
-            for column in others { index = bind(table.row(row)[column], column, of: entity, to: statement, at: index) }
-            bindKey(ofRow: row, entity, to: statement, from: index)
-            try statement.run()
-            if merger.connection.changes > 0 { result.states[entity][row] = MergeTally.RowState.updated.rawValue }
+        let model = merger.entities[entity].entity
+        var index = 1
+        for column in group.columns where model.hasRowKey || !model.identity.contains(column) {
+            index = bind(table.row(row)[column], column, of: entity, to: statement, at: index)
         }
+        bindKey(ofRow: row, entity, to: statement, from: index)
+        try statement.run()
+        if merger.connection.changes > 0 { result.states[entity][row] = MergeTally.RowState.updated.rawValue }
     }
 
     // MARK: - Links

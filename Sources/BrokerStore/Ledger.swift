@@ -46,6 +46,8 @@ struct Ledger {
     private let insert: Statement
     private let forget: Statement
     private let prune: Statement
+    private let noteSequence: Statement
+    private let findSequence: Statement
     private let retention: LedgerRetention
     private var writtenSincePruning = 0
 
@@ -55,11 +57,29 @@ struct Ledger {
         forget = try connection.prepare("DELETE FROM _broker_jobs WHERE id = ?1")
         insert = try connection.prepare(
             "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        noteSequence = try connection.prepare(
+            "INSERT INTO _broker_meta (key, value) VALUES ('newestSequence', ?1) "
+                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+        findSequence = try connection.prepare(
+            "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
+                + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'newestSequence'), 0))")
         // Sequences rise with time, so what is too old or too many lies at the beginning; the newest always stays,
         // because the next sequence is counted from it.
         prune = try connection.prepare(
             "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?3) "
                 + "AND (sequence <= ?1 OR ended < ?2) AND sequence < (SELECT max(sequence) FROM _broker_jobs)")
+    }
+
+    /// The newest sequence, of a line in the ledger or noted.
+    func newestSequence() throws(StoreError) -> Int64 {
+        defer { findSequence.reset() }
+        return try findSequence.step() ? findSequence.integer(0) : 0
+    }
+
+    /// A sequence was used that gets no line of its own, and must not be given again.
+    func note(newestSequence sequence: Int64) throws(StoreError) {
+        noteSequence.bind(sequence, at: 1)
+        try noteSequence.run()
     }
 
     func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {

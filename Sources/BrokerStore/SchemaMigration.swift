@@ -59,7 +59,7 @@ struct SchemaMigration {
         for name in existing.keys.sorted() where !table.columns.contains(where: { $0.name == name }) {
             differences.append("\(table.name).\(name) is in the store, but not in the model")
         }
-        try compareConstraints(table)
+        try compareConstraints(table, Set(existing.keys))
     }
 
     private mutating func add(_ column: Schema.Column, to table: Schema.Table) throws(StoreError) {
@@ -77,9 +77,10 @@ struct SchemaMigration {
     }
 
     /// Unique lists, foreign keys and indexes: what the store has is compared as sets; new indexes are added.
-    private mutating func compareConstraints(_ table: Schema.Table) throws(StoreError) {
+    private mutating func compareConstraints(_ table: Schema.Table, _ existing: Set<String>) throws(StoreError) {
         let stored = try uniqueLists(of: table.name)
-        let wanted = Set(table.unique)
+        // Of new columns that are to be unique, it has been told already.
+        let wanted = Set(table.unique.filter(existing.isSuperset))
         for columns in wanted.subtracting(stored).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             differences.append(
                 "\(table.name) (\(columns.joined(separator: ", "))) is unique in the model, but not in the store")

@@ -30,6 +30,8 @@ public final class Store {
     private let merger: Merger
     private var ledger: Ledger
     private let statements: TransactionStatements
+    /// The newest sequence of this transaction that has no line in the ledger, because its job had been applied before.
+    private var newestUnrecorded: Int64?
 
     /// Opens the database, makes or extends its schema, and turns on what Broker needs.
     ///
@@ -51,6 +53,7 @@ public final class Store {
         try connection.execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
         try connection.execute("PRAGMA foreign_keys = ON")
+        try connection.ignoreTriggers()
         try connection.execute("BEGIN IMMEDIATE")
         for sql in Ledger.tables + migration.statements { try connection.execute(sql) }
         try connection.execute("COMMIT")
@@ -77,18 +80,21 @@ public final class Store {
                 + ". Use the model that made it, or another store; nothing was touched.")
     }
 
-    /// The sequence of the newest job that ended; 0 in a new store.
-    public func lastSequence() throws(StoreError) -> Int64 {
-        try connection.integer("SELECT max(sequence) FROM _broker_jobs") ?? 0
-    }
+    /// The newest sequence that was given to a job that ended; 0 in a new store.
+    public func lastSequence() throws(StoreError) -> Int64 { try ledger.newestSequence() }
 
     public func begin() throws(StoreError) { try statements.begin.run() }
 
     /// Makes everything applied since ``begin()`` durable and visible to readers.
-    public func commit() throws(StoreError) { try statements.commit.run() }
+    public func commit() throws(StoreError) {
+        if let newestUnrecorded { try ledger.note(newestSequence: newestUnrecorded) }
+        newestUnrecorded = nil
+        try statements.commit.run()
+    }
 
     /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
     public func rollback() {
+        newestUnrecorded = nil
         guard !connection.isAutocommit else { return }
         // A rollback that fails leaves the transaction open, and the next ``begin()`` says so.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
@@ -107,6 +113,7 @@ public final class Store {
     public func apply(_ job: StoreJob) throws(StoreError) -> JobEnd {
         let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
         if let known, !known.isFailure {
+            newestUnrecorded = job.sequence
             return known.contentHash == job.contentHash ? .duplicate(known) : .failed(Self.idConflict(job.id))
         }
         let end: JobEnd

@@ -67,6 +67,6 @@ public struct OperationMessage {
     public let entity: String
     /// Whatever stood there, an object or an array or not.
     public let json: JSONValue
-    /// The place of `json` in the message: a JSON Pointer (RFC 6901), such as `/operations/0/json`.
-    public let pointer: String
+    /// Where the message names the entity: a JSON Pointer (RFC 6901), such as `/operations/0/entity`.
+    public let entityPointer: String
 }

@@ -102,7 +102,7 @@ extension JobMessage {
         for (key, json) in collections.members {
             let entity = String(decoding: key.bytes, as: UTF8.self)
             let operation = OperationMessage(
-                entity: entity, json: json, pointer: "/collections/\(entity.asPointerToken)")
+                entity: entity, json: json, entityPointer: "/collections/\(entity.asPointerToken)")
             if let place = places[entity] {
                 operations[place] = operation
             } else {
@@ -147,7 +147,7 @@ extension OperationMessage {
                 .unsupportedMessage, "A `process` needs `json`: a record, or an array of records.", path: "\(path)/json"
             )
         }
-        self.init(entity: entity, json: json, pointer: "\(path)/json")
+        self.init(entity: entity, json: json, entityPointer: "\(path)/entity")
     }
 
     private static func checkIsProcess(_ fields: JSONValue, at path: String) throws(WireError) {

@@ -42,7 +42,7 @@ struct SubmissionSummary {
     func say(json: Bool) throws(CommandFailure) {
         if json { return try Program.say(String(decoding: jsonText, as: UTF8.self)) }
         for (warning, count) in warnings {
-            Program.complain("broker: warning: \(warning.text), \(count) times")
+            Program.complain("broker: warning: \(warning.text), \(count == 1 ? "once" : "\(count) times")")
         }
         for (place, error) in rejections.prefix(Self.listedRejections) {
             Program.complain("broker: left out, in \(place): \(error)")
@@ -61,7 +61,7 @@ struct SubmissionSummary {
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
         let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
-        try Program.say("\(records) records in \(jobs) jobs committed\(repeated)")
+        try Program.say("\(counted(records, "record")) in \(counted(jobs, "job")) committed\(repeated)")
     }
 
     private var jsonText: [UInt8] {
@@ -93,6 +93,8 @@ struct SubmissionSummary {
         }
         return writer.bytes
     }
+
+    private func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
     private func pad(_ text: String, _ width: Int) -> String {
         text + String(repeating: " ", count: max(0, width - text.count))

@@ -44,11 +44,8 @@ struct FakeServer: ~Copyable {
         return connection
     }
 
-    /// Stops listening and removes the socket.
-    func stop() async throws {
-        try await channel.close()
-        try FileManager.default.removeItem(atPath: path)
-    }
+    /// Stops listening, which removes the socket.
+    func stop() async throws { try await channel.close() }
 }
 
 struct FakeConnection: Sendable {

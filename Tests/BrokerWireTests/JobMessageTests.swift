@@ -20,7 +20,7 @@ import Testing
             let operation = try #require(job.operations.first)
             #expect(job.operations.count == 1)
             #expect(operation.entity == "Employee")
-            #expect(operation.pointer == "/json")
+            #expect(operation.entityPointer == "/entity")
             #expect(Array(operation.json.bytes) == utf8(#"[{"id":1}]"#))
         }
         #expect(job.id == nil)
@@ -42,7 +42,7 @@ import Testing
         #expect(job.notify == .accepted)
         #expect(job.isLenient)
         #expect(job.operations.map(\.entity) == ["A", "B"])
-        #expect(job.operations.map(\.pointer) == ["/operations/0/json", "/operations/1/json"])
+        #expect(job.operations.map(\.entityPointer) == ["/operations/0/entity", "/operations/1/entity"])
     }
 
     @Test func `fire and forget asks for no answer`() throws {
@@ -56,7 +56,7 @@ import Testing
     @Test func `collections are one process per key, in order, with pointers that are escaped`() throws {
         let (job, _) = try job(#"{"collections":{"B":[],"A/x~y":[{}],"C":{}}}"#)
         #expect(job.operations.map(\.entity) == ["B", "A/x~y", "C"])
-        #expect(job.operations.map(\.pointer) == ["/collections/B", "/collections/A~1x~0y", "/collections/C"])
+        #expect(job.operations.map(\.entityPointer) == ["/collections/B", "/collections/A~1x~0y", "/collections/C"])
     }
 
     @Test func `a collection that comes twice keeps its first place and its last value`() throws {

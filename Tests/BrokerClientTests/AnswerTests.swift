@@ -1,0 +1,37 @@
+import Testing
+
+@testable import BrokerClient
+
+@Suite(.timeLimit(.minutes(1))) struct AnswerTests {
+    @Test func `every waiter gets the first result, whenever it came`() async throws {
+        let answer = Answer<Int>()
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<20 { group.addTask { try await answer.value() } }
+            answer.finish(.success(1))
+            answer.finish(.failure(.closed))
+            for try await value in group { #expect(value == 1) }
+        }
+        #expect(try await answer.value() == 1)
+    }
+
+    @Test func `a task that is cancelled before it waits does not wait`() async {
+        let answer = Answer<Int>()
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await answer.value()
+        }
+        await #expect(throws: BrokerError.cancelled) { _ = try await task.value }
+    }
+
+    @Test func `a task that is cancelled at any time stops waiting, and the others go on`() async throws {
+        let answer = Answer<Int>()
+        let patient = Task { try await answer.value() }
+        for _ in 0..<1000 {
+            let task = Task { try await answer.value() }
+            task.cancel()
+            await #expect(throws: BrokerError.cancelled) { _ = try await task.value }
+        }
+        answer.finish(.success(2))
+        #expect(try await patient.value == 2)
+    }
+}

@@ -1,0 +1,151 @@
+import BrokerModel
+import Foundation
+import Testing
+
+@testable import BrokerStore
+
+/// A changed model: what can be added is added, anything else is refused with every difference.
+@Suite struct MigrationTests {
+    private static let before = """
+        {"entities": {
+          "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string", "age": "integer16"},
+            "relationships": {"home": {"entity": "Place"}}},
+          "Place": {"identity": "code", "attributes": {"code": "string"}}
+        }}
+        """
+
+    private func store() throws -> TestStore {
+        let store = try TestStore(Self.before)
+        try store.apply(#"{"Person": [{"id": 1, "name": "a", "age": 3, "home": "x"}]}"#)
+        return store
+    }
+
+    /// What opening with the model is refused for; nil when it is not.
+    private func refusal(_ model: String, of store: TestStore) throws -> StoreError? {
+        let plan = try stagingPlan(model)
+        do throws(StoreError) {
+            _ = try Store(path: store.path, plan: plan)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func `the same model changes nothing and everything is still there`() throws {
+        let store = try store()
+        let schema = try store.rows("SELECT sql FROM sqlite_schema ORDER BY name")
+        try store.reopen()
+        #expect(try store.rows("SELECT sql FROM sqlite_schema ORDER BY name") == schema)
+        #expect(try store.rows("SELECT * FROM Person") == ["1|a|3|x"])
+        #expect(try store.changes(#"{"Person": {"id": 1, "name": "a"}}"#) == ["Person +0 ~0 =1 !0"])
+    }
+
+    @Test func `entities, attributes, relationships and indexes are added`() throws {
+        let store = try store()
+        try store.reopen(
+            """
+            {"entities": {
+              "Person": {"identity": "id", "indexes": [["name", "age"]], "attributes": {
+                "email": {"type": "string", "default": "none"}, "id": "integer64", "age": {"type": "integer16", "indexed": true},
+                "name": "string"},
+                "relationships": {"friends": {"entity": "Person", "toMany": true}, "work": {"entity": "Place"},
+                  "pet": {"entity": "Pet"}, "home": {"entity": "Place"}}},
+              "Place": {"identity": "code", "attributes": {"code": "string"}},
+              "Pet": {"attributes": {"name": "string"}}
+            }}
+            """)
+        #expect(
+            try store.rows("SELECT id, name, age, home, email, work, pet FROM Person") == ["1|a|3|x|NULL|NULL|NULL"])
+        #expect(
+            try store.changes(
+                """
+                {"Person": [{"id": 1, "email": "e", "work": "y", "pet": {"name": "p"}, "friends": [2]}, {"id": 3}]}
+                """) == ["Person +2 ~1 =0 !0", "Pet +1 ~0 =0 !0", "Place +1 ~0 =0 !0"])
+        #expect(
+            try store.rows("SELECT id, name, age, home, email, work, pet FROM Person ORDER BY id")
+                == ["1|a|3|x|e|y|1", "2|NULL|NULL|NULL|none|NULL|NULL", "3|NULL|NULL|NULL|none|NULL|NULL"])
+        let indexes = "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'Person' ORDER BY 1"
+        #expect(
+            try store.rows(indexes) == ["Person.age", "Person.home", "Person.name.age", "Person.pet", "Person.work"])
+        #expect(try store.isSound())
+    }
+
+    @Test func `what would lose something is refused with every difference, and nothing is touched`() throws {
+        let store = try store()
+        try store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        let bytes = try Data(contentsOf: URL(filePath: store.path))
+        let error = try #require(
+            try refusal(
+                """
+                {"entities": {
+                  "Person": {"identity": "name", "unique": [["age"]], "attributes": {
+                    "name": "string", "age": "string", "must": {"type": "string", "optional": false}},
+                    "relationships": {"home": {"entity": "Person"}}},
+                  "Place": {"identity": ["code", "zip"], "attributes": {"code": "string", "zip": "string"}},
+                  "New": {"attributes": {"x": "string"}}
+                }}
+                """, of: store))
+        #expect(error.code == .incompatible)
+        for difference in [
+            "Person.age is INTEGER in the store, and TEXT in the model", "Person.must is new and required",
+            "Person is identified by id in the store, and by name in the model",
+            "Person.id is in the store, but not in the model", "Person (age) is unique in the model, but not in the store",
+            "Person.home refers to Place.code ON DELETE SET NULL in the store, and to Person.name",
+            "Place.zip is new and required", "Place is identified by code in the store, and by code, zip in the model",
+            "nothing was touched",
+        ] {
+            #expect(error.message.contains(difference), "\(difference) in \(error.message)")
+        }
+        #expect(try Data(contentsOf: URL(filePath: store.path)) == bytes)
+        #expect(try store.rows("SELECT name FROM sqlite_schema WHERE name = 'New'") == [])
+        #expect(throws: StoreError.self) { try Store.check(path: store.path, model: stagingPlan(#"{"entities": {"Person": {"attributes": {"a": "string"}}}}"#).model) }
+    }
+
+    @Test(arguments: [
+        (#""age": {"type": "integer16", "optional": false}"#, "Person.age is optional in the store, and required"),
+        (#""age": {"type": "integer16", "unique": true}"#, "Person (age) is unique in the model"),
+        (#""age": "integer16", "new": {"type": "string", "unique": true}"#, "Person.new is new and unique"),
+        (#""age": "double""#, "Person.age is INTEGER in the store, and REAL in the model"),
+    ])
+    func `one difference is told alone`(attributes: String, difference: String) throws {
+        let store = try store()
+        let model = Self.before.replacing(#""age": "integer16""#, with: attributes)
+        let error = try #require(try refusal(model, of: store))
+        #expect(error.message.contains("to without loss: \(difference)"))
+        #expect(!error.message.contains(";") || error.message.split(separator: ";").count == 2)
+    }
+
+    @Test func `an entity that the model has no more keeps its table`() throws {
+        let store = try store()
+        try store.reopen(#"{"entities": {"Place": {"identity": "code", "attributes": {"code": "string"}}}}"#)
+        #expect(try store.changes(#"{"Place": {"code": "z"}}"#) == ["Place +1 ~0 =0 !0"])
+        #expect(try store.rows("SELECT * FROM Person") == ["1|a|3|x"])
+    }
+
+    @Test func `a check says the same and makes no file`() throws {
+        let store = try store()
+        try Store.check(path: store.path, model: store.plan.model)
+        let missing = store.folder.path("missing")
+        #expect(throws: StoreError.self) { try Store.check(path: missing, model: store.plan.model) }
+        #expect(!FileManager.default.fileExists(atPath: missing))
+    }
+
+    @Test func `a file that is no database is refused and stays as it is`() throws {
+        let folder = TemporaryFolder()
+        let text = Data(String(repeating: "this is no database\n", count: 100).utf8)
+        try text.write(to: URL(filePath: folder.path("store")))
+        let error = try #require(throws: StoreError.self) {
+            try Store(path: folder.path("store"), plan: stagingPlan(Self.before))
+        }
+        #expect(error.code == .unavailable)
+        #expect(try Data(contentsOf: URL(filePath: folder.path("store"))) == text)
+    }
+
+    @Test func `a folder that is not there is told with its path`() throws {
+        let error = try #require(throws: StoreError.self) {
+            try Store(path: "/nowhere/at/all/store", plan: stagingPlan(Self.before))
+        }
+        #expect(error.code == .unavailable)
+        #expect(error.message.contains("/nowhere/at/all/store"))
+    }
+}
