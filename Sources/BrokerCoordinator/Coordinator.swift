@@ -104,11 +104,14 @@ public final class Coordinator: Sendable {
     }
 
     private func skip(_ place: Int, _ weight: Int, _ question: (@Sendable () -> Void)? = nil) {
+        var roomWaiters: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             completions.run(flight.skipped(place, weight, question))
+            roomWaiters = flight.takeRoomWaiters(limits)
             // The writer may go on; one who drains waits for the last place to go.
-            return flight.order.hasReady || flight.isDraining
+            return flight.order.hasReady || flight.isDraining || flight.count == 0
         }
+        for tell in roomWaiters { tell() }
     }
 
     // MARK: - Staging
@@ -197,8 +200,8 @@ public final class Coordinator: Sendable {
     /// From now on new jobs are refused; those admitted before still take effect. Any number of calls.
     public func refuseNewJobs() { flight.withLock { $0.isDraining = true } }
 
-    /// Waits until everything admitted before has taken effect. Blocks.
-    public func finishAdmitted() { flight.wait { $0.order.isEmpty ? () : nil } }
+    /// Waits until everything admitted before has taken effect. Blocks; to be called after ``refuseNewJobs()``.
+    public func finishAdmitted() { flight.wait { $0.count == 0 ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.

@@ -73,6 +73,13 @@ struct Flight {
         return tell(order.open(place, isJob: false))
     }
 
+    /// Those who wait for room, when there is some: each is to be told once.
+    mutating func takeRoomWaiters(_ limits: CoordinatorLimits) -> [@Sendable () -> Void] {
+        guard !roomWaiters.isEmpty, hasRoom(limits) else { return [] }
+        defer { roomWaiters = [] }
+        return roomWaiters
+    }
+
     /// Gives back who awaited that job.
     mutating func ended(_ id: String, _ weight: Int) -> [Waiter] {
         bytes -= weight

@@ -152,11 +152,8 @@ private struct WriterLoop {
                 tasks.append { observer(.ended(ending)) }
                 for waiter in flight.ended(applied.job.id, applied.job.weight) { tasks.append { waiter(ending) } }
             }
-            if flight.hasRoom(limits), !flight.roomWaiters.isEmpty {
-                roomWaiters = flight.roomWaiters
-                flight.roomWaiters = []
-            }
-            return flight.isDraining
+            roomWaiters = flight.takeRoomWaiters(limits)
+            return flight.isDraining || flight.count == 0
         }
         // The rows are freed there, too, while the next ones are merged here.
         tasks.append { withExtendedLifetime(applied) {} }

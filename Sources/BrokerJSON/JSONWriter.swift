@@ -63,7 +63,8 @@ public struct JSONWriter {
             case 0x0A: storage.append(contentsOf: "\\n".utf8)
             case 0x0D: storage.append(contentsOf: "\\r".utf8)
             case 0x09: storage.append(contentsOf: "\\t".utf8)
-            case 0..<0x20: storage.append(contentsOf: "\\u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
+            case 0..<0x20:
+                storage.append(contentsOf: "\\u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
             default: storage.append(byte)
             }
         }

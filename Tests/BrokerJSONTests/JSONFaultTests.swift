@@ -16,7 +16,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "-", "01", "-01", "1.", ".5", "+1", "1e", "1e+", "1.e2", "0x10", "1_000", "--1", "1.2.3", "1e2e3", "1a", "1\u{0}",
+        "-", "01", "-01", "1.", ".5", "+1", "1e", "1e+", "1.e2", "0x10", "1_000", "--1", "1.2.3", "1e2e3", "1a",
+        "1\u{0}",
         "-a", "1.5f", "0-", "2-1",
     ])
     func `a number that JSON does not write is refused at its beginning`(number: String) {
@@ -31,7 +32,8 @@ import Testing
         ("{\"a\":1 \"b\":2}", Place(1, 8, 7)), ("{a:1}", Place(1, 2, 1)), ("{1:2}", Place(1, 2, 1)),
         ("{\"a\":1]", Place(1, 7, 6)), ("{\"a\":\n{\"b\":1", Place(2, 1, 6)), ("{\"a\"}", Place(1, 5, 4)),
         ("{\"a\"", Place(1, 5, 4)), ("{,}", Place(1, 2, 1)), ("[:]", Place(1, 2, 1)), ("{:1}", Place(1, 2, 1)),
-        ("\"a\" \"b\"", Place(1, 5, 4)), ("[\"a\"x]", Place(1, 5, 4)), ("{\n  \"a\": 1\n  \"b\": 2\n}", Place(3, 3, 13)),
+        ("\"a\" \"b\"", Place(1, 5, 4)), ("[\"a\"x]", Place(1, 5, 4)),
+        ("{\n  \"a\": 1\n  \"b\": 2\n}", Place(3, 3, 13)),
     ])
     func `a wrong bracket, comma or colon is refused where it stands`(json: String, place: Place) {
         #expect(refusal(of: json.utf8).map { Place($0.position) } == place)
@@ -54,10 +56,11 @@ import Testing
         #expect(refusal(of: [0x22, 0x5C, byte, 0x22])?.position.offset == 2)
     }
 
-    @Test(arguments: [
-        [0x80], [0xC0, 0xAF], [0xC1, 0x81], [0xE0, 0x80, 0xAF], [0xED, 0xA0, 0x80], [0xF0, 0x80, 0x80, 0xAF],
-        [0xF4, 0x90, 0x80, 0x80], [0xF5, 0x80, 0x80, 0x80], [0xFF], [0xE2, 0x82], [0xF0, 0x9F, 0x98], [0xC3],
-    ] as [[UInt8]])
+    @Test(
+        arguments: [
+            [0x80], [0xC0, 0xAF], [0xC1, 0x81], [0xE0, 0x80, 0xAF], [0xED, 0xA0, 0x80], [0xF0, 0x80, 0x80, 0xAF],
+            [0xF4, 0x90, 0x80, 0x80], [0xF5, 0x80, 0x80, 0x80], [0xFF], [0xE2, 0x82], [0xF0, 0x9F, 0x98], [0xC3],
+        ] as [[UInt8]])
     func `bytes that are no UTF-8 are refused where they stand`(bytes: [UInt8]) throws {
         let before = Array("[\n  \"é".utf8)
         let fault = try #require(refusal(of: before + bytes + Array("\"]".utf8)))

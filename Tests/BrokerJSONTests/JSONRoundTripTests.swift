@@ -59,7 +59,9 @@ import Testing
         case 4: return .double(Double(Int32.random(in: .min ... .max, using: &generator)) + 0.5)
         case 5: return .string(randomString(&generator))
         case 6: return .object([:])
-        case 7: return .array((0..<Int.random(in: 0...4, using: &generator)).map { _ in random(&generator, depth: depth - 1) })
+        case 7:
+            return .array(
+                (0..<Int.random(in: 0...4, using: &generator)).map { _ in random(&generator, depth: depth - 1) })
         default:
             let members = (0..<Int.random(in: 0...4, using: &generator)).map { _ in
                 (randomString(&generator), random(&generator, depth: depth - 1))
@@ -70,10 +72,13 @@ import Testing
 
     private static func randomString(_ generator: inout SeededGenerator) -> String {
         let scalars = (0..<Int.random(in: 0...20, using: &generator)).map { _ -> UnicodeScalar in
-            let ranges: [ClosedRange<UInt32>] = [0...0x1F, 0x20...0x7E, 0xA0...0xD7FF, 0xE000...0xFFFD, 0x1_0000...0x10_FFFF]
+            let ranges: [ClosedRange<UInt32>] = [
+                0...0x1F, 0x20...0x7E, 0xA0...0xD7FF, 0xE000...0xFFFD, 0x1_0000...0x10_FFFF,
+            ]
             // Precomposed and decomposed keys would be one key in a Swift dictionary, so no combining marks.
             let value = UInt32.random(in: ranges.randomElement(using: &generator)!, using: &generator)
-            return UnicodeScalar(value).flatMap { $0.properties.canonicalCombiningClass == .notReordered ? $0 : nil } ?? "x"
+            return UnicodeScalar(value).flatMap { $0.properties.canonicalCombiningClass == .notReordered ? $0 : nil }
+                ?? "x"
         }
         return String(String.UnicodeScalarView(scalars))
     }

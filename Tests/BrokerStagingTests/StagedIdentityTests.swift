@@ -21,7 +21,9 @@ import Testing
         var order: [String] = []
         let records = (0..<20_000).map { value in
             let key = Int.random(in: 0..<6_000, using: &generator)
-            let (number, text) = (Int64(key) &* 0x5851_F42D_4C95_7F2D, String(repeating: "é", count: key % 40) + "\(key)")
+            let (number, text) = (
+                Int64(key) &* 0x5851_F42D_4C95_7F2D, String(repeating: "é", count: key % 40) + "\(key)"
+            )
             let row = "number=\(number) text=\(text)"
             if expected.updateValue(value, forKey: row) == nil { order.append(row) }
             return #"{"number":\#(number),"text":"\#(text)","value":\#(value)}"#
@@ -33,7 +35,8 @@ import Testing
     @Test func `rows are merged in groups of the same columns, each in the order of its identity`() throws {
         let staged = try Self.staging(#""number""#).stage(
             """
-            {"Thing": [{"number": 5, "value": 1}, {"number": -2, "value": 1}, {"number": 3}, {"number": 4, "value": null},
+            {"Thing": [{"number": 5, "value": 1}, {"number": -2, "value": 1}, {"number": 3},
+              {"number": 4, "value": null},
               {"number": 9, "other": 1}, {"number": 1}, {"number": 3, "other": 2}]}
             """)
         #expect(

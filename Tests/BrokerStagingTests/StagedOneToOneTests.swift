@@ -49,7 +49,8 @@ import Testing
     @Test func `collections that are united keep pairs true, null and moves included`() throws {
         let staged = try staging.stage(
             """
-            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}, {"id": 3, "desk": 52}], "Desk": {"id": 50, "owner": null},
+            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51},
+              {"id": 3, "desk": 52}], "Desk": {"id": 50, "owner": null},
              "Employee": {"id": 2, "desk": 52}}
             """)
         #expect(staged("Employee") == ["id=1 desk=nil", "id=2 desk=@52", "id=3 desk=nil"])

@@ -41,7 +41,11 @@ import Testing
 
     @Test func `a text identity is compared as it is stored, byte by byte`() throws {
         let staged = try staging.stage(
-            #"{"Country": [{"code": "de", "name": "A"}, {"code": "DE", "name": "B"}, {"code": "d\u0065"}, {"code": ""}]}"#)
+            #"""
+            {"Country": [{"code": "de", "name": "A"}, {"code": "DE", "name": "B"}, {"code": "d\u0065"},
+              {"code": ""}]}
+            """#
+        )
         #expect(staged("Country") == ["code=DE name=B", "code="])
     }
 
@@ -78,7 +82,8 @@ import Testing
         (#"{"Seat": [{"row": "A"}]}"#, "/Seat/0", "number"),
         (#"{"Person": [{"human": {"name": "x"}}]}"#, "/Person/0/human", "id"),
     ])
-    func `a record without its identity is told with its path`(payload: String, path: String, attribute: String) throws {
+    func `a record without its identity is told with its path`(payload: String, path: String, attribute: String) throws
+    {
         let fault = try #require(try staging.fault(payload))
         #expect(fault.code == .missingIdentity)
         #expect(fault.path == path)
@@ -96,7 +101,8 @@ import Testing
     @Test func `of several key paths the first that is not null counts`() throws {
         let staged = try staging.stage(
             """
-            {"Person": [{"id": 1, "email": "a", "contact": {"email": "b"}}, {"id": 2, "email": null, "contact": {"email": "b"}},
+            {"Person": [{"id": 1, "email": "a", "contact": {"email": "b"}},
+              {"id": 2, "email": null, "contact": {"email": "b"}},
               {"id": 3, "contact": {"e/~mail": "c"}}, {"id": 4, "contact": {"email": null}}, {"id": 5, "contact": "x"}]}
             """)
         #expect(staged("Person") == ["id=1 email=a", "id=2 email=b", "id=3 email=c", "id=4 email=nil", "id=5"])
@@ -110,7 +116,8 @@ import Testing
     @Test func `the last of duplicate keys wins at any depth`() throws {
         let staged = try staging.stage(
             """
-            {"Person": [{"id": 9, "age": 1, "age": 2, "contact": {"email": "a"}, "contact": {"email": "b", "email": "c"},
+            {"Person": [{"id": 9, "age": 1, "age": 2, "contact": {"email": "a"},
+              "contact": {"email": "b", "email": "c"},
               "id": 1}]}
             """)
         #expect(staged("Person") == ["id=1 age=2 email=c"])
@@ -129,7 +136,11 @@ import Testing
 
     @Test func `a wrapper that the entity knows as its own key is no wrapper`() throws {
         let staging = try Staging(
-            #"{"entities": {"Note": {"identity": "id", "attributes": {"id": {"type": "integer64", "key": "note.id"}}}}}"#)
+            """
+            {"entities": {"Note": {"identity": "id", "attributes": {"id": {"type": "integer64",
+              "key": "note.id"}}}}}
+            """
+        )
         #expect(try staging.stage(#"{"Note": [{"note": {"id": 1}}]}"#)("Note") == ["id=1"])
     }
 
@@ -160,7 +171,8 @@ import Testing
 
     @Test func `bad records are left out and listed in payload order when the job says skip`() throws {
         let staged = try staging.stage(
-            #"{"Person": [{"id": "x"}, {"id": 1}, {"age": 1}, 5, {"id": 2, "age": 99999, "name": "a"}, {"id": 3}]}"#, .skip)
+            #"{"Person": [{"id": "x"}, {"id": 1}, {"age": 1}, 5, {"id": 2, "age": 99999, "name": "a"}, {"id": 3}]}"#,
+            .skip)
         #expect(staged("Person") == ["id=1", "id=3"])
         #expect(
             staged.rejections == [

@@ -59,12 +59,14 @@ import Testing
     }
 
     @Test func `the first record's values come before those of the records inside it`() throws {
-        let staged = try staging.stage(#"{"Employee": {"id": 1, "manager": {"id": 1, "name": "inner"}, "name": "outer"}}"#)
+        let staged = try staging.stage(
+            #"{"Employee": {"id": 1, "manager": {"id": 1, "name": "inner"}, "name": "outer"}}"#)
         #expect(staged("Employee") == ["id=1 name=inner manager=@1"])
     }
 
     @Test func `a relationship to the own entity works in both directions`() throws {
-        let staged = try staging.stage(#"{"Employee": {"id": 1, "manager": 2, "reports": [3, {"id": 4, "reports": 5}]}}"#)
+        let staged = try staging.stage(
+            #"{"Employee": {"id": 1, "manager": 2, "reports": [3, {"id": 4, "reports": 5}]}}"#)
         #expect(
             staged("Employee") == [
                 "id=1 manager=@2", "id=2", "id=3 manager=@1", "id=4 manager=@1", "id=5 manager=@4",
@@ -91,14 +93,22 @@ import Testing
 
     @Test func `a bare key makes a stub, which a record fills in wherever it stands`() throws {
         let staged = try staging.stage(
-            #"{"Employee": [{"id": 1, "department": 10}, {"id": 2, "department": 11}, {"id": 3, "department": {"id": 10}}]}"#)
+            """
+            {"Employee": [{"id": 1, "department": 10}, {"id": 2, "department": 11},
+              {"id": 3, "department": {"id": 10}}]}
+            """
+        )
         #expect(staged("Department") == ["id=10", "id=11"])
         #expect(staged.origins("Department") == [.record, .stub])
     }
 
     @Test func `what a bare key asks for is the least of what all of them ask for`() throws {
         let staged = try staging.stage(
-            #"{"Employee": [{"id": 1, "badge": "a", "locker": "b"}, {"id": 2, "badge": "b", "locker": "c"}, {"id": 3, "tool": "a"}]}"#)
+            """
+            {"Employee": [{"id": 1, "badge": "a", "locker": "b"}, {"id": 2, "badge": "b", "locker": "c"},
+              {"id": 3, "tool": "a"}]}
+            """
+        )
         #expect(staged("Item") == ["code=a", "code=b", "code=c"])
         #expect(staged.origins("Item") == [.stub, .mustExist, .mayBeMissing])
     }
@@ -128,9 +138,11 @@ import Testing
     @Test func `with skip the smallest object is left out, and its parent keeps everything but the link`() throws {
         let staged = try staging.stage(
             """
-            {"Employee": [{"id": 1, "name": "a", "department": {"id": 10, "name": []}, "manager": {"id": 2, "manager": "x"}},
+            {"Employee": [{"id": 1, "name": "a", "department": {"id": 10, "name": []},
+              "manager": {"id": 2, "manager": "x"}},
               {"id": "y", "department": {"id": 12}}],
-             "Department": [{"id": 11, "employees": [{"id": 3}, {"name": "z"}, {"id": 4, "department": {"id": 13, "name": {}}}]}]}
+             "Department": [{"id": 11, "employees": [{"id": 3}, {"name": "z"},
+               {"id": 4, "department": {"id": 13, "name": {}}}]}]}
             """, .skip)
         #expect(
             staged("Employee") == [

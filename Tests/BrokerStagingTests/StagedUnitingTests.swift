@@ -9,7 +9,8 @@ import Testing
         let staged = try Staging(company).stage(
             """
             {"Employee": [{"id": 1, "name": "a", "department": 10}, {"id": 2}], "Department": [{"id": 10, "name": "x"}],
-             "Employee": [{"id": 2, "name": "b"}, {"id": 1, "department": null}], "Department": {"id": 11, "employees": [1]}}
+             "Employee": [{"id": 2, "name": "b"}, {"id": 1, "department": null}],
+               "Department": {"id": 11, "employees": [1]}}
             """)
         #expect(staged("Employee") == ["id=1 name=a department=@11", "id=2 name=b"])
         #expect(staged("Department") == ["id=10 name=x", "id=11"])
@@ -20,19 +21,23 @@ import Testing
         let staged = try Staging(company).stage(
             #"{"Employee": [{"id": "x"}], "Department": [{}], "Employee": [{"id": 1}, {"id": "y"}]}"#, .skip)
         #expect(
-            staged.rejections == ["invalidValue /Employee/0/id", "missingIdentity /Department/0", "invalidValue /Employee/1/id"])
+            staged.rejections == [
+                "invalidValue /Employee/0/id", "missingIdentity /Department/0", "invalidValue /Employee/1/id",
+            ])
     }
 
     @Test func `rows that are filtered out take the links to them along`() throws {
         let staging = try Staging(company)
         let staged = try staging.stage(
             """
-            {"Employee": [{"id": 1, "department": 10, "projects": [7, 8], "desk": 50, "skills": ["a"]}, {"id": 2, "department": 11}]}
+            {"Employee": [{"id": 1, "department": 10, "projects": [7, 8], "desk": 50, "skills": ["a"]},
+              {"id": 2, "department": 11}]}
             """)
         let fault = Fault(.constraintViolation, "x")
         let gone = ["Department": 0, "Project": 1, "Desk": 0]
         let filtered = Staged(
-            rows: StagedJobRows.filter(staged.rows, staging.plan, rejections: [Rejection(fault, at: 0)]) { entity, row in
+            rows: StagedJobRows.filter(staged.rows, staging.plan, rejections: [Rejection(fault, at: 0)]) {
+                entity, row in
                 gone[staging.plan.model.entities[entity].name] != row
             }, plan: staging.plan)
         #expect(filtered("Employee") == ["id=1", "id=2 department=@11"])

@@ -101,10 +101,13 @@ struct Staged {
         let cells = rows.tables[entity]!.row(row)
         return (0..<layout.columnCount).compactMap { column in
             guard cells[column].kind != .absent else { return nil }
-            guard column >= layout.attributeCount else { return "\(model.attributes[column].name)=\(text(cells[column]))" }
+            guard column >= layout.attributeCount else {
+                return "\(model.attributes[column].name)=\(text(cells[column]))"
+            }
             let link = layout.link(atColumn: column)
             let name = model.relationships[link.relationship].name
-            return cells[column].kind == .null ? "\(name)=nil" : "\(name)=@\(identity(link.destination, cells[column].row))"
+            return cells[column].kind == .null
+                ? "\(name)=nil" : "\(name)=@\(identity(link.destination, cells[column].row))"
         }.joined(separator: " ")
     }
 

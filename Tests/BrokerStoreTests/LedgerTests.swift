@@ -5,7 +5,8 @@ import Testing
 
 /// Exactly once: what the ledger remembers of a job, and for how long.
 @Suite struct LedgerTests {
-    private static let model = #"{"entities": {"Thing": {"identity": "id", "attributes": {"id": "integer64", "value": "string"}}}}"#
+    private static let model =
+        #"{"entities": {"Thing": {"identity": "id", "attributes": {"id": "integer64", "value": "string"}}}}"#
 
     private let store: TestStore
 

@@ -46,7 +46,8 @@ import Testing
             """
             {"entities": {
               "Person": {"identity": "id", "indexes": [["name", "age"]], "attributes": {
-                "email": {"type": "string", "default": "none"}, "id": "integer64", "age": {"type": "integer16", "indexed": true},
+                "email": {"type": "string", "default": "none"},
+                  "id": "integer64", "age": {"type": "integer16", "indexed": true},
                 "name": "string"},
                 "relationships": {"friends": {"entity": "Person", "toMany": true}, "work": {"entity": "Place"},
                   "pet": {"entity": "Pet"}, "home": {"entity": "Place"}}},
@@ -89,7 +90,8 @@ import Testing
         for difference in [
             "Person.age is INTEGER in the store, and TEXT in the model", "Person.must is new and required",
             "Person is identified by id in the store, and by name in the model",
-            "Person.id is in the store, but not in the model", "Person (age) is unique in the model, but not in the store",
+            "Person.id is in the store, but not in the model",
+            "Person (age) is unique in the model, but not in the store",
             "Person.home refers to Place.code ON DELETE SET NULL in the store, and to Person.name",
             "Place.zip is new and required", "Place is identified by code in the store, and by code, zip in the model",
             "nothing was touched",
@@ -98,7 +100,11 @@ import Testing
         }
         #expect(try Data(contentsOf: URL(filePath: store.path)) == bytes)
         #expect(try store.rows("SELECT name FROM sqlite_schema WHERE name = 'New'") == [])
-        #expect(throws: StoreError.self) { try Store.check(path: store.path, model: stagingPlan(#"{"entities": {"Person": {"attributes": {"a": "string"}}}}"#).model) }
+        #expect(throws: StoreError.self) {
+            try Store.check(
+                path: store.path,
+                model: stagingPlan(#"{"entities": {"Person": {"attributes": {"a": "string"}}}}"#).model)
+        }
     }
 
     @Test(arguments: [

@@ -69,7 +69,8 @@ import Testing
         let sql = try schema(
             """
             "A": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
-              "single": {"entity": "Text"}, "pair": {"entity": "Pair"}, "none": {"entity": "None"}, "me": {"entity": "A"}}},
+              "single": {"entity": "Text"}, "pair": {"entity": "Pair"}, "none": {"entity": "None"},
+                "me": {"entity": "A"}}},
             "Text": {"identity": "code", "table": "texts", "attributes": {"code": "string"}},
             "Pair": {"identity": ["x", "y"], "attributes": {"x": "integer16", "y": "date"}},
             "None": {"attributes": {"v": "string"}}
@@ -101,7 +102,8 @@ import Testing
             "Post": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
               "comments": {"entity": "Comment", "toMany": true, "inverse": "post"},
               "tags": {"entity": "Tag", "toMany": true}}},
-            "Comment": {"attributes": {"text": "string"}, "relationships": {"post": {"entity": "Post", "inverse": "comments"}}},
+            "Comment": {"attributes": {"text": "string"},
+              "relationships": {"post": {"entity": "Post", "inverse": "comments"}}},
             "Tag": {"identity": ["kind", "name"], "attributes": {"kind": "integer16", "name": "string"}}
             """)
         let rest = "ON UPDATE CASCADE ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED"
@@ -137,12 +139,15 @@ import Testing
     }
 
     @Test func `the inverse's delete rule is what the foreign key does`() throws {
-        for (rule, action) in [("nullify", "SET NULL"), ("cascade", "CASCADE"), ("deny", "NO ACTION"), ("noAction", "NO ACTION")] {
+        for (rule, action) in [
+            ("nullify", "SET NULL"), ("cascade", "CASCADE"), ("deny", "NO ACTION"), ("noAction", "NO ACTION"),
+        ] {
             let sql = try schema(
                 """
                 "P": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
                   "cs": {"entity": "C", "toMany": true, "inverse": "p", "deleteRule": "\(rule)"}}},
-                "C": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"p": {"entity": "P", "inverse": "cs"}}}
+                "C": {"identity": "id", "attributes": {"id": "integer64"},
+                  "relationships": {"p": {"entity": "P", "inverse": "cs"}}}
                 """)
             #expect(sql.contains { $0.contains("ON DELETE \(action) ") }, "\(rule)")
         }

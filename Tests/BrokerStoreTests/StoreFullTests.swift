@@ -11,7 +11,8 @@ import Testing
         var options = StoreOptions()
         options.maximumPages = 40
         store = try TestStore(
-            #"{"entities": {"Blob": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#, options: options)
+            #"{"entities": {"Blob": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#,
+            options: options)
     }
 
     private func blob(_ id: Int, kibibytes: Int) -> String {

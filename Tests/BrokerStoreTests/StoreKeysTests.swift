@@ -12,21 +12,31 @@ import Testing
     @Test func `keys tell what was inserted and updated, and not what stayed`() throws {
         try store.apply(#"{"Department": [{"id": 10}, {"id": 11, "name": "x"}]}"#)
         #expect(
-            try store.keys(#"{"Department": [{"id": 12}, {"id": 10, "name": "y"}, {"id": 11, "name": "x"}, {"id": 3}]}"#)
+            try store.keys(
+                #"{"Department": [{"id": 12}, {"id": 10, "name": "y"}, {"id": 11, "name": "x"}, {"id": 3}]}"#)
                 == #"{"Department":{"inserted":[3,12],"updated":[10],"deleted":[]}}"#)
     }
 
     @Test func `a compound key is an object, a row without identity is its row key, a text is escaped`() throws {
         #expect(
             try store.keys(
-                #"{"Seat": {"row": "A", "number": 4}, "Note": [{"text": "x"}, {"text": "y"}], "Item": {"code": "a\"\u0001"}}"#)
+                #"""
+                {"Seat": {"row": "A", "number": 4}, "Note": [{"text": "x"},
+                  {"text": "y"}], "Item": {"code": "a\"\u0001"}}
+                """#
+            )
                 == #"{"Item":{"inserted":["a\"\u0001"],"updated":[],"deleted":[]},"#
                 + #""Note":{"inserted":[1,2],"updated":[],"deleted":[]},"#
                 + #""Seat":{"inserted":[{"row":"A","number":4}],"updated":[],"deleted":[]}}"#)
     }
 
     @Test func `objects that changed without being in the payload have their keys, too`() throws {
-        try store.apply(#"{"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}], "Department": {"id": 10, "employees": [2, 1]}}"#)
+        try store.apply(
+            """
+            {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51}],
+              "Department": {"id": 10, "employees": [2, 1]}}
+            """
+        )
         #expect(
             try store.keys(#"{"Employee": {"id": 1, "desk": 51}, "Department": {"id": 10, "employees": null}}"#)
                 == #"{"Department":{"inserted":[],"updated":[],"deleted":[]},"#
@@ -42,6 +52,7 @@ import Testing
         #expect(outcome.keys == nil)
         #expect(
             String(decoding: members, as: UTF8.self)
-                == #""changes":{"Desk":{"inserted":1,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[]"#)
+                == #""changes":{"Desk":{"inserted":1,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[]"#
+        )
     }
 }

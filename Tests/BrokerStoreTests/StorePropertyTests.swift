@@ -9,8 +9,8 @@ import Testing
 
     /// Links that are not true on both sides.
     private static let untrue = [
-        "SELECT e.id FROM Employee AS e LEFT JOIN Desk AS d ON d.id = e.desk WHERE e.desk NOT NULL AND d.owner IS NOT e.id",
-        "SELECT d.id FROM Desk AS d LEFT JOIN Employee AS e ON e.id = d.owner WHERE d.owner NOT NULL AND e.desk IS NOT d.id",
+        "SELECT e.id FROM Employee AS e JOIN Desk AS d ON d.id = e.desk WHERE d.owner IS NOT e.id",
+        "SELECT d.id FROM Desk AS d JOIN Employee AS e ON e.id = d.owner WHERE e.desk IS NOT d.id",
         "SELECT a.id FROM Employee AS a JOIN Employee AS b ON b.id = a.spouse WHERE b.spouse IS NOT a.id",
         "SELECT source FROM Employee_friends EXCEPT SELECT destination FROM Employee_friends",
     ]

@@ -13,7 +13,8 @@ import Testing
             {"entities": {
               "Person": {"identity": "id", "table": "people", "attributes": {
                 "id": "integer64", "name": {"type": "string", "optional": false}, "age": "integer16",
-                "level": {"type": "integer16", "default": 1}, "mood": {"type": "string", "default": "calm", "optional": false}}},
+                "level": {"type": "integer16", "default": 1},
+                  "mood": {"type": "string", "default": "calm", "optional": false}}},
               "Country": {"identity": "code", "attributes": {"code": "string", "name": "string"}},
               "Seat": {"identity": ["row", "number"], "attributes": {
                 "row": "string", "number": "integer64", "taken": "boolean"}},
@@ -33,7 +34,10 @@ import Testing
             try store.changes(
                 #"{"Person": [{"id": 1, "name": "A"}, {"id": 2, "age": 30}, {"id": 3, "name": "c", "mood": "wild"}]}"#)
                 == ["Person +1 ~1 =1 !0"])
-        #expect(try store.rows("SELECT * FROM people ORDER BY 1, 2") == ["1|A|NULL|1|calm", "2|b|30|5|calm", "3|c|NULL|1|wild"])
+        #expect(
+            try store.rows("SELECT * FROM people ORDER BY 1, 2") == [
+                "1|A|NULL|1|calm", "2|b|30|5|calm", "3|c|NULL|1|wild",
+            ])
     }
 
     @Test func `a partial record leaves the other columns as they are, null clears, defaults stay away`() throws {
@@ -61,7 +65,8 @@ import Testing
         let outcome = try store.outcome(
             #"{"Person": [{"id": 2, "age": 3}, {"id": 1, "name": "a"}, {"id": 3}, {"id": "x"}]}"#, .skip)
         #expect(outcome.described == ["Person +1 ~0 =0 !3"])
-        #expect(outcome.rejections == ["missingValue /Person/0", "missingValue /Person/2", "invalidValue /Person/3/id"])
+        #expect(
+            outcome.rejections == ["missingValue /Person/0", "missingValue /Person/2", "invalidValue /Person/3/id"])
         #expect(try store.rows("SELECT id FROM people ORDER BY 1") == ["1"])
     }
 
@@ -78,8 +83,10 @@ import Testing
 
     @Test func `identities of text, of several attributes, optional and none find or create`() throws {
         let payload = """
-            {"Country": [{"code": "de", "name": "x"}], "Seat": [{"row": "A", "number": 1, "taken": true}, {"row": "A", "number": 2}],
-             "Guest": [{"email": "a@b", "name": "x"}, {"name": "y"}, {"name": "y"}], "Note": [{"text": "n"}, {"text": "n"}]}
+            {"Country": [{"code": "de", "name": "x"}], "Seat": [{"row": "A", "number": 1, "taken": true},
+              {"row": "A", "number": 2}],
+             "Guest": [{"email": "a@b", "name": "x"}, {"name": "y"}, {"name": "y"}], "Note": [{"text": "n"},
+               {"text": "n"}]}
             """
         #expect(
             try store.changes(payload)
@@ -123,7 +130,8 @@ import Testing
 
     @Test func `empty texts, texts with a NUL and empty blobs are not NULL`() throws {
         try store.apply(
-            #"{"Note": [{"text": "", "data": ""}, {"text": "a\u0000b", "data": "AAE="}, {"text": null, "data": null}]}"#)
+            #"{"Note": [{"text": "", "data": ""}, {"text": "a\u0000b", "data": "AAE="}, {"text": null, "data": null}]}"#
+        )
         #expect(
             try store.rows("SELECT typeof(text), length(CAST(text AS BLOB)), typeof(data), length(data) FROM Note")
                 == ["text|0|blob|0", "text|3|blob|2", "null|NULL|null|NULL"])

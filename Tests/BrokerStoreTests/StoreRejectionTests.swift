@@ -15,7 +15,8 @@ import Testing
                 "id": "integer64", "email": "string", "first": "string", "last": "string",
                 "name": {"type": "string", "optional": false}},
                 "relationships": {"team": {"entity": "Team", "inverse": "users"}}},
-              "Team": {"identity": "id", "attributes": {"id": "integer64", "name": "string", "code": {"type": "string", "unique": true}},
+              "Team": {"identity": "id", "attributes": {"id": "integer64", "name": "string",
+                "code": {"type": "string", "unique": true}},
                 "relationships": {"users": {"entity": "User", "toMany": true, "inverse": "team"}}}
             }}
             """)
@@ -25,7 +26,11 @@ import Testing
     @Test func `a unique value that another row has fails the job at its record`() throws {
         let fault = try #require(
             try store.fault(
-                #"{"User": [{"id": 9, "email": "z", "name": "Z"}, {"id": 4, "email": "a", "name": "C"}, {"id": 3, "email": "c", "name": "C"}]}"#))
+                """
+                {"User": [{"id": 9, "email": "z", "name": "Z"}, {"id": 4, "email": "a", "name": "C"},
+                  {"id": 3, "email": "c", "name": "C"}]}
+                """
+            ))
         #expect(fault.code == .constraintViolation)
         #expect(fault.path == "/User/1")
         #expect(fault.entity == "User")
@@ -59,10 +64,13 @@ import Testing
         #expect(try store.rows("SELECT id, email FROM User ORDER BY 1, 2") == ["1|x", "2|b", "3|y"])
     }
 
-    @Test func `a nested row that breaks a constraint is left out, and its parent keeps everything but the link`() throws {
+    @Test func `a nested row that breaks a constraint is left out, and its parent keeps everything but the link`()
+        throws
+    {
         try store.apply(#"{"Team": {"id": 1, "code": "one"}}"#)
         let outcome = try store.outcome(
-            #"{"User": [{"id": 3, "name": "C", "team": {"id": 2, "code": "one"}}, {"id": 4, "name": "D", "team": 1}]}"#, .skip)
+            #"{"User": [{"id": 3, "name": "C", "team": {"id": 2, "code": "one"}}, {"id": 4, "name": "D", "team": 1}]}"#,
+            .skip)
         #expect(outcome.described == ["Team +0 ~0 =1 !1", "User +2 ~0 =0 !0"])
         #expect(outcome.rejections == ["constraintViolation /User/0/team"])
         #expect(try store.rows("SELECT id, team FROM User WHERE id > 2 ORDER BY 1, 2") == ["3|NULL", "4|1"])
@@ -89,11 +97,13 @@ import Testing
 
     @Test func `rejections of staging and of the store are listed together in payload order`() throws {
         let outcome = try store.outcome(
-            #"{"User": [{"id": 3, "email": "a", "name": "C"}, {"id": "x"}, {"id": 4}], "Team": [{"name": "t"}]}"#, .skip)
+            #"{"User": [{"id": 3, "email": "a", "name": "C"}, {"id": "x"}, {"id": 4}], "Team": [{"name": "t"}]}"#, .skip
+        )
         #expect(outcome.described == ["Team +0 ~0 =0 !1", "User +0 ~0 =0 !3"])
         #expect(
             outcome.rejections == [
-                "constraintViolation /User/0", "invalidValue /User/1/id", "missingValue /User/2", "missingIdentity /Team/0",
+                "constraintViolation /User/0", "invalidValue /User/1/id", "missingValue /User/2",
+                "missingIdentity /Team/0",
             ])
     }
 

@@ -14,7 +14,8 @@ import Testing
     private func friends() throws -> [String] { try store.rows("SELECT * FROM Employee_friends ORDER BY 1, 2") }
 
     @Test func `a many-to-many pair has one table, whichever side names the link`() throws {
-        try store.apply(#"{"Employee": {"id": 1, "projects": [7, {"id": 8}]}, "Project": {"id": 7, "members": [2, 1]}}"#)
+        try store.apply(
+            #"{"Employee": {"id": 1, "projects": [7, {"id": 8}]}, "Project": {"id": 7, "members": [2, 1]}}"#)
         #expect(try projects() == ["1|7", "1|8", "2|7"])
         #expect(try store.isSound())
     }
@@ -63,13 +64,15 @@ import Testing
 
     @Test func `replacing a one-to-many keeps the children that the record names`() throws {
         let replacing = company.replacing(
-            #""toMany": true, "inverse": "department""#, with: #""toMany": true, "inverse": "department", "assignment": "replace""#)
+            #""toMany": true, "inverse": "department""#,
+            with: #""toMany": true, "inverse": "department", "assignment": "replace""#)
         let store = try TestStore(replacing)
         try store.apply(#"{"Department": {"id": 10, "employees": [1, 2, 3]}}"#)
         #expect(
             try store.changes(#"{"Department": {"id": 10, "employees": [2, 4]}}"#)
                 == ["Department +0 ~0 =1 !0", "Employee +1 ~2 =1 !0"])
-        #expect(try store.rows("SELECT id, department FROM Employee ORDER BY 1, 2") == ["1|NULL", "2|10", "3|NULL", "4|10"])
+        #expect(
+            try store.rows("SELECT id, department FROM Employee ORDER BY 1, 2") == ["1|NULL", "2|10", "3|NULL", "4|10"])
     }
 
     @Test func `a symmetric relationship links both ways and ends both ways`() throws {

@@ -10,7 +10,8 @@ import Testing
     init() throws { store = try TestStore(company) }
 
     @Test func `nested records are found or created and linked`() throws {
-        let payload = #"{"Employee": [{"id": 1, "department": {"id": 10, "name": "R&D"}}, {"id": 2, "department": 10}]}"#
+        let payload =
+            #"{"Employee": [{"id": 1, "department": {"id": 10, "name": "R&D"}}, {"id": 2, "department": 10}]}"#
         #expect(try store.changes(payload) == ["Department +1 ~0 =0 !0", "Employee +2 ~0 =0 !0"])
         #expect(try store.rows("SELECT id, department FROM Employee ORDER BY 1, 2") == ["1|10", "2|10"])
         #expect(try store.changes(payload) == ["Department +0 ~0 =1 !0", "Employee +0 ~0 =2 !0"])
@@ -18,7 +19,8 @@ import Testing
     }
 
     @Test func `of a one-to-many link the child's row changes, the parent's does not`() throws {
-        try store.apply(#"{"Department": [{"id": 10}, {"id": 11}], "Employee": [{"id": 1}, {"id": 2, "department": 11}]}"#)
+        try store.apply(
+            #"{"Department": [{"id": 10}, {"id": 11}], "Employee": [{"id": 1}, {"id": 2, "department": 11}]}"#)
         #expect(
             try store.changes(#"{"Department": {"id": 10, "employees": [1, {"id": 2}, 3]}}"#)
                 == ["Department +0 ~0 =1 !0", "Employee +1 ~2 =0 !0"])
@@ -34,7 +36,10 @@ import Testing
                 == ["Department +0 ~0 =1 !0", "Employee +0 ~2 =0 !0"])
         #expect(
             try store.changes(#"{"Department": {"id": 10, "employees": null}}"#) == ["Department +0 ~0 =1 !0"])
-        #expect(try store.rows("SELECT id, department FROM Employee ORDER BY 1, 2") == ["1|NULL", "2|NULL", "3|NULL", "4|11"])
+        #expect(
+            try store.rows("SELECT id, department FROM Employee ORDER BY 1, 2") == [
+                "1|NULL", "2|NULL", "3|NULL", "4|11",
+            ])
     }
 
     @Test func `rows may refer to each other in any order, in circles too`() throws {
@@ -51,7 +56,8 @@ import Testing
             {"Employee": [{"id": 1, "seat": {"row": "A", "number": 4}}, {"id": 2, "seat": null}],
              "Note": [{"text": "x", "about": {"text": "y"}}]}
             """)
-        #expect(try store.rows("SELECT id, seat_row, seat_number FROM Employee ORDER BY 1, 2") == ["1|A|4", "2|NULL|NULL"])
+        #expect(
+            try store.rows("SELECT id, seat_row, seat_number FROM Employee ORDER BY 1, 2") == ["1|A|4", "2|NULL|NULL"])
         #expect(
             try store.rows("SELECT n.text, a.text FROM Note AS n LEFT JOIN Note AS a ON n.about = a._pk ORDER BY 1")
                 == ["x|y", "y|NULL"])
@@ -99,7 +105,10 @@ import Testing
             try store.changes(#"{"Employee": {"id": 1, "department": 10}}"#)
                 == ["Department +1 ~0 =0 !0", "Employee +1 ~0 =0 !0"])
         #expect(try store.changes(#"{"Department": {"id": 10, "name": "x"}}"#) == ["Department +0 ~1 =0 !0"])
-        #expect(try store.changes(#"{"Employee": {"id": 1, "department": 10}}"#) == ["Department +0 ~0 =1 !0", "Employee +0 ~0 =1 !0"])
+        #expect(
+            try store.changes(#"{"Employee": {"id": 1, "department": 10}}"#) == [
+                "Department +0 ~0 =1 !0", "Employee +0 ~0 =1 !0",
+            ])
         #expect(try store.rows("SELECT * FROM Department") == ["10|x"])
     }
 
@@ -127,7 +136,8 @@ import Testing
 
     @Test func `an object of the same job exists for a bare key before or behind it`() throws {
         #expect(
-            try store.changes(#"{"Employee": {"id": 1, "badge": "b", "locker": "l"}, "Item": [{"code": "b"}, {"code": "l"}]}"#)
+            try store.changes(
+                #"{"Employee": {"id": 1, "badge": "b", "locker": "l"}, "Item": [{"code": "b"}, {"code": "l"}]}"#)
                 == ["Employee +1 ~0 =0 !0", "Item +2 ~0 =0 !0"])
         #expect(try store.rows("SELECT badge, locker FROM Employee ORDER BY 1, 2") == ["b|l"])
     }

@@ -1,0 +1,35 @@
+import Testing
+
+@testable import BrokerCoordinator
+
+@Suite struct ContentHashTests {
+    /// Of the bytes 0, 1, 2 … under the key 0, 1 … 15, as `openssl mac -macopt size:16 SIPHASH` gives them.
+    ///
+    /// The first ones are those of the authors' own test.
+    @Test(arguments: [
+        (0, "a3817f04ba25a8e66df67214c7550293"), (1, "da87c1d86b99af44347659119b22fc45"),
+        (2, "8177228da4a45dc7fca38bdef60affe4"), (7, "a1f1ebbed8dbc153c0b84aa61ff08239"),
+        (8, "3b62a9ba6258f5610f83e264f31497b4"), (9, "264499060ad9baabc47f8b02bb6d71ed"),
+        (15, "5493e99933b0a8117e08ec0f97cfc3d9"), (16, "6ee2a4ca67b054bbfd3315bf85230577"),
+        (17, "473d06e8738db89854c066c47ae47740"), (63, "5150d1772f50834a503e069a973fbd7c"),
+        (255, "1c9bb67528165f8e468248e3799b0eab"), (256, "67a00304d3834c4612eaee7b5f579acb"),
+        (257, "1b25fee1ef6fbb23179c26056c2995fc"), (1_000, "24dafa789ae03d86536a4b57372f0ba6"),
+    ])
+    func `it is SipHash-2-4 of 128 bits`(count: Int, expected: String) {
+        let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0) }
+        let key: (UInt64, UInt64) = (0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908)
+        let hash = bytes.withUnsafeBytes { ContentHash.hash($0, key: key) }
+        #expect(hash.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() == expected)
+    }
+
+    @Test func `every byte of the content counts`() {
+        let content = Array(#"{"entity":"Employee","json":[{"id":1}]}"#.utf8)
+        let hash = { (bytes: [UInt8]) in bytes.withUnsafeBytes { ContentHash.hash($0) } }
+        let all = content.indices.map { place in
+            var changed = content
+            changed[place] ^= 1
+            return hash(changed)
+        }
+        #expect(Set(all + [hash(content), hash(content + [0])]).count == content.count + 2)
+    }
+}

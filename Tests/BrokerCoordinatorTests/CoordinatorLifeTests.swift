@@ -1,0 +1,167 @@
+import BrokerModel
+import BrokerStore
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Exactly once, awaiting, draining, and stores that refuse.
+@Suite struct CoordinatorLifeTests {
+    private let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
+
+    @Test func `a job sent again while the first is in flight is applied once`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        for _ in 0..<3 { test.submit(#"{"Row": {"id": 1, "text": "a"}}"#, id: "job") }
+        test.submit(#"{"Row": {"id": 1, "text": "b"}}"#, id: "job")
+        gate.open()
+        let ends = test.events.ends(5).dropFirst()
+        #expect(ends.map(\.isDuplicate) == [false, true, true, false])
+        #expect(ends.map(\.sequence) == [2, 2, 2, 5])
+        #expect(ends.map(\.code) == [nil, nil, nil, "idConflict"])
+        #expect(try test.rows("SELECT text FROM Row") == ["a"])
+    }
+
+    @Test func `a job that failed runs again under its id`() throws {
+        let test = try TestCoordinator(model)
+        test.submit(#"{"Row": {"id": "x"}}"#, id: "job")
+        test.submit(#"{"Row": {"id": 1}}"#, id: "job")
+        #expect(test.events.ends(2).map(\.code) == ["invalidValue", nil])
+        #expect(test.await("job").ending?.sequence == 2)
+    }
+
+    @Test func `awaiting answers when the job ends, or at once when it has`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit(#"{"Row": {"id": 1}}"#, id: "good", wantsAcceptance: true)
+        test.submit(#"{"Row": {"id": "x"}}"#, id: "bad")
+        _ = test.events.ends(2)
+        test.submit("{}", behind: gate)
+        test.submit(#"{"Row": {"id": 2}}"#, id: "late")
+        // Not before the job has been opened is anything known of its id.
+        test.waitUntil(#""accepted":3,"#)
+        let late = [test.startAwaiting("late"), test.startAwaiting("late")]
+        #expect(late.allSatisfy { $0.withLock { $0 } == nil })
+        gate.open()
+        #expect(late.map { $0.wait { $0 }.ending?.sequence } == [4, 4])
+        #expect(test.await("late").ending?.sequence == 4)
+        #expect(test.await("good").ending?.code == nil)
+        #expect(test.await("good").ending?.body.contains(#""inserted":1"#) == true)
+        #expect(test.await("bad").ending?.code == "invalidValue")
+        #expect(test.await("never") == .unknown)
+    }
+
+    @Test func `a coordinator that drains finishes what was admitted and refuses the rest`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit(#"{"Row": {"id": 1}}"#, id: "before", behind: gate)
+        test.submit(#"{"Row": {"id": 2}}"#, id: "behind")
+        test.coordinator.refuseNewJobs()
+        test.submit(#"{"Row": {"id": 3}}"#, id: "after")
+        gate.open()
+        test.coordinator.finishAdmitted()
+        let ends = test.events.ends(3)
+        #expect(Set(ends.filter { $0.code == nil }.map(\.id)) == ["before", "behind"])
+        let refused = ends.filter { $0.code == "draining" }
+        #expect(refused.map(\.id) == ["after"])
+        #expect(refused.map(\.sequence) == [nil])
+        #expect(try test.rows("SELECT id FROM Row") == ["1", "2"])
+        #expect(test.await("after") == .unknown)
+    }
+
+    @Test func `what was admitted has taken effect when its finish is told`() throws {
+        for _ in 0..<10 {
+            let test = try TestCoordinator(model)
+            let rows = (0..<2_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
+            for _ in 0..<3 { test.submit("{\"Row\": [\(rows)]}") }
+            test.coordinator.refuseNewJobs()
+            test.coordinator.finishAdmitted()
+            #expect(try test.rows("SELECT count(*) FROM _broker_jobs") == ["3"])
+        }
+    }
+
+    @Test func `stopping ends every job that was admitted`() throws {
+        let folder = TemporaryFolder()
+        let events: Events
+        do {
+            let test = try TestCoordinator(model, in: folder)
+            events = test.events
+            for number in 0..<300 { test.submit("{\"Row\": {\"id\": \(number)}}") }
+        }
+        #expect(events.ends(300).allSatisfy { $0.code == nil })
+        #expect(try SQLRows.of("SELECT count(*) FROM Row", in: folder.path("store.sqlite")) == ["300"])
+    }
+
+    @Test func `a job that does not fit into the store fails alone, and the store goes on`() throws {
+        let test = try TestCoordinator(model) { $0.store.maximumPages = 60 }
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit(#"{"Row": {"id": 1, "text": "a"}}"#, id: "before")
+        test.submit("{\"Row\": {\"id\": 2, \"text\": \"\(String(repeating: "x", count: 600_000))\"}}", id: "large")
+        test.submit(#"{"Row": {"id": 3, "text": "c"}}"#, id: "behind")
+        gate.open()
+        let ends = test.events.ends(4).dropFirst()
+        #expect(ends.map(\.id) == ["before", "large", "behind"])
+        #expect(ends.map(\.code) == [nil, "storeFull", nil])
+        #expect(try test.rows("SELECT id FROM Row") == ["1", "3"])
+    }
+
+    @Test func `a store that cannot be opened is told at once`() throws {
+        let error = #expect(throws: StoreError.self) {
+            try TestCoordinator(model) { $0.storePath = "/nowhere/at/all" }
+        }
+        #expect(error?.code == .unavailable)
+    }
+
+    // MARK: - Room
+
+    @Test func `room is told when a job ends`() throws {
+        let test = try TestCoordinator(model) { $0.limits.jobs = 2 }
+        #expect(test.coordinator.hasRoom)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit("{}")
+        #expect(!test.coordinator.hasRoom)
+        let told = Monitor(0)
+        for _ in 0..<2 { test.coordinator.whenRoom { told.increase() } }
+        #expect(told.withLock { $0 } == 0)
+        gate.open()
+        told.wait { $0 == 2 ? () : nil }
+        _ = test.events.ends(2)
+        test.coordinator.whenRoom { told.increase() }
+        told.wait { $0 == 3 ? () : nil }
+    }
+
+    @Test func `room is told when a frame turns out to be no job`() throws {
+        let test = try TestCoordinator(model) { $0.limits.bytes = 10 }
+        let gate = Gate()
+        test.submit("this is no JSON, and longer than all the room there is", behind: gate)
+        #expect(!test.coordinator.hasRoom)
+        let told = Monitor(0)
+        test.coordinator.whenRoom { told.increase() }
+        gate.open()
+        told.wait { $0 == 1 ? () : nil }
+        #expect(test.coordinator.hasRoom)
+    }
+
+    @Test func `the numbers of a run are those of its jobs`() throws {
+        let test = try TestCoordinator(model)
+        test.submit(#"{"Row": [{"id": 1}, {"id": 2}]}"#, id: "a")
+        test.submit(#"{"Row": [{"id": 1}, {"id": 2}]}"#, id: "a")
+        test.submit(#"{"Row": [{"id": "x"}]}"#)
+        // Counting comes after telling.
+        test.waitUntil(#""jobs":{"accepted":3,"completed":1,"failed":1,"duplicate":1,"inFlight":0}"#)
+        let objects = #""objects":{"inserted":2,"updated":0,"unchanged":0,"deleted":0,"rejected":0}"#
+        #expect(test.statistics.contains(objects))
+    }
+}
+
+extension Monitor<Int> {
+    fileprivate func increase() {
+        broadcast {
+            $0 += 1
+            return true
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import Testing
+
+@testable import BrokerCoordinator
+
+/// The order of merging as a pure value, without threads.
+@Suite struct MergeOrderTests {
+    private func sequences(_ settled: [MergeOrder<String>.Settled]) -> [String] {
+        settled.map { "\($0.place):\($0.sequence.map(String.init) ?? "-")" }
+    }
+
+    @Test func `sequences follow places, whatever is opened first`() {
+        var order = MergeOrder<String>(after: 41)
+        let places = (0..<3).map { _ in order.reserve() }
+        #expect(sequences(order.open(places[2], isJob: true)) == [])
+        #expect(sequences(order.open(places[0], isJob: true)) == ["0:42"])
+        #expect(sequences(order.open(places[1], isJob: true)) == ["1:43", "2:44"])
+    }
+
+    @Test func `work leaves in the order of places, whatever is finished first`() {
+        var order = MergeOrder<String>(after: 0)
+        for place in (0..<3).map({ _ in order.reserve() }) { _ = order.open(place, isJob: true) }
+        order.finish(2, "c")
+        order.finish(1, "b")
+        #expect(!order.hasReady)
+        #expect(order.takeReady() == nil)
+        order.finish(0, "a")
+        #expect(order.hasReady)
+        #expect((0..<4).map { _ in order.takeReady()?.work } == ["a", "b", "c", nil])
+        #expect(order.isEmpty)
+    }
+
+    @Test func `a place that holds no job takes no sequence and stalls nothing`() {
+        var order = MergeOrder<String>(after: 0)
+        for _ in 0..<4 { _ = order.reserve() }
+        #expect(sequences(order.open(1, isJob: false)) == [])
+        #expect(sequences(order.open(0, isJob: false)) == ["0:-", "1:-"])
+        #expect(order.count == 2)
+        #expect(sequences(order.open(2, isJob: true)) == ["2:1"])
+        #expect(sequences(order.open(3, isJob: false)) == ["3:-"])
+        order.finish(2, "x")
+        #expect(order.takeReady()?.sequence == 1)
+        #expect(order.isEmpty)
+    }
+
+    @Test func `a place that is not opened yet holds back all behind it`() {
+        var order = MergeOrder<String>(after: 0)
+        for _ in 0..<3 { _ = order.reserve() }
+        _ = order.open(1, isJob: true)
+        order.finish(1, "b")
+        #expect(!order.hasReady)
+        _ = order.open(0, isJob: false)
+        #expect(order.takeReady()?.work == "b")
+        #expect(!order.isEmpty)
+    }
+
+    @Test(arguments: 0..<20)
+    func `any interleaving gives dense sequences in the order of places, each work once`(round: Int) {
+        var generator = SeededGenerator(for: "merge order \(round)")
+        var order = MergeOrder<Int>(after: 100)
+        var model = OrderModel(nextSequence: 101)
+        for _ in 0..<2_000 {
+            switch Int.random(in: 0..<5, using: &generator) {
+            case 0: #expect(order.reserve() == model.reserve())
+            case 1, 2:
+                guard let place = model.random(.opening, &generator) else { continue }
+                let isJob = Int.random(in: 0..<3, using: &generator) > 0
+                let settled = order.open(place, isJob: isJob)
+                #expect(settled.map(\.place) == model.open(place, isJob: isJob))
+                #expect(settled.map(\.sequence) == settled.map { model.sequences[$0.place] })
+            case 3:
+                guard let place = model.random(.staging, &generator) else { continue }
+                order.finish(place, place)
+                model.finish(place)
+            default: take(&order, &model)
+            }
+            #expect(order.hasReady == (model.nextReady != nil))
+        }
+        while let place = model.random(.opening, &generator) {
+            _ = order.open(place, isJob: true)
+            _ = model.open(place, isJob: true)
+        }
+        while let place = model.random(.staging, &generator) {
+            order.finish(place, place)
+            model.finish(place)
+        }
+        while model.nextReady != nil { take(&order, &model) }
+        #expect(order.isEmpty)
+        #expect(model.taken == (101..<101 + Int64(model.taken.count)).map { $0 })
+    }
+
+    private func take(_ order: inout MergeOrder<Int>, _ model: inout OrderModel) {
+        let taken = order.takeReady()
+        #expect(taken?.work == model.nextReady)
+        guard let taken else { return }
+        #expect(taken.sequence == model.sequences[taken.work])
+        model.take(taken.work)
+    }
+}
+
+/// What the order promises, said as simply as can be: a list of all places that there ever were.
+private struct OrderModel {
+    enum State {
+        case opening, void, staging, ready, taken
+    }
+
+    var states: [State] = []
+    var sequences: [Int: Int64] = [:]
+    var nextSequence: Int64
+    var taken: [Int64] = []
+    private var settled = 0
+
+    init(nextSequence: Int64) { self.nextSequence = nextSequence }
+
+    mutating func reserve() -> Int {
+        states.append(.opening)
+        return states.count - 1
+    }
+
+    /// The places that this settled.
+    mutating func open(_ place: Int, isJob: Bool) -> [Int] {
+        states[place] = isJob ? .staging : .void
+        let first = settled
+        while settled < states.count, states[settled] != .opening {
+            if states[settled] != .void {
+                sequences[settled] = nextSequence
+                nextSequence += 1
+            }
+            settled += 1
+        }
+        return Array(first..<settled)
+    }
+
+    mutating func finish(_ place: Int) { states[place] = .ready }
+
+    /// The place whose work leaves next; nil while it is not ready.
+    var nextReady: Int? {
+        guard let first = states.firstIndex(where: { $0 != .taken && $0 != .void }) else { return nil }
+        return states[first] == .ready ? first : nil
+    }
+
+    mutating func take(_ place: Int) {
+        states[place] = .taken
+        taken.append(sequences[place]!)
+    }
+
+    func random(_ state: State, _ generator: inout SeededGenerator) -> Int? {
+        states.indices.filter { states[$0] == state }.randomElement(using: &generator)
+    }
+}
