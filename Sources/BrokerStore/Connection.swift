@@ -1,15 +1,28 @@
 internal import CSQLite
+internal import Glibc
 
 /// One SQLite connection. Belongs to the thread that opened it.
 final class Connection {
     let handle: OpaquePointer
 
-    /// - Parameter path: of the database file, which is made when it is new unless `isReadOnly`.
-    init(path: String, isReadOnly: Bool = false) throws(StoreError) {
+    enum Access {
+        /// The file is made when it is new.
+        case write
+        case read
+        /// Reads, and makes no file beside the database, as SQLite otherwise does for one in WAL mode.
+        case look
+    }
+
+    /// - Parameter path: of the database file.
+    init(path: String, _ access: Access = .write) throws(StoreError) {
         var handle: OpaquePointer?
         // One thread uses a connection, so SQLite's own mutexes would be paid for nothing.
-        let access = isReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-        let result = sqlite3_open_v2(path, &handle, access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
+        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
+        flags |= access == .write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY
+        // Where there is a log it must be read, and its files are there already; where there is none, nothing changes.
+        let isImmutable = access == .look && Glibc.access(path + "-wal", F_OK) != 0
+        let location = "file:\(Self.escaped(path))\(isImmutable ? "?immutable=1" : "")"
+        let result = sqlite3_open_v2(location, &handle, flags, nil)
         guard result == SQLITE_OK, let handle else {
             let error = StoreError(result, on: handle, doing: "open \(path)")
             sqlite3_close_v2(handle)
@@ -19,6 +32,19 @@ final class Connection {
     }
 
     deinit { sqlite3_close_v2(handle) }
+
+    /// A path as a URI writes it (RFC 3986), so that no character of a file's name means anything.
+    private static func escaped(_ path: String) -> String {
+        path.utf8.map { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "."), UInt8(ascii: "-"),
+                UInt8(ascii: "_"), UInt8(ascii: "~"):
+                String(UnicodeScalar(byte))
+            default: "%\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
+            }
+        }.joined()
+    }
 
     /// Runs statements that give no rows of interest.
     func execute(_ sql: String) throws(StoreError) {

@@ -4,7 +4,7 @@ public final class LedgerReader {
 
     /// - Parameter path: of a store that the writer has opened before.
     public init(path: String) throws(StoreError) {
-        let connection = try Connection(path: path, isReadOnly: true)
+        let connection = try Connection(path: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         find = try connection.prepare("SELECT sequence, hash, failed, outcome FROM _broker_jobs WHERE id = ?1")
     }

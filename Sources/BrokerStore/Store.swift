@@ -67,7 +67,7 @@ public final class Store {
 
     /// Looks whether a database of that model can be opened there, and changes nothing.
     public static func check(path: String, model: Model) throws(StoreError) {
-        let connection = try Connection(path: path, isReadOnly: true)
+        let connection = try Connection(path: path, .look)
         try refuse(try SchemaMigration(of: connection, to: Schema(model)).differences, path)
     }
 

@@ -153,6 +153,17 @@ import Testing
         }
     }
 
+    @Test func `a job can be awaited in the very next message, however long it takes to read`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let records = (0..<20_000).map { #"{"id": \#($0), "name": "department \#($0)"}"# }.joined(separator: ",")
+            try client.send(#"{"id": "long", "notify": [], "entity": "Department", "json": [\#(records)]}"#)
+            let awaited = try client.ask(#"{"type": "await", "id": "long"}"#)
+            #expect(awaited.type == "completed", "\(awaited.text)")
+            #expect(awaited["changes.Department.inserted"] == "20000")
+        }
+    }
+
     @Test func `stats and model are answered`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()

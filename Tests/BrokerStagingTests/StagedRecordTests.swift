@@ -108,6 +108,22 @@ import Testing
         #expect(staged("Person") == ["id=1 email=a", "id=2 email=b", "id=3 email=c", "id=4 email=nil", "id=5"])
     }
 
+    @Test func `a key id that nothing else claims is the identity's, after its own`() throws {
+        let staging = try Staging(
+            """
+            {"entities": {"Shelf": {"identity": "shelfId", "attributes": {"shelfId": "integer64"}, "relationships": {
+              "label": {"entity": "Label"}}},
+              "Label": {"identity": "code", "attributes": {
+                "code": "string", "number": {"type": "integer64", "key": "id"}}}}}
+            """)
+        let staged = try staging.stage(
+            """
+            {"Shelf": [{"id": 1}, {"shelfId": 2, "id": 9}, {"shelfId": null, "id": 3, "label": {"code": "x", "id": 7}}]}
+            """)
+        #expect(staged("Shelf") == ["shelfId=1", "shelfId=2", "shelfId=3 label=@x"])
+        #expect(staged("Label") == ["code=x number=7"])
+    }
+
     @Test func `a path into the message is escaped as RFC 6901 says`() throws {
         let fault = try #require(try staging.fault(#"{"Person": [{"id": 1, "contact": {"e/~mail": []}}]}"#))
         #expect(fault.path == "/Person/0/contact/e~1~0mail")

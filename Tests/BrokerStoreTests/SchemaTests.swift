@@ -119,7 +119,8 @@ import Testing
                     FOREIGN KEY ("destination_kind", "destination_name") REFERENCES "Tag" ("kind", "name") \(rest)
                 )
                 """,
-                #"CREATE INDEX "Post_tags.destination_kind.destination_name" ON "Post_tags" ("destination_kind", "destination_name")"#,
+                #"CREATE INDEX "Post_tags.destination_kind.destination_name" "#
+                    + #"ON "Post_tags" ("destination_kind", "destination_name")"#,
             ])
     }
 

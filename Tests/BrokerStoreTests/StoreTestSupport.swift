@@ -140,7 +140,7 @@ func stagingPlan(_ model: String) throws -> StagingPlan {
 
 enum SQLRows {
     static func of(_ sql: String, in path: String) throws -> [String] {
-        let connection = try Connection(path: path, isReadOnly: true)
+        let connection = try Connection(path: path, .read)
         let statement = try connection.prepare(sql)
         var rows: [String] = []
         while try statement.step() {

@@ -99,6 +99,7 @@ import Testing
         #expect(refused.complaints.contains("Employee.name"))
         #expect(refused.complaints.contains("Department.name"))
         #expect(try Data(contentsOf: URL(fileURLWithPath: programs.path("store.sqlite"))) == before)
+        #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite-wal")))
     }
 
     @Test func `wrong arguments are status 2`() throws {

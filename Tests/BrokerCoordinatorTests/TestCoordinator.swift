@@ -1,0 +1,92 @@
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import BrokerStore
+import Glibc
+import Logging
+
+@testable import BrokerCoordinator
+
+/// A coordinator over a store in a folder of its own, and everything that it tells; stopped when this object goes.
+///
+/// A job is an object of entity names and their `json`, in payload order.
+final class TestCoordinator: Sendable {
+    let coordinator: Coordinator
+    let events = Events()
+    private let folder: TemporaryFolder
+
+    init(
+        _ model: String, in folder: TemporaryFolder = TemporaryFolder(),
+        _ configure: (inout CoordinatorOptions) -> Void = { _ in }
+    ) throws {
+        self.folder = folder
+        var options = CoordinatorOptions(storePath: folder.path("store.sqlite"), limits: CoordinatorLimits(workers: 3))
+        // What survives a loss of power is not tested here, and costs the most.
+        options.store.synchronous = .off
+        configure(&options)
+        let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        coordinator = try Coordinator(plan: plan, options: options, logger: logger)
+    }
+
+    deinit { coordinator.stop() }
+
+    /// Admits a job; what happens to it is told to ``events``.
+    ///
+    /// - Parameter gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
+    func submit(
+        _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
+        wantsAcceptance: Bool = false, behind gate: Gate? = nil
+    ) {
+        let text = JSONText(copying: Array(payload.utf8))
+        let events = events
+        coordinator.admit(payloadBytes: text.count) {
+            gate?.pass()
+            let document: JSONDocument
+            do {
+                document = try JSONDocument(parsing: text)
+            } catch {
+                return .nothing
+            }
+            let operations = withExtendedLifetime(document) {
+                document.root.members.map { key, value in
+                    Job.Operation(entity: key.string!, json: value, entityPointer: "/\(key.string!)")
+                }
+            }
+            return .job(
+                Job(
+                    id: id, document: document, operations: operations, policy: policy, wantsKeys: wantsKeys,
+                    wantsAcceptance: wantsAcceptance, content: text, observer: { events.note($0) }))
+        }
+    }
+
+    /// Waits for the answer about the job.
+    func await(_ id: String) -> Awaited { startAwaiting(id).wait { $0 } }
+
+    /// Asks for the end of the job; what comes back holds the answer when there is one.
+    func startAwaiting(_ id: String) -> Monitor<Awaited?> {
+        let awaited = Monitor<Awaited?>(nil)
+        coordinator.await(id) { result in
+            awaited.broadcast {
+                $0 = Awaited(result)
+                return true
+            }
+        }
+        return awaited
+    }
+
+    /// The members of `stats`.
+    var statistics: String {
+        var writer = JSONWriter()
+        coordinator.writeStatistics(to: &writer)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// Waits until ``statistics`` hold that text.
+    func waitUntil(_ text: String) {
+        while !statistics.contains(text) { sched_yield() }
+    }
+
+    /// The rows that a reader of the file sees, columns with `|` between them.
+    func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: folder.path("store.sqlite")) }
+}

@@ -1,0 +1,78 @@
+import BrokerStore
+
+@testable import BrokerCoordinator
+
+/// What was told of jobs, in the order of telling. Any thread may note and wait.
+final class Events: Sendable {
+    private let events = Monitor<[JobEvent]>([])
+
+    func note(_ event: JobEvent) {
+        events.broadcast {
+            $0.append(event)
+            return true
+        }
+    }
+
+    /// Waits until so many jobs have ended, and gives back all ends.
+    func ends(_ count: Int) -> [Ending] {
+        events.wait { events in
+            let ends = events.compactMap { if case .ended(let ending) = $0 { Ending(ending) } else { nil } }
+            return ends.count >= count ? ends : nil
+        }
+    }
+
+    /// `accepted a 1`, `ended a 1`: everything so far.
+    var all: [String] {
+        events.withLock { events in
+            events.map { event in
+                switch event {
+                case .accepted(let id, let sequence): "accepted \(id) \(sequence)"
+                case .ended(let ending): "ended \(ending.id) \(ending.sequence.map(String.init) ?? "-")"
+                }
+            }
+        }
+    }
+}
+
+/// How a job ended, as its client would read it.
+struct Ending: Equatable {
+    let id: String
+    let sequence: Int64?
+    let isDuplicate: Bool
+    /// The code of the fault of a failed job.
+    let code: String?
+    /// The JSON members of `completed`, or the `error` object.
+    let body: String
+
+    init(_ ending: JobEnding) {
+        id = ending.id
+        sequence = ending.sequence
+        switch ending.result {
+        case .completed(let members, let isDuplicate):
+            self.isDuplicate = isDuplicate
+            code = nil
+            body = String(decoding: members, as: UTF8.self)
+        case .failed(let error):
+            isDuplicate = false
+            body = String(decoding: error, as: UTF8.self)
+            code = body.split(separator: "\"").dropFirst(3).first.map(String.init)
+        }
+    }
+}
+
+enum Awaited: Equatable {
+    case unknown
+    case ended(Ending)
+    case failed
+
+    init(_ result: Result<JobEnding?, StoreError>) {
+        switch result {
+        case .success(let ending): self = ending.map { .ended(Ending($0)) } ?? .unknown
+        case .failure: self = .failed
+        }
+    }
+
+    var ending: Ending? {
+        if case .ended(let ending) = self { ending } else { nil }
+    }
+}
