@@ -21,7 +21,7 @@ final class LedgerThread: Sendable {
                 Result { () throws(StoreError) in
                     if opened.reader == nil { opened.reader = try LedgerReader(path: path) }
                     return try opened.reader?.outcome(ofJob: id).map {
-                        JobEnding(stored: $0, id: id, isDuplicate: false)
+                        JobEnding(stored: $0, id: id, isDuplicate: false, timing: nil)
                     }
                 })
         }

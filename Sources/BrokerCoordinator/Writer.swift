@@ -166,16 +166,18 @@ private struct WriterLoop {
 
 extension WriterLoop.Applied {
     fileprivate func ending(_ committedAt: Int64) -> JobEnding {
+        var timing = job.timing
+        timing.merged = mergedMicroseconds
+        timing.committed = committedAt - appliedAt
         switch end {
         case .failed(let fault): return .failed(fault, id: job.id, sequence: sequence)
-        case .duplicate(let outcome): return JobEnding(stored: outcome, id: job.id, isDuplicate: true)
-        case .completed(_, var members):
-            var timing = job.timing
-            timing.merged = mergedMicroseconds
-            timing.committed = committedAt - appliedAt
-            timing.append(toMembers: &members)
+        case .duplicate(let outcome):
+            // What happened is of the first time; how long it took is this message's own.
+            return JobEnding(stored: outcome, id: job.id, isDuplicate: true, timing: timing)
+        case .completed(_, let members):
             return JobEnding(
-                id: job.id, sequence: sequence, result: .completed(members: members, isDuplicate: false))
+                id: job.id, sequence: sequence,
+                result: .completed(members: timing.appended(toMembers: members), isDuplicate: false))
         }
     }
 }
@@ -202,12 +204,16 @@ extension Statistics.Counters {
 
 extension JobEnding {
     /// As the ledger remembers it.
-    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool) {
+    ///
+    /// - Parameter timing: of the message that is answered; nil when it is no job.
+    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: Timing?) {
+        // The ledger's object without its braces.
+        let members = Array(outcome.body.dropFirst().dropLast())
         self.init(
             id: id, sequence: outcome.sequence,
             result: outcome.isFailure
                 ? .failed(error: outcome.body)
-                : .completed(members: Array(outcome.body.dropFirst().dropLast()), isDuplicate: isDuplicate))
+                : .completed(members: timing?.appended(toMembers: members) ?? members, isDuplicate: isDuplicate))
     }
 }
 

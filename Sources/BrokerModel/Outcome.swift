@@ -124,13 +124,13 @@ extension Warning {
 }
 
 extension Timing {
-    /// Appends `timing` to members that are JSON text already.
-    public func append(toMembers members: inout [UInt8]) {
-        var writer = JSONWriter(capacity: 128)
+    /// Members that are JSON text already, and `timing` behind them.
+    public func appended(toMembers members: [UInt8]) -> [UInt8] {
+        var writer = JSONWriter(capacity: members.count + 128)
+        writer.rawMembers(members)
         writer.key("timing")
         write(to: &writer)
-        if !members.isEmpty { members.append(UInt8(ascii: ",")) }
-        members += writer.bytes
+        return writer.bytes
     }
 
     public func write(to writer: inout JSONWriter) {

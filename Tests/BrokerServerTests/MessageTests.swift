@@ -124,6 +124,7 @@ import Testing
             #expect(second["duplicate"] == "true")
             #expect(second.sequence == first.sequence)
             #expect(second["changes"] == first["changes"])
+            #expect(second["timing.queued"] != nil)
             let other = try running.connect().ask(
                 #"{"id": "once", "entity": "Department", "json": {"id": 1, "name": "b"}}"#)
             #expect(other.type == "failed")

@@ -153,11 +153,10 @@ import Testing
     @Test func `a wrapper that the entity knows as its own key is no wrapper`() throws {
         let staging = try Staging(
             """
-            {"entities": {"Note": {"identity": "id", "attributes": {"id": {"type": "integer64",
-              "key": "note.id"}}}}}
-            """
-        )
-        #expect(try staging.stage(#"{"Note": [{"note": {"id": 1}}]}"#)("Note") == ["id=1"])
+            {"entities": {"Note": {"identity": "number", "attributes": {
+              "number": {"type": "integer64", "key": "note.number"}}}}}
+            """)
+        #expect(try staging.stage(#"{"Note": [{"note": {"number": 1}}]}"#)("Note") == ["number=1"])
     }
 
     @Test func `a value that cannot be converted is skipped or null where the attribute says so`() throws {
