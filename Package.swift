@@ -13,7 +13,8 @@ let nio = "swift-nio"
 
 /// A test target is named for the target it tests.
 func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
-    .testTarget(name: "\(target)Tests", dependencies: [.byName(name: target)] + also, swiftSettings: strict)
+    .testTarget(
+        name: "\(target)Tests", dependencies: [.byName(name: target), "TestSupport"] + also, swiftSettings: strict)
 }
 
 let package = Package(
@@ -116,6 +117,7 @@ let package = Package(
             swiftSettings: strict),
 
         // The tests: pure machines and targets first, real processes over a real socket last.
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["BrokerJSON"]),

@@ -43,6 +43,8 @@ public final class Store {
         let schema = Schema(plan.model)
         let migration = try SchemaMigration(of: connection, to: schema)
         try Self.refuse(migration.differences, path)
+        // Another program may hold the write lock for a moment, though only Broker should write.
+        try connection.execute("PRAGMA busy_timeout = \(Self.busyMilliseconds)")
         // Readers keep reading while the writer writes.
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = \(options.synchronous.rawValue)")
@@ -61,6 +63,9 @@ public final class Store {
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
     }
+
+    /// Longer than anything that a careful tool does while it holds the lock, short enough to be told of.
+    private static let busyMilliseconds = 5_000
 
     /// Pages in the log before they are copied to the database: 16 MiB, so that a bulk load copies a page less often.
     private static let checkpointPages = 4096

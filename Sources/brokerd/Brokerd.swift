@@ -52,10 +52,10 @@ struct Brokerd: AsyncParsableCommand {
         let logger = Logger(label: "brokerd", level: logLevel)
         let coordinator = try startCoordinator(plan, logger)
         let server = try await startServer(coordinator, logger)
-        try Program.say(
-            "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
+        let service = BrokerService(
+            server: server,
+            readyLine: "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
                 + "\(limits.workers) workers, process \(getpid()))")
-        let service = BrokerService(server: server)
         let group = ServiceGroup(services: [service], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         try await group.run()
     }
@@ -106,8 +106,11 @@ struct Brokerd: AsyncParsableCommand {
 /// The server for as long as the process is wanted.
 private struct BrokerService: Service {
     let server: BrokerServer
+    let readyLine: String
 
     func run() async throws {
+        // Services run once the signals are caught: whoever reads this line may send one.
+        try Program.say(readyLine)
         try await gracefulShutdown()
         try await server.stop()
     }

@@ -78,6 +78,7 @@ private final class FloorDatabase {
             try step(employee)
         }
         try execute("COMMIT")
+        withExtendedLifetime(document) {}
     }
 
     private static let salaryColumn: Int32 = 4

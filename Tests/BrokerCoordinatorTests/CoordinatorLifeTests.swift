@@ -1,6 +1,7 @@
 import BrokerModel
 import BrokerStore
 import Testing
+import TestSupport
 
 @testable import BrokerCoordinator
 

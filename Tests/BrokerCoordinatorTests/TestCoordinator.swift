@@ -4,6 +4,7 @@ import BrokerStaging
 import BrokerStore
 import Glibc
 import Logging
+import TestSupport
 
 @testable import BrokerCoordinator
 

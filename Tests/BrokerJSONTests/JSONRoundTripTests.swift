@@ -1,6 +1,7 @@
 import BrokerJSON
 import Foundation
 import Testing
+import TestSupport
 
 /// Random values against another reader and writer of JSON: Foundation's.
 @Suite struct JSONRoundTripTests {

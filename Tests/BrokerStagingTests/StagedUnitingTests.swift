@@ -1,5 +1,6 @@
 import BrokerModel
 import Testing
+import TestSupport
 
 @testable import BrokerStaging
 

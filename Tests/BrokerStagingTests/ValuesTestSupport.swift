@@ -69,28 +69,6 @@ extension ValueConverter {
     }
 }
 
-/// A generator that a printed seed repeats (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(for name: String) {
-        self.init(for: name, seed: UInt64.random(in: 0...UInt64.max))
-    }
-
-    init(for name: String, seed: UInt64) {
-        print("\(name): seed \(seed)")
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}
-
 /// Calls `body` with the text's bytes; what it makes in the arena is valid inside of it.
 func withBytes<Result>(
     of text: String, _ body: (UnsafeBufferPointer<UInt8>, inout ByteArena) throws -> Result

@@ -1,6 +1,7 @@
 import BrokerModel
 import Foundation
 import Testing
+import TestSupport
 
 @testable import BrokerStore
 

@@ -3,6 +3,7 @@ import BrokerModel
 import BrokerStaging
 import CSQLite
 import Foundation
+import TestSupport
 
 @testable import BrokerStore
 
@@ -158,46 +159,5 @@ enum SQLRows {
         case .blob: "x'\(cell.bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined())'"
         case .null, .absent, .object: "NULL"
         }
-    }
-}
-
-/// A folder of the test's own, removed with this object.
-final class TemporaryFolder: Sendable {
-    private let location = FileManager.default.temporaryDirectory.appending(path: "broker-\(UUID().uuidString)")
-
-    init() {
-        do {
-            try FileManager.default.createDirectory(at: location, withIntermediateDirectories: true)
-        } catch {
-            preconditionFailure("no folder for a test: \(error)")
-        }
-    }
-
-    deinit {
-        do {
-            try FileManager.default.removeItem(at: location)
-        } catch {
-            preconditionFailure("a test's folder stays behind: \(error)")
-        }
-    }
-
-    func path(_ name: String) -> String { location.appending(path: name).path }
-}
-
-/// A generator that a printed seed repeats (SplitMix64).
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(for name: String, seed: UInt64 = UInt64.random(in: 0...UInt64.max)) {
-        print("\(name): seed \(seed)")
-        state = seed
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

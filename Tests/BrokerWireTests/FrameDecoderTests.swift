@@ -1,5 +1,6 @@
 import BrokerWire
 import Testing
+import TestSupport
 
 @Suite struct FrameDecoderTests {
     private func refused(_ payload: [UInt8], limits: FrameLimits = FrameLimits()) -> WireError? {

@@ -1,5 +1,6 @@
 import BrokerWire
 import Testing
+import TestSupport
 
 @Suite struct FrameEncoderTests {
     @Test func `content limits hold before anything is compressed`() {
@@ -27,7 +28,7 @@ import Testing
     }
 
     @Test func `random content comes back through one encoder and one decoder`() throws {
-        var generator = SeededGenerator.announced()
+        var generator = SeededGenerator()
         var encoder = FrameEncoder()
         var decoder = FrameDecoder()
         for size in [0, 1, 13, 300, 65_535, 65_536, 65_537, 262_144, 262_145, 1_000_000] {
@@ -47,7 +48,7 @@ import Testing
         ["-1", "-BX"], ["-1", "--no-frame-crc"], ["--fast=5"],
     ])
     func `frames of the lz4 program are read`(arguments: [String]) throws {
-        var generator = SeededGenerator.announced()
+        var generator = SeededGenerator()
         for size in [2, 5000, 700_000] {
             let content = generator.content(count: size)
             #expect(try decode(payload: lz4(arguments, on: content)) == content)
@@ -55,7 +56,7 @@ import Testing
     }
 
     @Test func `the lz4 program reads our frames`() throws {
-        var generator = SeededGenerator.announced()
+        var generator = SeededGenerator()
         for size in [0, 2, 300, 70_000, 700_000] {
             let content = generator.content(count: size)
             #expect(try lz4(["-d"], on: payload(of: content)) == content)

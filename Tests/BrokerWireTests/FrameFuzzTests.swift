@@ -1,5 +1,6 @@
 import BrokerWire
 import Testing
+import TestSupport
 
 /// Damaged frames: refused or, where a checksum is missing, read as something within the limit; never a crash.
 @Suite struct FrameFuzzTests {
@@ -17,7 +18,7 @@ import Testing
     }
 
     @Test func `damaged frames never crash and never exceed the limit`() throws {
-        var generator = SeededGenerator.announced()
+        var generator = SeededGenerator()
         var decoder = FrameDecoder(limits: Self.limits)
         var refusals = 0
         for sample in try samples(&generator) {
@@ -42,7 +43,7 @@ import Testing
     }
 
     @Test func `random bytes are scanned and decoded without a crash`() {
-        var generator = SeededGenerator.announced()
+        var generator = SeededGenerator()
         var decoder = FrameDecoder(limits: Self.limits)
         for _ in 0..<2000 {
             var bytes = generator.content(count: Int.random(in: 0...64, using: &generator))

@@ -2,6 +2,7 @@ import BrokerJSON
 import BrokerWire
 import Foundation
 import Testing
+import TestSupport
 
 /// The error that `body` throws; a failure of the test when it throws none.
 func refusal(_ body: () throws(WireError) -> Void, at location: SourceLocation = #_sourceLocation) -> WireError? {
@@ -60,27 +61,7 @@ struct TestFault: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): the same numbers for the same seed on every machine.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    /// A new seed, printed so that a failure can be repeated.
-    static func announced(_ test: String = #function) -> SeededGenerator {
-        let seed = UInt64.random(in: 0...UInt64.max)
-        print("seed of \(test): \(seed)")
-        return SeededGenerator(seed: seed)
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
+extension SeededGenerator {
     /// Runs of repeated and of random bytes, so that blocks of every kind arise.
     mutating func content(count: Int) -> [UInt8] {
         var bytes: [UInt8] = []

@@ -1,5 +1,5 @@
 /// A model with a relationship of every form.
-let company = """
+public let company = """
     {"entities": {
       "Employee": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
         "department": {"entity": "Department", "inverse": "employees"},
@@ -29,13 +29,18 @@ let company = """
     """
 
 /// Random collections of the company: few objects, met often, at any depth, now and then wrong.
-struct CompanyPayload {
-    var generator: SeededGenerator
-    /// Relationships whose links lie in tables of their own may come.
-    var hasLinkTables = true
+public struct CompanyPayload {
+    public var generator: SeededGenerator
+    private let hasLinkTables: Bool
+
+    /// - Parameter hasLinkTables: relationships whose links lie in tables of their own may come.
+    public init(generator: SeededGenerator, hasLinkTables: Bool = true) {
+        self.generator = generator
+        self.hasLinkTables = hasLinkTables
+    }
 
     /// An object of entity names and records, in payload order; names come again.
-    mutating func collections(count: Int) -> String {
+    public mutating func collections(count: Int) -> String {
         let members = (0..<count).map { _ -> String in
             let entity = ["Employee", "Employee", "Department", "Desk", "Project"].randomElement(using: &generator)!
             let records = (0..<Int.random(in: 0...3, using: &generator)).map { _ in record(entity, depth: 3) }
