@@ -8,7 +8,7 @@ extension StagingContext {
     mutating func stage(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> Int {
         guard value.kind == .object else {
             throw fault(
-                .invalidValue, "A record of \(entity.name) must be an object, not \(value.kindName).", value, entity)
+                .invalidValue, "A record of \(entity.name) must be an object, not \(value.kind.phrase).", value, entity)
         }
         let record = entity.unwrap(value)
         let slots = scanner.open(record, entity)
@@ -121,20 +121,6 @@ extension ValueFault {
         case .inconvertible: .invalidValue
         case .notAllowed: .validationFailed
         case .missing: .missingValue
-        }
-    }
-}
-
-extension JSONValue {
-    /// For messages: "an array", "null" …
-    var kindName: String {
-        switch kind {
-        case .null: "null"
-        case .true, .false: "a boolean"
-        case .number: "a number"
-        case .string: "a string"
-        case .array: "an array"
-        case .object: "an object"
         }
     }
 }

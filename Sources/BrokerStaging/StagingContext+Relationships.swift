@@ -80,7 +80,7 @@ extension StagingContext {
             throw fault(
                 .invalidValue,
                 "\(relationship.name) of \(entity.name) takes objects and bare keys"
-                    + "\(relationship.isToMany ? ", or an array of those" : ""), not \(value.kindName) here.",
+                    + "\(relationship.isToMany ? ", or an array of those" : ""), not \(value.kind.phrase) here.",
                 value, destination)
         }
         guard destination.identity.count == 1 else {

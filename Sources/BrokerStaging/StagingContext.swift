@@ -54,7 +54,7 @@ struct StagingContext: ~Copyable {
         default:
             throw located(
                 Fault(
-                    .invalidValue, "json must be an object or an array of objects, not \(json.kindName).",
+                    .invalidValue, "json must be an object or an array of objects, not \(json.kind.phrase).",
                     entity: entity.name), json.offset)
         }
     }

@@ -42,23 +42,9 @@ struct ValuePaths {
         private mutating func found() { paths.append(components.map { "/" + $0 }.joined()) }
 
         private mutating func descend(_ component: String, _ value: JSONValue) {
-            let escaped = component.contains { $0 == "~" || $0 == "/" }
-            components.append(escaped ? Self.escape(component) : component)
+            components.append(component.asPointerToken)
             visit(value)
             components.removeLast()
-        }
-
-        /// RFC 6901, section 3.
-        private static func escape(_ component: String) -> String {
-            var escaped = ""
-            for character in component {
-                switch character {
-                case "~": escaped += "~0"
-                case "/": escaped += "~1"
-                default: escaped.append(character)
-                }
-            }
-            return escaped
         }
     }
 }

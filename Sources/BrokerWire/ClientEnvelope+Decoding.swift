@@ -23,10 +23,10 @@ extension ClientEnvelope {
         let root = document.root
         guard root.kind == .object else {
             throw WireError(
-                .malformedJSON, "The content is no JSON object but \(root.kind.noun). A message is one JSON object.",
+                .malformedJSON, "The content is no JSON object but \(root.kind.phrase). A message is one JSON object.",
                 position: JSONPosition(offset: root.offset, in: document.text))
         }
-        let tag = root["tag"]?.json
+        let tag = root["tag"]?.jsonText
         do throws(WireError) {
             return ClientEnvelope(message: try message(in: root), tag: tag, document: document)
         } catch {

@@ -31,46 +31,11 @@ extension JSONValue {
     /// The error for a field of another kind than it must be.
     func isNo(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
-        return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.noun).", path: path)
-    }
-
-    /// The value as JSON text of its own.
-    var json: [UInt8] {
-        var writer = JSONWriter(capacity: bytes.count + 2)
-        writer.value(self)
-        return writer.bytes
-    }
-}
-
-extension JSONValue.Kind {
-    var noun: String {
-        switch self {
-        case .null: "null"
-        case .false: "false"
-        case .true: "true"
-        case .number: "a number"
-        case .string: "a string"
-        case .array: "an array"
-        case .object: "an object"
-        }
+        return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
     }
 }
 
 extension String {
-    /// As one token of a JSON Pointer (RFC 6901, section 3).
-    var asPointerToken: String {
-        guard utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return self }
-        var token = ""
-        for scalar in unicodeScalars {
-            switch scalar {
-            case "~": token += "~0"
-            case "/": token += "~1"
-            default: token.unicodeScalars.append(scalar)
-            }
-        }
-        return token
-    }
-
     /// In quotes and no longer than an error message bears: what was sent may be megabytes.
     var quotedBriefly: String {
         guard utf8.count > 64 else { return "\"\(self)\"" }

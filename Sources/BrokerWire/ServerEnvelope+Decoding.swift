@@ -20,10 +20,10 @@ extension ServerEnvelope {
         let root = document.root
         guard root.kind == .object else {
             throw WireError(
-                .malformedJSON, "The server's message is no JSON object but \(root.kind.noun).",
+                .malformedJSON, "The server's message is no JSON object but \(root.kind.phrase).",
                 position: JSONPosition(offset: root.offset, in: document.text))
         }
-        return ServerEnvelope(message: try message(in: root), tag: root["tag"]?.json, document: document)
+        return ServerEnvelope(message: try message(in: root), tag: root["tag"]?.jsonText, document: document)
     }
 
     private static func message(in root: JSONValue) throws(WireError) -> ServerMessage {
@@ -39,7 +39,7 @@ extension ServerEnvelope {
         case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
         case "pong": .pong
         case "stats": .stats
-        case "model": .model(json: try root.required("model").json)
+        case "model": .model(json: try root.required("model").jsonText)
         case "welcome": .welcome(try Welcome(root))
         case let type: .other(type: type)
         }
@@ -50,7 +50,7 @@ extension Welcome {
     fileprivate init(_ root: JSONValue) throws(WireError) {
         version = Int(try root.requiredInteger("version"))
         server = root["server"]?.string ?? ""
-        limits = root["limits"]?.json ?? Array("{}".utf8)
+        limits = root["limits"]?.jsonText ?? Array("{}".utf8)
         entities = root["entities"]?.elements.compactMap(\.string) ?? []
     }
 }
@@ -74,7 +74,7 @@ extension CompletedMessage {
             case "rejected": rejected = value.elements.map(ErrorBody.init)
             case "warnings": warnings = value.elements.map(WarningBody.init)
             case "timing": timing = TimingBody(value)
-            case "keys": keys = value.json
+            case "keys": keys = value.jsonText
             default: break
             }
         }

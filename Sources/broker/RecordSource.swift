@@ -89,12 +89,3 @@ struct RecordSource {
         CommandFailure(.failed, "\(name) cannot be read: \(String(cString: strerror(errno))).")
     }
 }
-
-extension JSONValue {
-    /// The value as JSON text.
-    fileprivate var jsonText: [UInt8] {
-        var writer = JSONWriter(capacity: bytes.count + 2)
-        writer.value(self)
-        return writer.bytes
-    }
-}

@@ -51,7 +51,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
                       },
                       "relationships": {
                         "home": {"entity": "Hose", "inverse": "people"},
-                        "work": {"entity": "House", "inverse": "peple"}
+                        "desk": {"entity": "House", "inverse": "peple"}
                       }
                     },
                     "House": {"parent": "Thing", "relationships": {"people": {"toMany": true}}},
@@ -64,7 +64,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             (2, 16, "/keyStyle"), (5, 8, "/entities/Person/identty"), (7, 16, "/entities/Person/attributes/id"),
             (8, 47, "/entities/Person/attributes/born/minLength"), (8, 51, "/entities/Person/attributes/born/formt"),
             (9, 10, "/entities/Person/attributes/id"), (12, 29, "/entities/Person/relationships/home/entity"),
-            (13, 49, "/entities/Person/relationships/work/inverse"), (16, 16, "/entities/House/parent"),
+            (13, 49, "/entities/Person/relationships/desk/inverse"), (16, 16, "/entities/House/parent"),
             (16, 62, "/entities/House/relationships/people"), (17, 6, "/entities/HOUSE"), (19, 4, "/routs"),
         ]
         #expect(

@@ -87,7 +87,7 @@ extension ModelNode {
         var members: [ModelMember] = []
         for (key, value) in value.members {
             let name = String(decoding: key.bytes, as: UTF8.self)
-            let pointer = pointer + "/" + Self.escape(name)
+            let pointer = pointer + "/" + name.asPointerToken
             let keyNode = ModelNode(value: key, pointer: pointer, faults: faults)
             if let line = lines[name] {
                 keyNode.report("\"\(name)\" stands here twice, first on line \(line); keep one of them")
@@ -119,32 +119,5 @@ extension ModelNode {
     /// Itself when it is a string, else the elements of an array.
     func oneOrMore(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
         value.kind == .string ? [self] : elements(expected: expected, mayBeEmpty: mayBeEmpty)
-    }
-
-    /// A reference token of a JSON Pointer (RFC 6901).
-    private static func escape(_ name: String) -> String {
-        guard name.utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return name }
-        return name.reduce(into: "") { token, character in
-            switch character {
-            case "~": token += "~0"
-            case "/": token += "~1"
-            default: token.append(character)
-            }
-        }
-    }
-}
-
-extension JSONValue.Kind {
-    /// As it stands in a sentence.
-    var phrase: String {
-        switch self {
-        case .null: "null"
-        case .false: "false"
-        case .true: "true"
-        case .number: "a number"
-        case .string: "a string"
-        case .array: "an array"
-        case .object: "an object"
-        }
     }
 }
