@@ -65,7 +65,6 @@ let package = Package(
             name: "BrokerServer",
             dependencies: [
                 "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerWire", "BrokerCoordinator",
-                .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),

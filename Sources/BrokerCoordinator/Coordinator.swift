@@ -221,8 +221,8 @@ public final class Coordinator: Sendable {
     /// Queue depths, for `stats`.
     public func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
-        let (merging, bytes) = flight.withLock { ($0.order.count, $0.bytes) }
-        statistics.write(to: &writer, opening: depths.opening, staging: depths.staging, inFlight: merging, bytes: bytes)
+        let (jobs, bytes) = flight.withLock { ($0.jobCount, $0.bytes) }
+        statistics.write(to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: bytes)
     }
 }
 

@@ -30,6 +30,8 @@ struct Flight {
     /// Weights of everything admitted and not ended.
     var bytes = 0
     var count = 0
+    /// Of these, the jobs.
+    private(set) var jobCount = 0
     var isDraining = false
     /// Nothing will come any more: the writer may end.
     var isStopped = false
@@ -57,6 +59,7 @@ struct Flight {
     ) -> [@Sendable () -> Void] {
         bytes += addedWeight
         running[id, default: (0, [])].count += 1
+        jobCount += 1
         whenSettled[place] = acceptance
         return tell(order.open(place, isJob: true))
     }
@@ -84,6 +87,7 @@ struct Flight {
     mutating func ended(_ id: String, _ weight: Int) -> [Waiter] {
         bytes -= weight
         count -= 1
+        jobCount -= 1
         guard var entry = running[id] else { return [] }
         entry.count -= 1
         defer { running[id] = entry.count > 0 ? (entry.count, []) : nil }

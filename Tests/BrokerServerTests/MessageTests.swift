@@ -171,6 +171,7 @@ import Testing
             _ = try client.ask(#"{"entity": "Department", "json": {"id": 1}}"#)
             let stats = try client.ask(#"{"type": "stats"}"#)
             #expect(stats["jobs.completed"] == "1")
+            #expect(stats["jobs.inFlight"] == "0")
             #expect(stats["objects.inserted"] == "1")
             #expect(stats["memory.residentBytes"].flatMap { Int($0) } ?? 0 > 0)
             #expect(try client.ask(#"{"type": "model"}"#)["model.entities.Employee.identity"] != nil)
