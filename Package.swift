@@ -1,10 +1,10 @@
-// swift-tools-version: 6.1
+// swift-tools-version: 6.2
 import PackageDescription
 
 /// Every target of ours: Swift 6 language mode, and a warning is an error.
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
-    .unsafeFlags(["-warnings-as-errors"]),
+    .treatAllWarnings(as: .error),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
@@ -40,7 +40,7 @@ let package = Package(
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .target(
             name: "CSimdjson",
-            cxxSettings: [.unsafeFlags(["-Wall", "-Wextra", "-Werror"])],
+            cxxSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)],
             linkerSettings: [.linkedLibrary("simdjson")]),
 
         // The pipeline, in the order in which the data flows through it.
