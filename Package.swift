@@ -11,6 +11,12 @@ let strict: [SwiftSetting] = [
 
 let nio = "swift-nio"
 
+/// What the programs need and a client does not. Whoever wants the client library alone disables the trait, and SwiftPM
+/// does not even fetch these packages.
+func forPrograms(_ product: String, _ package: String) -> Target.Dependency {
+    .product(name: product, package: package, condition: .when(traits: ["Programs"]))
+}
+
 /// A test target is named for the target it tests.
 func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
     .testTarget(
@@ -24,6 +30,10 @@ let package = Package(
         .executable(name: "brokerd", targets: ["brokerd"]),
         .executable(name: "broker", targets: ["broker"]),
         .executable(name: "brokerload", targets: ["brokerload"]),
+    ],
+    traits: [
+        .trait(name: "Programs", description: "The server and the commands, with the packages that only they need."),
+        .default(enabledTraits: ["Programs"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
@@ -57,15 +67,15 @@ let package = Package(
             dependencies: [
                 "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
                 .product(name: "DequeModule", package: "swift-collections"),
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
-                .product(name: "Logging", package: "swift-log"),
+                forPrograms("Histogram", "hdrhistogram-swift"),
+                forPrograms("Logging", "swift-log"),
             ],
             swiftSettings: strict),
         .target(
             name: "BrokerServer",
             dependencies: [
                 "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerWire", "BrokerCoordinator",
-                .product(name: "Logging", package: "swift-log"),
+                forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
             ],
@@ -85,7 +95,7 @@ let package = Package(
             name: "BrokerCommandLine",
             dependencies: [
                 "BrokerJSON",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                forPrograms("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -93,9 +103,9 @@ let package = Package(
             dependencies: [
                 "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
                 "BrokerCoordinator", "BrokerServer",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                forPrograms("ArgumentParser", "swift-argument-parser"),
+                forPrograms("Logging", "swift-log"),
+                forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -103,15 +113,15 @@ let package = Package(
             dependencies: [
                 "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
                 "BrokerClient",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                forPrograms("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "brokerload",
             dependencies: [
                 "BrokerCommandLine", "BrokerJSON", "BrokerWire", "BrokerClient", "CSQLite",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Histogram", package: "hdrhistogram-swift"),
+                forPrograms("ArgumentParser", "swift-argument-parser"),
+                forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
 
@@ -126,13 +136,13 @@ let package = Package(
             "BrokerCoordinator",
             also: [
                 "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite",
-                .product(name: "Logging", package: "swift-log"),
+                forPrograms("Logging", "swift-log"),
             ]),
         tests(
             "BrokerServer",
             also: [
                 "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
-                .product(name: "Logging", package: "swift-log"),
+                forPrograms("Logging", "swift-log"),
             ]),
         tests(
             "BrokerClient",
