@@ -130,7 +130,7 @@ public final class Coordinator: Sendable {
         do throws(Fault) {
             let collections = JobCollection.collections(of: try operations(of: job), in: job.document)
             if collections.count == 1 {
-                finish(run, try collections[0].stage(plan, job.policy))
+                finish(run, try staged(collections[0], job.policy))
             } else {
                 stage(collections, run)
             }
@@ -158,7 +158,7 @@ public final class Coordinator: Sendable {
         let results = Monitor([Result<StagedRows, Fault>?](repeating: nil, count: collections.count))
         for (number, collection) in collections.enumerated() {
             pool.stage { [self] in
-                let result = Result { () throws(Fault) in try collection.stage(plan, run.job.policy) }
+                let result = Result { () throws(Fault) in try staged(collection, run.job.policy) }
                 let all = results.withLock { results -> [Result<StagedRows, Fault>]? in
                     results[number] = result
                     let done = results.compactMap { $0 }
@@ -172,6 +172,17 @@ public final class Coordinator: Sendable {
                 } catch {
                     finish(run, .refused(error))
                 }
+            }
+        }
+    }
+
+    private func staged(_ collection: JobCollection, _ policy: InvalidRecordPolicy) throws(Fault) -> StagedRows {
+        do throws(StagingRefusal) {
+            return try collection.stage(plan, policy)
+        } catch {
+            switch error {
+            case .fault(let fault): throw fault
+            case .noRoom: preconditionFailure("no allowance was given, so none can be refused")
             }
         }
     }

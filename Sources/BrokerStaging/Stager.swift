@@ -1,5 +1,4 @@
 public import BrokerJSON
-public import BrokerModel
 
 /// One `process` operation of a job, its entity known to the model.
 public struct StagingOperation {
@@ -38,9 +37,12 @@ public struct JobCollection: @unchecked Sendable {
 
     /// Stages the collection in a context of its own. Pure: reads no database, shares nothing, and so runs anywhere.
     ///
-    /// - Throws: the first fault, with its path, when the policy is to fail.
-    public func stage(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) throws(Fault) -> StagedRows {
-        var context = StagingContext(plan, document, policy)
+    /// - Parameter allowance: asked for the memory of the rows; nil takes what it needs.
+    /// - Throws: the first fault, with its path, when the policy is to fail; `noRoom` when the allowance is refused.
+    public func stage(
+        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil
+    ) throws(StagingRefusal) -> StagedRows {
+        var context = StagingContext(plan, document, policy, allowance)
         for operation in operations { try context.process(operation.json, entity: operation.entity) }
         return context.finish()
     }

@@ -33,8 +33,13 @@ struct StagingContext: ~Copyable {
     var scanner: RecordScanner
     /// A row's worth of cells for each record being staged, innermost last.
     var scratch: ScratchStack
+    var memory: StagingMemory
 
-    init(_ plan: StagingPlan, _ document: JSONDocument, _ policy: InvalidRecordPolicy) {
+    init(
+        _ plan: StagingPlan, _ document: JSONDocument, _ policy: InvalidRecordPolicy,
+        _ allowance: (any StagingAllowance)?
+    ) {
+        memory = StagingMemory(allowance)
         self.plan = plan
         self.document = document
         self.policy = policy
@@ -45,21 +50,24 @@ struct StagingContext: ~Copyable {
     }
 
     /// Stages the `json` of one `process` operation: a record, or an array of them.
-    mutating func process(_ json: JSONValue, entity: Int) throws(Fault) {
+    mutating func process(_ json: JSONValue, entity: Int) throws(StagingRefusal) {
         let entity = plan.entities[entity]
         switch json.kind {
         case .object: try processRecord(json, entity)
         case .array:
             for record in json.elements { try processRecord(record, entity) }
         default:
-            throw located(
-                Fault(
-                    .invalidValue, "json must be an object or an array of objects, not \(json.kind.phrase).",
-                    entity: entity.name), json.offset)
+            throw .fault(
+                located(
+                    Fault(
+                        .invalidValue, "json must be an object or an array of objects, not \(json.kind.phrase).",
+                        entity: entity.name), json.offset))
         }
     }
 
-    private mutating func processRecord(_ record: JSONValue, _ entity: EntityPlan) throws(Fault) {
+    private mutating func processRecord(_ record: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
+        // A row at least, whatever becomes of the record.
+        guard memory.take(entity.layout.columnCount * MemoryLayout<Cell>.stride + 64) else { throw .noRoom }
         do throws(StagingFault) {
             _ = try stage(record, entity)
         } catch {
@@ -68,8 +76,8 @@ struct StagingContext: ~Copyable {
     }
 
     /// Notes that an object is left out, or fails the job, as the job asked.
-    mutating func reject(_ error: StagingFault) throws(Fault) {
-        guard policy == .skip else { throw located(error.fault, error.offset) }
+    mutating func reject(_ error: StagingFault) throws(StagingRefusal) {
+        guard policy == .skip else { throw .fault(located(error.fault, error.offset)) }
         rejections.append(Rejection(error.fault, at: error.offset))
     }
 

@@ -34,7 +34,7 @@ struct Staging {
         do {
             _ = try stage(payload)
             return nil
-        } catch let fault as Fault {
+        } catch StagingRefusal.fault(let fault) {
             return fault
         }
     }

@@ -93,14 +93,15 @@ final class TestStore {
                 StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
             }
         }
-        do throws(Fault) {
+        do throws(StagingRefusal) {
             var parts: [StagedRows] = []
             for collection in JobCollection.collections(of: operations, in: document) {
                 parts.append(try collection.stage(plan, policy))
             }
             return .rows(StagedJobRows.unite(parts, plan))
         } catch {
-            return .refused(error)
+            guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
+            return .refused(fault)
         }
     }
 
