@@ -130,7 +130,7 @@ public final class Coordinator: Sendable {
         do throws(Fault) {
             let collections = JobCollection.collections(of: try operations(of: job), in: job.document)
             if collections.count == 1 {
-                finish(run, try staged(collections[0], job.policy))
+                finish(run, StagedJobRows.unite([try staged(collections[0], job.policy)], plan))
             } else {
                 stage(collections, run)
             }
@@ -155,18 +155,18 @@ public final class Coordinator: Sendable {
 
     /// Stages each collection on whichever worker is free; the last one done unites them.
     private func stage(_ collections: [JobCollection], _ run: StagingRun) {
-        let results = Monitor([Result<StagedRows, Fault>?](repeating: nil, count: collections.count))
+        let results = Monitor([Result<StagedPart, Fault>?](repeating: nil, count: collections.count))
         for (number, collection) in collections.enumerated() {
             pool.stage { [self] in
                 let result = Result { () throws(Fault) in try staged(collection, run.job.policy) }
-                let all = results.withLock { results -> [Result<StagedRows, Fault>]? in
+                let all = results.withLock { results -> [Result<StagedPart, Fault>]? in
                     results[number] = result
                     let done = results.compactMap { $0 }
                     return done.count == results.count ? done : nil
                 }
                 guard let all else { return }
                 do throws(Fault) {
-                    var parts: [StagedRows] = []
+                    var parts: [StagedPart] = []
                     for result in all { parts.append(try result.get()) }
                     finish(run, StagedJobRows.unite(parts, plan))
                 } catch {
@@ -176,7 +176,7 @@ public final class Coordinator: Sendable {
         }
     }
 
-    private func staged(_ collection: JobCollection, _ policy: InvalidRecordPolicy) throws(Fault) -> StagedRows {
+    private func staged(_ collection: JobCollection, _ policy: InvalidRecordPolicy) throws(Fault) -> StagedPart {
         do throws(StagingRefusal) {
             return try collection.stage(plan, policy)
         } catch {

@@ -42,9 +42,14 @@ public struct Entity: Sendable {
     /// The attribute of a single-attribute identity.
     public var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
 
-    public func index(ofAttribute name: String) -> Int? { attributes.firstIndex { $0.name == name } }
-    public func index(ofRelationship name: String) -> Int? { relationships.firstIndex { $0.name == name } }
+    public func index(ofAttribute name: String) -> Int? { attributes.firstIndex { $0.name.hasSameBytes(as: name) } }
+    public func index(ofRelationship name: String) -> Int? {
+        relationships.firstIndex { $0.name.hasSameBytes(as: name) }
+    }
 }
+
+/// SQLite's own names for the number of a row, as long as no column has them.
+public let rowNumberNames = ["rowid", "_rowid_", "oid"]
 
 /// Where in the model's document something stands, for faults: a JSON Pointer (RFC 6901), line and column from 1.
 public struct ModelPlace: Sendable, Equatable {
@@ -60,4 +65,10 @@ public struct ModelPlace: Sendable, Equatable {
 
     /// Of a model made in code.
     public static let unknown = ModelPlace(pointer: "", line: 0, column: 0)
+}
+
+extension String {
+    /// Equal byte by byte. `==` takes Unicode's forms of one text for the same, which SQLite's names and the contract's
+    /// ids do not, and takes quadratic time to do so.
+    public func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }

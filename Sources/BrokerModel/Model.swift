@@ -3,16 +3,17 @@
 /// Entities, attributes and relationships refer to each other by index, in the order in which the model names them.
 public struct Model: Sendable {
     public let entities: [Entity]
-    private let indexByName: [String: Int]
+    /// By the bytes of the name: what clients ask for is compared as it stands, never by Unicode's normal forms.
+    private let indexByName: [[UInt8]: Int]
 
     /// - Precondition: every index inside `entities` is in range and names are unique; ``ModelReader`` sees to that.
     public init(entities: [Entity]) {
         self.entities = entities
-        indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { ($1.name, $0) })
+        indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { (Array($1.name.utf8), $0) })
     }
 
     /// The index of the entity of that name (exact case), nil when the model has none.
-    public func index(ofEntity name: String) -> Int? { indexByName[name] }
+    public func index(ofEntity name: String) -> Int? { indexByName[Array(name.utf8)] }
 
     /// The other side of a relationship, nil when it has no inverse.
     public func inverse(of relationship: Relationship) -> Relationship? {

@@ -11,6 +11,7 @@ struct ByteArena: ~Copyable {
     private var free: UnsafeMutablePointer<UInt8>?
     private var freeCount = 0
     private var nextChunk = ByteArena.smallestChunk
+    private var fresh = 0
 
     init() {}
 
@@ -29,6 +30,12 @@ struct ByteArena: ~Copyable {
         freeCount += unused
     }
 
+    /// Bytes of memory that were taken since this was asked last.
+    mutating func takeFresh() -> Int {
+        defer { fresh = 0 }
+        return fresh
+    }
+
     /// A copy of the bytes that stays until the arena goes.
     mutating func store(_ bytes: some Collection<UInt8>) -> UnsafeBufferPointer<UInt8> {
         let space = allocate(bytes.count)
@@ -42,6 +49,7 @@ struct ByteArena: ~Copyable {
     private mutating func addChunk(atLeast count: Int) {
         freeCount = max(count, nextChunk)
         nextChunk = min(nextChunk * 2, Self.largestChunk)
+        fresh += freeCount
         guard let chunk = malloc(freeCount) else { preconditionFailure("out of memory for \(freeCount) staged bytes") }
         free = chunk.assumingMemoryBound(to: UInt8.self)
         chunks.append(free!)

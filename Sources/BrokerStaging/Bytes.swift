@@ -36,3 +36,14 @@ enum Bytes {
 
     static let seed = UInt64.random(in: 1...UInt64.max)
 }
+
+/// A key that is a range of bytes, compared byte by byte. Whoever keeps it keeps the bytes alive.
+///
+/// Texts from outside are no keys as `String`: that compares by Unicode's normal forms, in quadratic time.
+struct BytesKey: Hashable {
+    let bytes: UnsafeBufferPointer<UInt8>
+
+    static func == (left: BytesKey, right: BytesKey) -> Bool { Bytes.areEqual(left.bytes, right.bytes) }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(bytes: UnsafeRawBufferPointer(bytes)) }
+}

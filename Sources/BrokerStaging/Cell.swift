@@ -2,6 +2,9 @@
 ///
 /// Text and blobs point into memory that the staged rows keep alive: the job's text, its unescaped strings or the
 /// context's own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
+///
+/// In a link's column a cell also bears when that was said (``saidAt``), so that the later word wins in whatever order
+/// the words are heard.
 @frozen public struct Cell {
     @frozen public enum Kind: UInt8 {
         /// The record did not bring the value: the column stays as it is.
@@ -16,7 +19,7 @@
     }
 
     public let kind: Kind
-    /// Bytes of text or blob.
+    /// Bytes of text or blob; of a link, ``saidAt``.
     public let count: UInt32
     @usableFromInline let payload: UInt64
 
@@ -31,18 +34,28 @@
     @inlinable public static func integer(_ value: Int64) -> Cell {
         Cell(kind: .integer, payload: UInt64(bitPattern: value))
     }
-    @inlinable public static func real(_ value: Double) -> Cell { Cell(kind: .real, payload: value.bitPattern) }
+    /// Zero has one form, as in SQLite's comparisons: -0.0 becomes 0.0.
+    @inlinable public static func real(_ value: Double) -> Cell {
+        Cell(kind: .real, payload: value == 0 ? 0 : value.bitPattern)
+    }
     @inlinable public static func text(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
         Cell(kind: .text, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
     }
     @inlinable public static func blob(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
         Cell(kind: .blob, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
     }
-    @inlinable public static func object(row: Int) -> Cell { Cell(kind: .object, payload: UInt64(row)) }
+    /// A link to the destination's staged row.
+    @inlinable static func object(row: Int, saidAt: UInt32) -> Cell {
+        Cell(kind: .object, count: saidAt, payload: UInt64(row))
+    }
+    /// A link that ended.
+    @inlinable static func unlinked(saidAt: UInt32) -> Cell { Cell(kind: .null, count: saidAt) }
 
     @inlinable public var integer: Int64 { Int64(bitPattern: payload) }
     @inlinable public var real: Double { Double(bitPattern: payload) }
     @inlinable public var row: Int { Int(payload) }
+    /// Of a link: where in the text the record begins that said it.
+    @inlinable var saidAt: UInt32 { count }
     /// Of text and blob only.
     @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: UnsafePointer(bitPattern: UInt(payload)), count: Int(count))

@@ -18,6 +18,8 @@ public final class FrozenTable: Sendable {
     public let columnCount: Int
     public let groups: [RowGroup]
     public let origins: [RowOrigin]
+    /// By row, of an entity with unique lists: text offset of the record that last brought one of their attributes.
+    public let claims: [UInt32]
     let entity: EntityPlan
     let offsets: [UInt32]
     let index: IdentityIndex
@@ -29,7 +31,7 @@ public final class FrozenTable: Sendable {
 
     init(
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
-        index: IdentityIndex
+        claims: [UInt32], index: IdentityIndex
     ) {
         self.entity = entity
         self.rowCount = rowCount
@@ -37,6 +39,7 @@ public final class FrozenTable: Sendable {
         cells = UnsafePointer(storage.cells)
         self.offsets = offsets
         self.origins = origins
+        self.claims = claims
         self.index = index
         entityIndex = entity.index
         columnCount = entity.layout.columnCount
@@ -58,11 +61,7 @@ public final class FrozenTable: Sendable {
     }
 
     /// The row has a value for its entity's whole identity.
-    public func hasIdentity(_ row: Int) -> Bool {
-        let cells = self.row(row)
-        return !entity.identity.isEmpty
-            && entity.identity.allSatisfy { cells[$0].kind.rawValue > Cell.Kind.null.rawValue }
-    }
+    public func hasIdentity(_ row: Int) -> Bool { entity.hasIdentity(self.row(row)) }
 }
 
 /// Sorts row numbers by the columns that the rows bring, then by identity.

@@ -13,14 +13,18 @@ struct RecordScanner: ~Copyable {
         let target: Int
     }
 
+    /// An unknown key of an object at one node of an entity's tree. Its bytes lie in the document.
     private struct UnknownKey: Hashable {
         let entity: Int
-        /// Its path in the record; nil stands for all keys of the entity that are too many to name.
-        let key: String?
+        let node: Int
+        /// Nil stands for all keys of the entity that are too many to name.
+        let key: BytesKey?
     }
 
     /// Unknown keys named in the warnings of one job: a record that uses keys as data must not fill the answer.
     private static let namedUnknownKeys = 1_000
+    /// Bytes of an unknown key that a warning shows.
+    private static let shownKeyBytes = 128
 
     /// By node over all trees. The keys point into the document, which outlives the scanner.
     private var predictions: [[Prediction]]
@@ -95,11 +99,10 @@ struct RecordScanner: ~Copyable {
     }
 
     private mutating func unknown(_ key: JSONValue, _ node: Int, _ entity: EntityPlan) -> Int {
-        let path = (entity.path(to: node) + [key.string ?? ""]).joined(separator: ".")
-        var unknown = UnknownKey(entity: entity.index, key: path)
+        var unknown = UnknownKey(entity: entity.index, node: node, key: BytesKey(bytes: key.bytes))
         if let known = unknownKeys[unknown] { return -1 - known }
         if unknownCounts.count >= Self.namedUnknownKeys {
-            unknown = UnknownKey(entity: entity.index, key: nil)
+            unknown = UnknownKey(entity: entity.index, node: 0, key: nil)
             if let known = unknownKeys[unknown] { return -1 - known }
         }
         unknownKeys[unknown] = unknownCounts.count
@@ -110,8 +113,20 @@ struct RecordScanner: ~Copyable {
     /// One warning per unknown key that was met, in the order of meeting.
     func warnings(_ plan: StagingPlan) -> [Warning] {
         unknownCounts.map { unknown, count in
-            Warning(.unknownKey, entity: plan.entities[unknown.entity].name, key: unknown.key, count: count)
+            let entity = plan.entities[unknown.entity]
+            let path = unknown.key.map {
+                (entity.path(to: unknown.node) + [Self.shown($0.bytes)]).joined(separator: ".")
+            }
+            return Warning(.unknownKey, entity: entity.name, key: path, count: count)
         }
+    }
+
+    /// The key, or its beginning.
+    private static func shown(_ key: UnsafeBufferPointer<UInt8>) -> String {
+        guard key.count > shownKeyBytes else { return String(decoding: key, as: UTF8.self) }
+        var end = shownKeyBytes
+        while end > 0, key[end] & 0xC0 == 0x80 { end -= 1 }
+        return String(decoding: key[..<end], as: UTF8.self) + "…"
     }
 }
 

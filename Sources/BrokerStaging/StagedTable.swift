@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import Glibc
 
 /// Why a staged row is there; of several reasons the smallest counts.
@@ -23,6 +24,8 @@ struct StagedTable: ~Copyable {
     /// Text offset of the record or bare key that first named the row.
     private(set) var offsets: [UInt32] = []
     private(set) var origins: [RowOrigin] = []
+    /// By row, of an entity with unique lists: text offset of the record that last brought one of their attributes.
+    private(set) var claims: [UInt32] = []
     private(set) var index = IdentityIndex()
 
     init(_ entity: EntityPlan) {
@@ -65,6 +68,9 @@ struct StagedTable: ~Copyable {
         index.find(IdentityIndex.hash(identity, entity.identity)) { isSame($0, identity) }
     }
 
+    /// The record at `offset` brought a value that must be unique.
+    mutating func claim(_ row: Int, at offset: UInt32) { claims[row] = max(claims[row], offset) }
+
     private mutating func add(_ offset: Int, _ origin: RowOrigin) -> Int {
         if rowCount == capacity {
             capacity *= 2
@@ -74,6 +80,7 @@ struct StagedTable: ~Copyable {
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
         offsets.append(UInt32(offset))
         origins.append(origin)
+        if entity.hasUniqueLists { claims.append(UInt32(offset)) }
         rowCount += 1
         return rowCount - 1
     }
@@ -88,11 +95,25 @@ struct StagedTable: ~Copyable {
         return IdentityIndex.hash(cells, columns)
     }
 
+    /// The row has a value for its entity's whole identity.
+    func hasIdentity(_ row: Int) -> Bool { entity.hasIdentity(self.row(row)) }
+
     /// Freezes the rows: grouped by the columns they bring, each group in the identity's order.
     consuming func freeze() -> FrozenTable {
         FrozenTable(
-            entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, index: index)
+            entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
+            index: index)
     }
+}
+
+extension EntityPlan {
+    /// Whether a row's worth of cells has a value for the whole identity.
+    func hasIdentity(_ cells: UnsafePointer<Cell>) -> Bool {
+        !identity.isEmpty && identity.allSatisfy { cells[$0].kind.rawValue > Cell.Kind.null.rawValue }
+    }
+
+    /// Bytes that a row takes with its place in the indexes, about.
+    var rowByteCount: Int { layout.columnCount * MemoryLayout<Cell>.stride + 48 }
 }
 
 /// The memory of one table's cells, row after row, freed with its last holder.
@@ -120,5 +141,54 @@ extension Cell {
     func isSame(as other: Cell) -> Bool {
         guard kind == other.kind else { return false }
         return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
+    }
+}
+
+/// The tables of a context, by entity index; made when they are first wanted. Belongs to one thread at a time.
+final class TableSet {
+    private let tables: UnsafeMutableBufferPointer<UnsafeMutablePointer<StagedTable>?>
+    private let plan: StagingPlan
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        tables = .allocate(capacity: plan.entities.count)
+        tables.initialize(repeating: nil)
+    }
+
+    deinit {
+        for case let table? in tables {
+            table.deinitialize(count: 1)
+            table.deallocate()
+        }
+        tables.deallocate()
+    }
+
+    /// The table of that entity, made when it is new.
+    subscript(entity: Int) -> UnsafeMutablePointer<StagedTable> { tables[entity] ?? make(entity) }
+
+    private func make(_ entity: Int) -> UnsafeMutablePointer<StagedTable> {
+        let table = UnsafeMutablePointer<StagedTable>.allocate(capacity: 1)
+        table.initialize(to: StagedTable(plan.entities[entity]))
+        tables[entity] = table
+        return table
+    }
+
+    func exists(_ entity: Int) -> Bool { tables[entity] != nil }
+
+    var count: Int { tables.count }
+
+    /// A cell of a row that exists. Valid until the table's next row is added.
+    func cell(_ entity: Int, _ row: Int, _ column: Int) -> UnsafeMutablePointer<Cell> {
+        tables[entity]!.pointee.row(row) + column
+    }
+
+    /// Hands the rows over and leaves the set empty.
+    func freeze() -> [FrozenTable?] {
+        (0..<tables.count).map { entity in
+            guard let table = tables[entity] else { return nil }
+            tables[entity] = nil
+            defer { table.deallocate() }
+            return table.move().freeze()
+        }
     }
 }

@@ -12,37 +12,51 @@ public struct StagingOperation {
     }
 }
 
-/// Consecutive operations on one entity: what one worker stages in one context.
+/// Consecutive operations, mostly on one entity: what one worker stages in one context.
 ///
 /// It holds the document that its operations point into, so it may be sent to any thread.
 public struct JobCollection: @unchecked Sendable {
+    /// Collections of one job at most: more than workers, few enough that uniting them costs nothing beside staging.
+    private static let maximumCount = 16
+
     let document: JSONDocument
     // Places on the document's immutable tape, which `document` keeps alive.
     let operations: [StagingOperation]
 
     /// A job's operations as collections, in payload order; at least one, which is empty when there are no operations.
+    ///
+    /// Where the entity changes a new one begins; where it changes often, neighbours stay together.
     public static func collections(of operations: [StagingOperation], in document: JSONDocument) -> [JobCollection] {
+        let runs = 1 + zip(operations, operations.dropFirst()).count { $0.entity != $1.entity }
+        let smallest = runs <= maximumCount ? 0 : document.text.count / maximumCount
         var collections: [JobCollection] = []
-        var run: [StagingOperation] = []
+        var gathered: [StagingOperation] = []
+        var bytes = 0
         for operation in operations {
-            if let last = run.last, last.entity != operation.entity {
-                collections.append(JobCollection(document: document, operations: run))
-                run = []
+            if let last = gathered.last, last.entity != operation.entity, bytes >= smallest {
+                collections.append(JobCollection(document: document, operations: gathered))
+                gathered = []
+                bytes = 0
             }
-            run.append(operation)
+            gathered.append(operation)
+            bytes += operation.json.bytes.count
         }
-        collections.append(JobCollection(document: document, operations: run))
+        collections.append(JobCollection(document: document, operations: gathered))
         return collections
     }
 
     /// Stages the collection in a context of its own. Pure: reads no database, shares nothing, and so runs anywhere.
     ///
-    /// - Parameter allowance: asked for the memory of the rows; nil takes what it needs.
-    /// - Throws: the first fault, with its path, when the policy is to fail; `noRoom` when the allowance is refused.
+    /// - Parameters:
+    ///   - allowance: asked for the memory of the rows; nil takes what it needs.
+    ///   - exclusions: what is passed over, as if it had not been said.
+    /// - Throws: the first fault in the text, with its path, when the policy is to fail; `noRoom` when the allowance is
+    ///   refused.
     public func stage(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil
-    ) throws(StagingRefusal) -> StagedRows {
-        var context = StagingContext(plan, document, policy, allowance)
+        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
+        without exclusions: StagedExclusions? = nil
+    ) throws(StagingRefusal) -> StagedPart {
+        var context = StagingContext(plan, self, policy, StagingMemory(allowance), exclusions)
         for operation in operations { try context.process(operation.json, entity: operation.entity) }
         return context.finish()
     }

@@ -4,7 +4,8 @@ internal import BrokerModel
 extension StagingContext {
     /// Stages one record with everything nested in it, and returns its row.
     ///
-    /// - Throws: when this very record is to be left out; faults deeper inside are rejected there.
+    /// - Throws: when this very record is to be left out; faults deeper inside are rejected there, or, when the job is to
+    ///   fail, thrown.
     mutating func stage(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> Int {
         guard value.kind == .object else {
             throw fault(
@@ -14,9 +15,8 @@ extension StagingContext {
         let slots = scanner.open(record, entity)
         defer { scanner.close(slots) }
         let row = try convert(record, entity, slots)
-        for relationship in entity.relationships {
-            guard let value = scanner.value(relationship.nodes, slots) else { continue }
-            try stage(value, relationship, of: entity, row)
+        if !entity.relationships.isEmpty {
+            try stageRelationships(entity, slots, Speaker(entity: entity, row: row, saidAt: UInt32(record.offset)))
         }
         return row
     }
@@ -25,23 +25,81 @@ extension StagingContext {
     private mutating func convert(_ record: JSONValue, _ entity: EntityPlan, _ slots: Int) throws(StagingFault) -> Int {
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
+        var first: StagingFault?
+        var firstOffset = Int.max
         for column in 0..<entity.attributes.count {
             let attribute = entity.attributes[column]
             guard let value = scanner.value(attribute.nodes, slots) else { continue }
-            scratch[cells + column] = try cell(value, attribute, column, entity)
+            do throws(StagingFault) {
+                scratch[cells + column] = try cell(value, attribute, column, entity)
+            } catch {
+                // Of several the one is told that begins first in the text.
+                if value.offset < firstOffset { (first, firstOffset) = (error, value.offset) }
+            }
         }
+        if let first { throw try earliest(first, at: firstOffset, record, entity, slots) }
+        try take(arena.takeFresh())
         let identity = try identity(record, entity, cells)
-        let offset = record.offset
-        let table = tables[entity.index]
-        let row = scratch.withCells(at: cells) { cells in
-            table.pointee!.findOrAdd(identity: identity ? cells : nil, offset: offset, origin: .record)
-        }
-        let own = table.pointee!.row(row)
+        let row = try row(of: record, entity, identity: identity ? cells : nil)
+        let own = tables[entity.index].pointee.row(row)
         for column in 0..<entity.attributes.count {
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
+        if entity.hasUniqueLists, entity.uniqueColumns.contains(where: { scratch[cells + $0].kind != .absent }) {
+            tables[entity.index].pointee.claim(row, at: UInt32(record.offset))
+        }
         return row
+    }
+
+    /// Finds or adds the record's row.
+    ///
+    /// - Parameter identity: where its cells begin; nil when it has no identity.
+    private mutating func row(
+        of record: JSONValue, _ entity: EntityPlan, identity: Int?
+    ) throws(StagingFault) -> Int {
+        guard let identity else {
+            if let exclusions, exclusions.contain(recordAt: record.offset) { throw .leftOut }
+            try take(entity.rowByteCount)
+            return tables[entity.index].pointee.findOrAdd(identity: nil, offset: record.offset, origin: .record)
+        }
+        return try findOrAdd(entity, identity: identity, offset: record.offset, .record)
+    }
+
+    /// The row of the identity whose cells begin there on the stack.
+    mutating func findOrAdd(
+        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
+    ) throws(StagingFault) -> Int {
+        if let exclusions {
+            let isLeftOut = scratch.withCells(at: identity) { exclusions.contain(entity.index, identity: $0) }
+            if isLeftOut { throw .leftOut }
+        }
+        let table = tables[entity.index]
+        let count = table.pointee.rowCount
+        let row = scratch.withCells(at: identity) {
+            table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin)
+        }
+        if table.pointee.rowCount != count { try take(entity.rowByteCount) }
+        return row
+    }
+
+    /// The fault of a record with a bad attribute that begins first in the text: a missing identity stands where the
+    /// record does, and when the job is to fail, a fault in a nested record may stand before the attribute.
+    private mutating func earliest(
+        _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ slots: Int
+    ) throws(StagingFault) -> StagingFault {
+        if !entity.isIdentityOptional {
+            let missing = entity.identity.first { column in
+                scanner.value(entity.attributes[column].nodes, slots)?.isNull ?? true
+            }
+            if let missing { return missingIdentity(missing, record, entity) }
+        }
+        guard policy == .fail else { return fault }
+        // Nothing of this job will be used, so the nested records may be staged for any row.
+        let row = tables[entity.index].pointee.findOrAdd(identity: nil, offset: offset, origin: .record)
+        let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(record.offset))
+        try stageRelationships(entity, slots, speaker, before: offset)
+        return fault
     }
 
     /// Whether the record has an identity; when it has none but may, what is missing of it becomes NULL.
@@ -49,18 +107,22 @@ extension StagingContext {
     {
         let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
         guard let missing else { return !entity.identity.isEmpty }
-        let attribute = plan.model.entities[entity.index].attributes[missing]
-        guard entity.isIdentityOptional else {
-            let keys = attribute.keyPaths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
-            throw StagingFault(
-                Fault(
-                    .missingIdentity,
-                    "A record of \(entity.name) has no value for its identity \(attribute.name) (key \(keys)). "
-                        + "Send it, or set identityOptional in the model.",
-                    entity: entity.name, attribute: attribute.name), at: record.offset)
-        }
+        guard entity.isIdentityOptional else { throw missingIdentity(missing, record, entity) }
         for column in entity.identity where scratch[cells + column].kind == .absent { scratch[cells + column] = .null }
         return false
+    }
+
+    private func missingIdentity(_ column: Int, _ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
+        let attribute = plan.model.entities[entity.index].attributes[column]
+        var message = ""
+        if rejections.isListing {
+            let keys = attribute.keyPaths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
+            message =
+                "A record of \(entity.name) has no value for its identity \(attribute.name) (key \(keys)). "
+                + "Send it, or set identityOptional in the model."
+        }
+        return .invalid(
+            Fault(.missingIdentity, message, entity: entity.name, attribute: attribute.name), offset: record.offset)
     }
 
     @inline(__always)
@@ -79,11 +141,15 @@ extension StagingContext {
                 }
             }
         } catch {
-            throw StagingFault(
-                Fault(
-                    error.code, error.message, entity: entity.name,
-                    attribute: plan.model.entities[entity.index].attributes[column].name), at: value.offset)
+            throw invalid(error, value, column, entity)
         }
+    }
+
+    func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {
+        .invalid(
+            Fault(
+                fault.code, rejections.isListing ? fault.message : "", entity: entity.name,
+                attribute: plan.model.entities[entity.index].attributes[column].name), offset: value.offset)
     }
 
     private func nullCell(_ column: Int, _ entity: EntityPlan) throws(ValueFault) -> Cell {
@@ -97,8 +163,10 @@ extension StagingContext {
         return .null
     }
 
-    func fault(_ code: FaultCode, _ message: String, _ value: JSONValue, _ entity: EntityPlan) -> StagingFault {
-        StagingFault(Fault(code, message, entity: entity.name), at: value.offset)
+    func fault(
+        _ code: FaultCode, _ message: @autoclosure () -> String, _ value: JSONValue, _ entity: EntityPlan
+    ) -> StagingFault {
+        .invalid(Fault(code, rejections.isListing ? message() : "", entity: entity.name), offset: value.offset)
     }
 }
 

@@ -1,74 +1,115 @@
 internal import BrokerJSON
 internal import BrokerModel
 
+/// The record that is speaking: its row, and where it begins in the text.
+struct Speaker {
+    let entity: EntityPlan
+    let row: Int
+    let saidAt: UInt32
+}
+
 extension StagingContext {
+    /// Stages what the record holds at its relationships, in the order of the text.
+    ///
+    /// - Parameter limit: values that begin there or later are passed over.
+    mutating func stageRelationships(
+        _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int = .max
+    ) throws(StagingFault) {
+        var last = -1
+        for relationship in entity.relationships {
+            guard let value = scanner.value(relationship.nodes, slots) else { continue }
+            guard value.offset > last else { return try stageSorted(entity, slots, speaker, before: limit) }
+            last = value.offset
+        }
+        // As a rule the model names them in the order in which they come.
+        for relationship in entity.relationships {
+            guard let value = scanner.value(relationship.nodes, slots), value.offset < limit else { continue }
+            try stage(value, relationship, speaker)
+        }
+    }
+
+    private mutating func stageSorted(
+        _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int
+    ) throws(StagingFault) {
+        var values: [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] = []
+        for relationship in entity.relationships {
+            guard let value = scanner.value(relationship.nodes, slots), value.offset < limit else { continue }
+            values.append((value, relationship))
+        }
+        values.sort { ($0.value.offset, $0.relationship.index) < ($1.value.offset, $1.relationship.index) }
+        for (value, relationship) in values { try stage(value, relationship, speaker) }
+    }
+
     /// Stages a relationship's value: nested records, bare keys, or null.
-    mutating func stage(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, of entity: EntityPlan, _ row: Int
+    private mutating func stage(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) {
-        if plan.relationship.isToMany {
-            try stageToMany(value, plan, of: entity, row)
-        } else {
-            try stageToOne(value, plan, of: entity, row)
-        }
-    }
-
-    private mutating func stageToOne(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, of entity: EntityPlan, _ row: Int
-    ) throws(StagingFault) {
-        guard case .column(let column) = plan.form else { return }
-        if value.isNull {
-            unlink(entity, row, column)
-        } else if let destination = try destination(value, plan, of: entity) {
-            link(entity, row, column, to: destination)
-        }
-    }
-
-    private mutating func stageToMany(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, of entity: EntityPlan, _ row: Int
-    ) throws(StagingFault) {
+        guard plan.relationship.isToMany else { return try stageToOne(value, plan, speaker) }
         if value.isNull || plan.relationship.assignment == .replace {
-            replacements.append(StagedReplacement(entity: entity.index, row: row, relationship: plan.index))
+            try take(MemoryLayout<StagedReplacement>.stride)
+            replacements.append(
+                StagedReplacement(
+                    entity: speaker.entity.index, row: speaker.row, relationship: plan.index,
+                    clearsBefore: value.isNull ? speaker.saidAt : operationOffset))
         }
         switch value.kind {
         case .null: return
         case .array:
-            for element in value.elements { try stageElement(element, plan, of: entity, row) }
-        default: try stageElement(value, plan, of: entity, row)
+            for element in value.elements { try stageElement(element, plan, speaker) }
+        default: try stageElement(value, plan, speaker)
+        }
+    }
+
+    private mutating func stageToOne(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+    ) throws(StagingFault) {
+        guard case .column(let column) = plan.form else { return }
+        if value.isNull {
+            try say(speaker.entity, speaker.row, column, nil, speaker.saidAt)
+        } else if let destination = try destination(value, plan, speaker) {
+            try say(speaker.entity, speaker.row, column, destination, speaker.saidAt)
         }
     }
 
     private mutating func stageElement(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, of entity: EntityPlan, _ row: Int
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) {
-        guard let destination = try destination(value, plan, of: entity) else { return }
+        guard let destination = try destination(value, plan, speaker) else { return }
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
-            link(self.plan.entities[plan.relationship.destination], destination, column, to: row)
+            let other = self.plan.entities[plan.relationship.destination]
+            try say(other, destination, column, speaker.row, speaker.saidAt)
         case .linkTable(let table, let isReversed):
-            let (source, target) = isReversed ? (destination, row) : (row, destination)
-            links[table].append(
-                StagedLink(source: UInt32(source), destination: UInt32(target), isNamedByDestination: isReversed))
-            if self.plan.layout.linkTables[table].isSymmetric, row != destination {
-                links[table].append(
-                    StagedLink(source: UInt32(target), destination: UInt32(source), isNamedByDestination: true))
-            }
+            try say(
+                table, source: isReversed ? destination : speaker.row,
+                destination: isReversed ? speaker.row : destination, isReversed, speaker.saidAt)
         }
     }
 
+    // MARK: - What a value means
+
     /// The row that a relationship's value means; nil when it was left out.
     private mutating func destination(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, of entity: EntityPlan
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) -> Int? {
         let destination = self.plan.entities[plan.relationship.destination]
         do throws(StagingFault) {
             if value.kind == .object { return try stage(value, destination) }
-            return try stageBareKey(value, plan.relationship, of: entity, to: destination)
+            return try stageBareKey(value, plan.relationship, of: speaker.entity, to: destination)
         } catch {
+            switch error {
+            case .noRoom: throw error
+            case .leftOut: break
+            case .invalid(let fault, let offset):
+                guard policy == .skip else { throw error }
+                if rejections.isListing { try take(MemoryLayout<Rejection>.stride + 200) }
+                rejections.add(fault, at: offset)
+            }
             // The smallest object around the fault is left out; its parent keeps everything but the link.
-            guard policy == .skip else { throw error }
-            rejections.append(Rejection(error.fault, at: error.offset))
+            if plan.relationship.isToMany, plan.relationship.assignment == .replace {
+                try spare(value, destination, plan, speaker)
+            }
             return nil
         }
     }
@@ -96,48 +137,88 @@ extension StagingContext {
         do throws(ValueFault) {
             scratch[cells + column] = try destination.attributes[column].converter.convert(value, arena: &arena)
         } catch {
-            throw StagingFault(
-                Fault(
-                    .invalidValue, error.message, entity: destination.name,
-                    attribute: self.plan.model.entities[destination.index].attributes[column].name), at: value.offset)
+            throw invalid(error, value, column, destination)
         }
-        let origin: RowOrigin =
-            switch relationship.missing {
-            case .stub: .stub
-            case .ignore: .mayBeMissing
-            case .fail: .mustExist
+        try take(arena.takeFresh())
+        return try findOrAdd(destination, identity: cells, offset: value.offset, relationship.missing.origin)
+    }
+
+    /// An element that is left out keeps the link that it has, if it can be told which object it is.
+    private mutating func spare(
+        _ value: JSONValue, _ destination: EntityPlan, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+    ) throws(StagingFault) {
+        guard let identity = identityCells(of: value, destination) else { return }
+        try take(MemoryLayout<SparedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
+        spared.append(
+            SparedLink(
+                entity: speaker.entity.index, row: speaker.row, relationship: plan.index, identity: identity))
+    }
+
+    private mutating func identityCells(of value: JSONValue, _ entity: EntityPlan) -> [Cell]? {
+        guard !entity.identity.isEmpty, value.kind != .array, !value.isNull else { return nil }
+        var cells: [Cell] = []
+        if value.kind != .object {
+            guard entity.identity.count == 1 else { return nil }
+            cells = [identityCell(value, entity, entity.identity[0])]
+        } else {
+            let slots = scanner.open(entity.unwrap(value), entity)
+            defer { scanner.close(slots) }
+            cells = entity.identity.map { column in
+                scanner.value(entity.attributes[column].nodes, slots).map { identityCell($0, entity, column) } ?? .null
             }
-        let table = tables[destination.index]
-        let offset = value.offset
-        return scratch.withCells(at: cells) { cells in
-            table.pointee!.findOrAdd(identity: cells, offset: offset, origin: origin)
+        }
+        return cells.contains { $0.kind == .null } ? nil : cells
+    }
+
+    /// Null where the value is none.
+    private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
+        do throws(ValueFault) {
+            return try entity.attributes[column].converter.convert(value, arena: &arena)
+        } catch {
+            // That it is no identity has been told, or is told by the record.
+            return .null
         }
     }
 
-    // MARK: - Links, true on both sides
+    // MARK: - What is said of links
 
-    private mutating func link(_ entity: EntityPlan, _ row: Int, _ column: Int, to destination: Int) {
-        let link = entity.layout.link(atColumn: column)
-        guard let back = link.oneToOneColumn else {
-            tables[entity.index].pointee!.row(row)[column] = .object(row: destination)
-            return
+    /// One record's word on a to-one column, of its own row or of the other side's.
+    @inline(__always)
+    private mutating func say(
+        _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ saidAt: UInt32
+    ) throws(StagingFault) {
+        if entity.layout.link(atColumn: column).oneToOneColumn != nil {
+            try take(MemoryLayout<StagedPair>.stride)
+            pairs.append(
+                StagedPair(entity: entity.index, row: row, column: column, partner: destination, saidAt: saidAt))
+        } else {
+            let link = destination.map { Cell.object(row: $0, saidAt: saidAt) } ?? .unlinked(saidAt: saidAt)
+            LinkResolution.say(link, in: tables.cell(entity.index, row, column))
         }
-        unlinkPartner(ofRow: row, entity.index, column, link.destination, back)
-        unlinkPartner(ofRow: destination, link.destination, back, entity.index, column)
-        tables[entity.index].pointee!.row(row)[column] = .object(row: destination)
-        tables[link.destination].pointee!.row(destination)[back] = .object(row: row)
     }
 
-    private mutating func unlink(_ entity: EntityPlan, _ row: Int, _ column: Int) {
-        let link = entity.layout.link(atColumn: column)
-        if let back = link.oneToOneColumn { unlinkPartner(ofRow: row, entity.index, column, link.destination, back) }
-        tables[entity.index].pointee!.row(row)[column] = .null
+    private mutating func say(
+        _ table: Int, source: Int, destination: Int, _ isReversed: Bool, _ saidAt: UInt32
+    ) throws(StagingFault) {
+        try take(2 * MemoryLayout<StagedLink>.stride)
+        links[table].append(
+            StagedLink(
+                source: UInt32(source), destination: UInt32(destination), saidAt: saidAt,
+                isNamedBySource: !isReversed, isNamedByDestination: isReversed))
+        guard plan.layout.linkTables[table].isSymmetric, source != destination else { return }
+        links[table].append(
+            StagedLink(
+                source: UInt32(destination), destination: UInt32(source), saidAt: saidAt,
+                isNamedBySource: isReversed, isNamedByDestination: !isReversed))
     }
+}
 
-    /// What this job linked to the row, one to one, is linked to it no more.
-    private mutating func unlinkPartner(ofRow row: Int, _ entity: Int, _ column: Int, _ other: Int, _ back: Int) {
-        let cell = tables[entity].pointee!.row(row)[column]
-        guard cell.kind == .object else { return }
-        tables[other].pointee!.row(cell.row)[back] = .null
+extension MissingDestination {
+    fileprivate var origin: RowOrigin {
+        switch self {
+        case .stub: .stub
+        case .ignore: .mayBeMissing
+        case .fail: .mustExist
+        }
     }
 }

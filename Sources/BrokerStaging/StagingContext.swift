@@ -11,38 +11,46 @@ public enum InvalidRecordPolicy: String, Sendable {
 
 /// Where records become rows: one collection of one job, on one worker, reading no database and sharing nothing.
 ///
-/// It is handed over whole by ``finish()``, which consumes it: what it became is immutable.
+/// It is handed over whole by ``finish()``, which consumes it.
 ///
 /// ```
-/// record ─scan─▶ slots ─convert─▶ scratch cells ─find or add─▶ row ─▶ nested records, links
+/// record ─scan─▶ slots ─convert─▶ scratch cells ─find or add─▶ row ─▶ what it says of links, nested records
 /// ```
 ///
 /// Invariants
 ///  1. A record's attributes are all converted before its row is touched: a bad record leaves no trace.
-///  2. Nested records are staged after their parent's row, so a parent that is left out takes them along.
+///  2. Records are staged in the order in which they begin in the text, a parent before what is nested in it, so that
+///     attributes may simply overwrite each other; and a parent that is left out takes along what is nested in it.
+///  3. What is said of links bears the offset of the record that said it, and is weighed at the end.
 struct StagingContext: ~Copyable {
     let plan: StagingPlan
-    let document: JSONDocument
+    let collection: JobCollection
     let policy: InvalidRecordPolicy
+    let exclusions: StagedExclusions?
     var arena = ByteArena()
-    /// One table per entity that was met, in the order of meeting; ``tableIndex(of:)`` finds it.
-    var tables: TableSet
+    /// One table per entity that was met.
+    let tables: TableSet
     var links: [[StagedLink]]
+    var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
-    var rejections: [Rejection] = []
+    var spared: [SparedLink] = []
+    var rejections = RejectionList()
     var scanner: RecordScanner
     /// A row's worth of cells for each record being staged, innermost last.
     var scratch: ScratchStack
     var memory: StagingMemory
+    /// Where the operation's json begins, which is being staged.
+    private(set) var operationOffset: UInt32 = 0
 
     init(
-        _ plan: StagingPlan, _ document: JSONDocument, _ policy: InvalidRecordPolicy,
-        _ allowance: (any StagingAllowance)?
+        _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
+        _ exclusions: StagedExclusions?
     ) {
-        memory = StagingMemory(allowance)
         self.plan = plan
-        self.document = document
+        self.collection = collection
         self.policy = policy
+        self.memory = memory
+        self.exclusions = exclusions
         tables = TableSet(plan)
         links = Array(repeating: [], count: plan.layout.linkTables.count)
         scanner = RecordScanner(nodeCount: plan.nodeCount)
@@ -52,90 +60,59 @@ struct StagingContext: ~Copyable {
     /// Stages the `json` of one `process` operation: a record, or an array of them.
     mutating func process(_ json: JSONValue, entity: Int) throws(StagingRefusal) {
         let entity = plan.entities[entity]
+        operationOffset = UInt32(json.offset)
         switch json.kind {
         case .object: try processRecord(json, entity)
         case .array:
             for record in json.elements { try processRecord(record, entity) }
         default:
-            throw .fault(
-                located(
-                    Fault(
-                        .invalidValue, "json must be an object or an array of objects, not \(json.kind.phrase).",
-                        entity: entity.name), json.offset))
+            let fault = Fault(
+                .invalidValue, "json must be an object or an array of objects, not \(json.kind.phrase).",
+                entity: entity.name)
+            throw .fault(located(fault, json.offset))
         }
     }
 
     private mutating func processRecord(_ record: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
-        // A row at least, whatever becomes of the record.
-        guard memory.take(entity.layout.columnCount * MemoryLayout<Cell>.stride + 64) else { throw .noRoom }
         do throws(StagingFault) {
             _ = try stage(record, entity)
         } catch {
-            try reject(error)
+            switch error {
+            case .leftOut: return
+            case .noRoom: throw .noRoom
+            case .invalid(let fault, let offset):
+                guard policy == .skip else { throw .fault(located(fault, offset)) }
+                rejections.add(fault, at: offset)
+            }
         }
     }
 
-    /// Notes that an object is left out, or fails the job, as the job asked.
-    mutating func reject(_ error: StagingFault) throws(StagingRefusal) {
-        guard policy == .skip else { throw .fault(located(error.fault, error.offset)) }
-        rejections.append(Rejection(error.fault, at: error.offset))
+    /// Takes memory that the job's rows will hold.
+    @inline(__always)
+    mutating func take(_ bytes: Int) throws(StagingFault) {
+        guard memory.take(bytes) else { throw .noRoom }
     }
 
     private func located(_ fault: Fault, _ offset: Int) -> Fault {
         var fault = fault
-        fault.path = ValuePaths(in: document).paths(of: [offset]).first
+        fault.path = ValuePaths(in: collection.document).paths(of: [offset]).first
         return fault
     }
 
-    /// Hands the rows over: from here on they never change.
-    consuming func finish() -> StagedRows {
-        let warnings = scanner.warnings(plan)
-        let document = document, links = links, replacements = replacements, rejections = rejections
-        let memory = arena.release()
-        return StagedRows(
-            tables: tables.freeze(), links: links, replacements: replacements, rejections: rejections,
-            warnings: warnings, document: document, memory: memory)
+    /// Hands over what was staged.
+    consuming func finish() -> StagedPart {
+        StagedPart(
+            collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
+            rejections: rejections, warnings: scanner.warnings(plan), memory: arena.release())
     }
 }
 
-/// Something in a record is wrong; `offset` is the value's place in the text.
-struct StagingFault: Error {
-    let fault: Fault
-    let offset: Int
-
-    init(_ fault: Fault, at offset: Int) {
-        self.fault = fault
-        self.offset = offset
-    }
-}
-
-/// The tables of a context, by entity index.
-struct TableSet: ~Copyable {
-    private var tables: UnsafeMutableBufferPointer<StagedTable?>
-    private let plan: StagingPlan
-
-    init(_ plan: StagingPlan) {
-        self.plan = plan
-        tables = .allocate(capacity: plan.entities.count)
-        for index in 0..<tables.count { tables.initializeElement(at: index, to: nil) }
-    }
-
-    deinit {
-        tables.deinitialize()
-        tables.deallocate()
-    }
-
-    /// The table of that entity, made when it is new.
-    subscript(entity: Int) -> UnsafeMutablePointer<StagedTable?> {
-        let place = tables.baseAddress! + entity
-        if place.pointee == nil { place.pointee = StagedTable(plan.entities[entity]) }
-        return place
-    }
-
-    func freeze() -> [FrozenTable?] {
-        (0..<tables.count).map { index in
-            let place = tables.baseAddress! + index
-            return place.pointee.take()?.freeze()
-        }
-    }
+/// Why a record, or a bare key, is left out.
+enum StagingFault: Error {
+    /// Something in it is wrong; `offset` is the value's place in the text.
+    case invalid(Fault, offset: Int)
+    /// It belongs to what the job is staged without; that is told elsewhere.
+    case leftOut
+    /// No memory is to be had: the whole staging ends.
+    case noRoom
 }

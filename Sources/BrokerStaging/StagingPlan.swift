@@ -81,6 +81,9 @@ final class EntityPlan: Sendable {
     let attributes: [AttributePlan]
     let relationships: [RelationshipPlan]
     let layout: EntityLayout
+    /// Attributes of lists that are unique besides the identity.
+    let uniqueColumns: [Int]
+    var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
     /// Keys that may wrap a record.
     let wrappers: [[UInt8]]
 
@@ -111,6 +114,7 @@ final class EntityPlan: Sendable {
         self.attributes = attributes
         name = entity.name
         identity = entity.identity
+        uniqueColumns = Set(entity.unique.joined()).sorted()
         isIdentityOptional = entity.isIdentityOptional
         hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         let names = [entity.root, entity.name.prefix(1).lowercased() + entity.name.dropFirst()].compactMap { $0 }

@@ -1,5 +1,6 @@
 /// A value could not become what its attribute wants. The caller adds the place.
-struct ValueFault: Error {
+// Made, read and dropped on one thread while the value lives; an Error must say that it is Sendable.
+struct ValueFault: Error, @unchecked Sendable {
     enum Reason {
         /// Of the wrong kind, or converting it would lose information: `invalidValue`.
         case inconvertible
@@ -10,6 +11,14 @@ struct ValueFault: Error {
     }
 
     let reason: Reason
+    private let sentence: () -> String
+
+    /// - Parameter message: built when it is read, for of a million bad values only the first are told.
+    init(reason: Reason, message: @autoclosure @escaping () -> String) {
+        self.reason = reason
+        sentence = message
+    }
+
     /// What the value is, what was wanted, and the remedy where there is one.
-    let message: String
+    var message: String { sentence() }
 }

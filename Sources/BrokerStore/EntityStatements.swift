@@ -74,7 +74,7 @@ final class EntityStatements {
         let names = linkNames(column)
         let conditions = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
         let statement = try connection.prepare(
-            "SELECT rowid, \(quotedList(keyNames)) FROM \(table) WHERE \(conditions)")
+            "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) WHERE \(conditions)")
         linkedStatements[column] = statement
         return statement
     }
@@ -84,11 +84,48 @@ final class EntityStatements {
     func unlink(column: Int) throws(StoreError) -> Statement {
         if let known = unlinkStatements[column] { return known }
         let assignments = linkNames(column).map { "\(quoted($0)) = NULL" }.joined(separator: ", ")
-        let statement = try connection.prepare("UPDATE \(table) SET \(assignments) WHERE rowid = ?1")
+        let statement = try connection.prepare("UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1")
         unlinkStatements[column] = statement
         return statement
     }
     private var unlinkStatements: [Int: Statement] = [:]
+
+    /// Parameters: a row number. The key of that row.
+    func key() throws(StoreError) -> Statement {
+        try cached(&keyStatement, "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
+    }
+    private var keyStatement: Statement?
+
+    /// Parameters: the key. The values of some attributes.
+    func values(of attributes: [Int]) throws(StoreError) -> Statement {
+        try connection.prepare(
+            "SELECT \(quotedList(attributes.map { entity.attributes[$0].name })) FROM \(table) "
+                + "WHERE \(keyIsParameters(from: 1))")
+    }
+
+    /// Parameters: the values of some attributes. The key of an object that has them all.
+    func holder(of attributes: [Int]) throws(StoreError) -> Statement {
+        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }
+        return try connection.prepare(
+            "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
+    }
+
+    /// Parameters: the key, then for each of the attributes a value that no other row has.
+    func vacate(_ attributes: [Int]) throws(StoreError) -> Statement {
+        let width = keyNames.count
+        let assignments = attributes.enumerated().map {
+            "\(quoted(entity.attributes[$1].name)) = ?\(width + $0 + 1)"
+        }
+        return try connection.prepare(
+            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
+    }
+
+    /// Binds the identity out of a row's worth of cells, and returns the next parameter's index.
+    @discardableResult
+    func bindIdentity(_ cells: UnsafePointer<Cell>, to statement: Statement, from index: Int) -> Int {
+        for (position, column) in entity.identity.enumerated() { statement.bind(cells[column], at: index + position) }
+        return index + entity.identity.count
+    }
 
     /// Names of the columns that tell which object it is.
     var keyNames: [String] { naming.keyColumns(index).map(\.name) }
@@ -96,6 +133,9 @@ final class EntityStatements {
     // MARK: - SQL
 
     private var table: String { quoted(entity.table) }
+
+    /// What SQLite calls the number of a row, in a table that may have columns of any name.
+    private var rowNumber: String { naming.rowNumber(index) }
 
     private func keyIsParameters(from first: Int) -> String {
         keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + first)" }.joined(separator: " AND ")
@@ -144,12 +184,12 @@ final class EntityStatements {
             values.append("?\(defaults.count)")
         }
         let assignments = others.map { "\(quoted($0.name)) = excluded.\(quoted($0.name))" }.joined(separator: ", ")
-        let differences = others.map { "\(table).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
-        let conflict =
-            others.isEmpty
-            ? "NOTHING" : "UPDATE SET \(assignments) WHERE \(differences.joined(separator: " OR "))"
+        // A name of its own for the row that is there: the table may be called "excluded", too.
+        let old = quoted("_broker_old")
+        let differences = others.map { "\(old).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
+        let conflict = others.isEmpty ? "NOTHING" : "UPDATE SET \(assignments) WHERE \(anyOf(differences[...]))"
         let statement = try connection.prepare(
-            "INSERT INTO \(table) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) FROM \(stagedTable) "
+            "INSERT INTO \(table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) FROM \(stagedTable) "
                 + "WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) DO \(conflict)")
         // The plan owns the defaults' bytes and outlives the statement.
         for (position, cell) in defaults.enumerated() { statement.bind(cell, at: position + 1) }
@@ -159,8 +199,15 @@ final class EntityStatements {
     /// Parameters: the new values, then the key.
     private func prepareUpdate(_ names: [String]) throws(StoreError) -> Statement {
         let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")
-        let differences = names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" }.joined(separator: " OR ")
+        let differences = anyOf(names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" }[...])
         return try connection.prepare(
             "UPDATE \(table) SET \(assignments) WHERE \(keyIsParameters(from: names.count + 1)) AND (\(differences))")
     }
+}
+
+/// The conditions joined by OR, as a tree of little height: SQLite allows expressions of 1,000 levels, and 2,000 columns.
+private func anyOf(_ conditions: ArraySlice<String>) -> String {
+    guard conditions.count > 8 else { return conditions.joined(separator: " OR ") }
+    let middle = conditions.startIndex + conditions.count / 2
+    return "(\(anyOf(conditions[..<middle]))) OR (\(anyOf(conditions[middle...])))"
 }

@@ -8,7 +8,10 @@ extension JobMerge {
     mutating func endLinks() throws(MergeFailure) {
         do throws(StoreError) {
             try endOneToOneLinks()
-            for replacement in rows.replacements { try replace(replacement) }
+            try gatherSpared()
+            var ended = EndedLinks(linkTableCount: rows.links.count)
+            for replacement in rows.replacements { try replace(replacement, &ended) }
+            for (number, rowNumbers) in ended.rowNumbers.enumerated() { try delete(rowNumbers, from: number) }
         } catch {
             throw .store(error)
         }
@@ -43,20 +46,22 @@ extension JobMerge {
     private mutating func unlink(
         _ entity: Int, column: Int, linkedTo row: Int, of destination: Int, but kept: Int?
     ) throws(StoreError) {
-        try unlink(entity, column: column, linkedTo: row, of: destination) { stagedRow in
+        try unlink(entity, column: column, linkedTo: row, of: destination) { _, stagedRow, _ in
             stagedRow != nil && stagedRow == kept
         }
     }
 
+    /// - Parameter isKept: asked with the staged row, if this job staged it, and the statement that stands at its key.
     private mutating func unlink(
-        _ entity: Int, column: Int, linkedTo row: Int, of destination: Int, isKept: (Int?) -> Bool
+        _ entity: Int, column: Int, linkedTo row: Int, of destination: Int,
+        isKept: (borrowing JobMerge, Int?, Statement) -> Bool
     ) throws(StoreError) {
         let linked = try merger.entities[entity].linked(byColumn: column)
         bindKey(ofRow: row, destination, to: linked, from: 1)
         var ended: [(rowNumber: Int64, stagedRow: Int?)] = []
         while try linked.step() {
             let stagedRow = stagedRow(entity, linked, from: 1)
-            if !isKept(stagedRow) { ended.append((linked.integer(0), stagedRow)) }
+            if !isKept(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
         }
         let unlink = try merger.entities[entity].unlink(column: column)
         for (rowNumber, stagedRow) in ended {
@@ -68,7 +73,15 @@ extension JobMerge {
 
     // MARK: - Replaced to-many links
 
-    private mutating func replace(_ replacement: StagedReplacement) throws(StoreError) {
+    /// Row numbers of links that end, by link table. They go after all have been found, because an object whose set a
+    /// link leaves is changed by that, also when the object at the other end gave the link up as well.
+    struct EndedLinks {
+        var rowNumbers: [Set<Int64>]
+
+        init(linkTableCount: Int) { rowNumbers = Array(repeating: [], count: linkTableCount) }
+    }
+
+    private mutating func replace(_ replacement: StagedReplacement, _ ended: inout EndedLinks) throws(StoreError) {
         let plan = merger.plan
         let relationship = plan.model.entities[replacement.entity].relationships[replacement.relationship]
         switch plan.layout.entities[replacement.entity].forms[replacement.relationship] {
@@ -77,65 +90,84 @@ extension JobMerge {
             let table = rows.tables[relationship.destination]
             try unlink(
                 relationship.destination, column: column, linkedTo: replacement.row, of: replacement.entity
-            ) { stagedRow in
+            ) { merge, stagedRow, key in
+                if merge.lookups.isSpared(replacement, merge.key(of: relationship.destination, key)) { return true }
                 guard let stagedRow, let cell = table?.row(stagedRow)[column] else { return false }
                 return cell.kind == .object && cell.row == replacement.row
             }
         case .linkTable(let number, let isReversed):
-            try replaceLinks(replacement, number, isReversed, relationship.destination)
+            var isChanged = try end(replacement, number, isReversed, relationship.destination, &ended)
+            // Of a relationship that is its own inverse, the links in the other direction end, too.
+            if merger.links[number].link.isSymmetric {
+                isChanged = try end(replacement, number, true, relationship.destination, &ended) || isChanged
+            }
+            if isChanged { noteUpdate(replacement.entity, replacement.row, 0) }
         }
     }
 
-    private mutating func replaceLinks(
-        _ replacement: StagedReplacement, _ number: Int, _ isReversed: Bool, _ destination: Int
-    ) throws(StoreError) {
+    /// Finds the links of one side that this job does not name; whether there are any.
+    private mutating func end(
+        _ replacement: StagedReplacement, _ number: Int, _ isReversed: Bool, _ destination: Int,
+        _ ended: inout EndedLinks
+    ) throws(StoreError) -> Bool {
         let named = lookups.namedLinks(rows, number, isReversed)[replacement.row] ?? []
-        let statements = merger.links[number]
-        let linked = try statements.linked(isReversed: isReversed)
+        let linked = try merger.links[number].linked(isReversed: isReversed)
         bindKey(ofRow: replacement.row, replacement.entity, to: linked, from: 1)
-        var ended: [(rowNumber: Int64, other: Int?)] = []
+        var isChanged = false
         while try linked.step() {
             let other = stagedRow(destination, linked, from: 1)
-            if other.map({ !named.contains($0) }) ?? true { ended.append((linked.integer(0), other)) }
+            if let other, named.contains(other) { continue }
+            if lookups.isSpared(replacement, key(of: destination, linked)) { continue }
+            ended.rowNumbers[number].insert(linked.integer(0))
+            isChanged = true
         }
-        let delete = try statements.delete()
-        for (rowNumber, _) in ended {
-            delete.bind(rowNumber, at: 1)
-            try delete.run()
-        }
-        if !ended.isEmpty { noteUpdate(replacement.entity, replacement.row, 0) }
-        if statements.link.isSymmetric { try endMirrors(of: replacement, ended.map(\.other), named, statements) }
+        return isChanged
     }
 
-    /// Of a relationship that is its own inverse, the links in the other direction end, too.
-    private mutating func endMirrors(
-        of replacement: StagedReplacement, _ ended: [Int?], _ named: Set<Int>, _ statements: LinkStatements
-    ) throws(StoreError) {
-        guard !ended.isEmpty else { return }
-        let linked = try statements.linked(isReversed: true)
-        bindKey(ofRow: replacement.row, replacement.entity, to: linked, from: 1)
-        var mirrors: [Int64] = []
-        while try linked.step() {
-            let other = stagedRow(replacement.entity, linked, from: 1)
-            if other.map({ !named.contains($0) }) ?? true { mirrors.append(linked.integer(0)) }
-        }
-        let delete = try statements.delete()
-        for rowNumber in mirrors {
+    private func delete(_ rowNumbers: Set<Int64>, from number: Int) throws(StoreError) {
+        guard !rowNumbers.isEmpty else { return }
+        let delete = try merger.links[number].delete()
+        for rowNumber in rowNumbers {
             delete.bind(rowNumber, at: 1)
             try delete.run()
+        }
+    }
+
+    /// Looks up the elements that were left out, whose links stay.
+    private mutating func gatherSpared() throws(StoreError) {
+        for spared in rows.spared {
+            let relationship = merger.plan.model.entities[spared.entity].relationships[spared.relationship]
+            let destination = merger.entities[relationship.destination].entity
+            var key = StoredKey(spared.identity)
+            if destination.hasRowKey {
+                var cells = Array(repeating: Cell.absent, count: destination.attributes.count)
+                for (cell, column) in zip(spared.identity, destination.identity) { cells[column] = cell }
+                let rowKey = try cells.withUnsafeBufferPointer { cells throws(StoreError) in
+                    try merger.rowKey(of: cells.baseAddress!, relationship.destination)
+                }
+                guard let rowKey else { continue }
+                key = StoredKey([.integer(rowKey)])
+            }
+            lookups.spare(spared, key)
         }
     }
 
     // MARK: - Who is who
 
     /// The staged row whose key is in the statement's columns from `first` on; nil when this job did not stage it.
-    private mutating func stagedRow(_ entity: Int, _ statement: Statement, from first: Int) -> Int? {
+    mutating func stagedRow(_ entity: Int, _ statement: Statement, from first: Int) -> Int? {
         guard let table = rows.tables[entity] else { return nil }
         let model = merger.entities[entity].entity
         if model.hasRowKey { return lookups.row(ofKey: statement.integer(first), entity, result.rowKeys) }
         var cells = Array(repeating: Cell.absent, count: table.columnCount)
         for (position, column) in model.identity.enumerated() { cells[column] = statement.cell(first + position) }
         return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) }
+    }
+
+    /// The key of that entity in the statement's columns from 1 on.
+    private func key(of entity: Int, _ statement: Statement) -> StoredKey {
+        guard !rows.spared.isEmpty else { return StoredKey([]) }
+        return StoredKey(merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) })
     }
 
     private mutating func noteUpdate(_ entity: Int, _ stagedRow: Int?, _ rowNumber: Int64) {
@@ -156,8 +188,27 @@ struct StagedLookups {
         let isReversed: Bool
     }
 
+    private struct ToMany: Hashable {
+        let entity: Int
+        let row: Int
+        let relationship: Int
+    }
+
     private var links: [Side: [Int: Set<Int>]] = [:]
     private var rows: [Int: [Int64: Int]] = [:]
+    private var spared: [ToMany: Set<StoredKey>] = [:]
+
+    mutating func spare(_ link: SparedLink, _ key: StoredKey) {
+        spared[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
+    }
+
+    /// Whether the object of that key was left out as an element of the relationship.
+    func isSpared(_ replacement: StagedReplacement, _ key: @autoclosure () -> StoredKey) -> Bool {
+        guard !spared.isEmpty else { return false }
+        let set = ToMany(
+            entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
+        return spared[set]?.contains(key()) ?? false
+    }
 
     /// The rows that each row of one side is linked to by this job.
     mutating func namedLinks(_ staged: StagedRows, _ linkTable: Int, _ isReversed: Bool) -> [Int: Set<Int>] {

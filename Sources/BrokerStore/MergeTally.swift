@@ -49,7 +49,8 @@ struct MergeTally {
                     let link = scan.pointee.links![scan.pointee.position]
                     if link.isNamedByDestination {
                         MergeTally.mark(.updated, Int(link.destination), tally.pointee.destinationStates!)
-                    } else {
+                    }
+                    if link.isNamedBySource {
                         MergeTally.mark(.updated, Int(link.source), tally.pointee.sourceStates!)
                     }
                 }

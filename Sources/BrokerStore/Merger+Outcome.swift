@@ -1,24 +1,18 @@
 internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
+internal import Foundation
 
 extension Merger {
-    /// Rejections listed in an outcome; the rest is counted in a warning, so that an answer stays of a size to send.
-    static let listedRejections = 10_000
-
     /// What a merge did, in the contract's terms.
     func outcome(of merged: MergedRows, _ rows: StagedRows, wantsKeys: Bool) throws(MergeFailure) -> Outcome {
         var outcome = Outcome()
-        var faults = rows.locatedRejections()
+        outcome.rejected = rows.locatedRejections()
         outcome.warnings = rows.warnings
-        if faults.count > Self.listedRejections {
-            outcome.warnings.append(
-                Warning(.rejectedNotListed, entity: "", count: faults.count - Self.listedRejections))
-        }
-        var rejected: [String: Int] = [:]
-        for fault in faults { rejected[fault.entity ?? "", default: 0] += 1 }
-        faults.removeLast(max(0, faults.count - Self.listedRejections))
-        outcome.rejected = faults
+        let unlisted = rows.rejections.unlisted.values.reduce(0, +)
+        if unlisted > 0 { outcome.warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
+        var rejected = rows.rejections.unlisted
+        for fault in outcome.rejected { rejected[fault.entity ?? "", default: 0] += 1 }
         for (index, statements) in entities.enumerated() {
             let counts = counts(index, merged, rejected: rejected[statements.entity.name] ?? 0)
             guard rows.tables[index] != nil || counts != ChangeCounts() else { continue }
@@ -27,16 +21,6 @@ extension Merger {
         outcome.changes.sort { $0.entity < $1.entity }
         if wantsKeys { outcome.keys = try keys(of: merged, rows, outcome.changes.map(\.entity)) }
         return outcome
-    }
-
-    /// The rows without the rejected ones and the links to them.
-    func without(_ rejected: [RejectedRow], _ rows: StagedRows) -> StagedRows {
-        var left = rows.tables.map { table in Array(repeating: true, count: table?.rowCount ?? 0) }
-        for rejection in rejected { left[rejection.entity][rejection.row] = false }
-        let faults = rejected.compactMap { rejection in
-            rejection.fault.map { Rejection($0, at: rows.offset(entity: rejection.entity, row: rejection.row)) }
-        }
-        return StagedJobRows.filter(rows, plan, rejections: faults) { left[$0][$1] }
     }
 
     private func counts(_ entity: Int, _ merged: MergedRows, rejected: Int) -> ChangeCounts {
@@ -104,42 +88,43 @@ extension Merger {
     private func writeKeysOutside(
         _ entity: Int, _ merged: MergedRows, _ writer: inout JSONWriter
     ) throws(StoreError) {
-        guard !merged.changedOutside[entity].isEmpty else { return }
-        let statements = entities[entity]
-        let find = try connection.prepare(
-            "SELECT \(quotedList(statements.keyNames)) FROM \(quoted(statements.entity.table)) WHERE rowid = ?1")
-        for rowNumber in merged.changedOutside[entity].sorted() {
+        let outside = merged.changedOutside[entity]
+        let entity = entities[entity]
+        for rowNumber in outside.sorted() {
+            let find = try entity.key()
             find.bind(rowNumber, at: 1)
+            defer { find.reset() }
             guard try find.step() else { continue }
-            if statements.entity.hasRowKey {
+            if entity.entity.hasRowKey {
                 writer.integer(find.integer(0))
             } else {
-                writeKey(statements.entity.identity.indices.map { find.cell($0) }, statements.entity, &writer)
+                writeKey(entity.entity.identity.indices.map { find.cell($0) }, entity.entity, &writer)
             }
-            find.reset()
         }
     }
 
     /// A key as the contract writes it: the identity's value, or an object of attribute names and values.
     private func writeKey(_ cells: [Cell], _ entity: Entity, _ writer: inout JSONWriter) {
-        guard cells.count > 1 else { return writer.cell(cells[0]) }
+        let attributes = entity.identity.map { entity.attributes[$0] }
+        guard cells.count > 1 else { return writer.cell(cells[0], of: attributes[0]) }
         writer.object { writer in
-            for (cell, attribute) in zip(cells, entity.identity) {
-                writer.key(entity.attributes[attribute].name)
-                writer.cell(cell)
+            for (cell, attribute) in zip(cells, attributes) {
+                writer.key(attribute.name)
+                writer.cell(cell, of: attribute)
             }
         }
     }
 }
 
 extension JSONWriter {
-    /// A column's value; bytes as the store's hexadecimal, because no identity of the contract's is binary.
-    fileprivate mutating func cell(_ cell: Cell) {
+    /// A column's value as JSON has it: booleans by their words, bytes in base64.
+    fileprivate mutating func cell(_ cell: Cell, of attribute: Attribute) {
         switch cell.kind {
+        case .integer where attribute.type == .boolean: bool(cell.integer != 0)
         case .integer: integer(cell.integer)
         case .real: double(cell.real)
         case .text: string(cell.bytes)
-        case .blob: string(cell.bytes.map { String($0, radix: 16) }.joined())
+        case .blob: string(Data(cell.bytes).base64EncodedString())
         case .absent, .null, .object: null()
         }
     }

@@ -5,6 +5,8 @@ internal import BrokerStaging
 ///
 /// ```
 /// staged rows ─▶ row keys ─▶ what must exist does ─▶ upserts, parents first ─▶ links ─▶ what is unlinked ─▶ tally
+///      ▲               (after a conflict: unique values, too) │
+///      └──── staged again without what must be left out ──────┘
 /// ```
 ///
 /// It runs inside the caller's savepoint and leaves undoing to it.
@@ -36,25 +38,44 @@ final class Merger {
 
     deinit { tally.deallocate() }
 
-    /// - Throws: ``MergeFailure``; what was done must then be undone.
-    func merge(_ rows: StagedRows, _ policy: InvalidRecordPolicy) throws(MergeFailure) -> MergedRows {
-        var merge = JobMerge(self, rows, policy)
-        return try merge.run()
+    /// - Throws: ``MergeFailure``; what was done must then be undone. Keys that were given are given back.
+    func merge(
+        _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool
+    ) throws(MergeFailure) -> MergedRows {
+        let keys = nextRowKeys
+        var merge = JobMerge(self, rows, policy, isCareful: isCareful)
+        do throws(MergeFailure) {
+            return try merge.run()
+        } catch {
+            nextRowKeys = keys
+            throw error
+        }
+    }
+
+    // MARK: - The store's own keys
+
+    /// The key of the object that has the identity in this row's worth of cells; nil when there is none.
+    func rowKey(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int64? {
+        let find = try entities[entity].findRowKey()
+        entities[entity].bindIdentity(cells, to: find, from: 1)
+        defer { find.reset() }
+        return try find.step() ? find.integer(0) : nil
     }
 
     /// The next key of the store's own for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
-        let statements = entities[entity]
         let next =
             if let known = nextRowKeys[entity] { known } else {
-                try connection.integer("SELECT max(\(rowKeyName)) FROM \(quoted(statements.entity.table))").map {
-                    $0 + 1
-                }
-                    ?? 1
+                1
+                    + (try connection.integer(
+                        "SELECT max(\(rowKeyName)) FROM \(quoted(entities[entity].entity.table))") ?? 0)
             }
         nextRowKeys[entity] = next + 1
         return next
     }
+
+    /// The transaction was undone: which keys are taken is read from the tables again.
+    func forgetRowKeys() { nextRowKeys = Array(repeating: nil, count: entities.count) }
 
     /// Depth first over to-one relationships; cycles are cut where they close, and deferred foreign keys do the rest.
     private static func parentsFirst(_ layout: RowLayout) -> [Int] {
@@ -74,9 +95,10 @@ final class Merger {
 enum MergeFailure: Error {
     /// The job is at fault.
     case fault(Fault)
-    /// These rows cannot be merged, but the others might: by entity and row, with the fault and its offset; no fault
-    /// where the row is left out without a word.
+    /// These objects cannot be merged, but the others might; no fault where an object is left out without a word.
     case rejected([RejectedRow])
+    /// Two objects claim one unique value, and it has to be found out which.
+    case contended
     /// The store is at fault.
     case store(StoreError)
 }

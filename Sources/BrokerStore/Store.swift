@@ -26,10 +26,10 @@ public struct StoreOptions: Sendable {
 ///
 /// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in ticket order, ``commit()``.
 public final class Store {
-    private let connection: Connection
-    private let merger: Merger
+    let connection: Connection
+    let merger: Merger
     private var ledger: Ledger
-    private let statements: TransactionStatements
+    let statements: TransactionStatements
     /// The newest sequence of this transaction that has no line in the ledger, because its job had been applied before.
     private var newestUnrecorded: Int64?
 
@@ -100,6 +100,7 @@ public final class Store {
     /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
     public func rollback() {
         newestUnrecorded = nil
+        merger.forgetRowKeys()
         guard !connection.isAutocommit else { return }
         // A rollback that fails leaves the transaction open, and the next ``begin()`` says so.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
@@ -141,43 +142,10 @@ public final class Store {
             "The job id \"\(id)\" was used before, for a job with other content. Give every job an id of its own; "
                 + "to repeat a job, send the very same bytes.")
     }
-
-    private func merge(_ rows: StagedRows, _ job: StoreJob) throws(StoreError) -> JobEnd {
-        var rows = rows
-        while true {
-            try statements.savepoint.run()
-            do throws(MergeFailure) {
-                let merged = try merger.merge(rows, job.policy)
-                let outcome = try merger.outcome(of: merged, rows, wantsKeys: job.wantsKeys)
-                try release()
-                return .completed(outcome, members: outcome.members)
-            } catch {
-                if connection.isAutocommit {
-                    if case .store(let error) = error { throw error }
-                    throw StoreError(.unavailable, "SQLite gave the transaction up.")
-                }
-                try statements.rollbackToSavepoint.run()
-                try statements.release.run()
-                switch error {
-                case .store(let error): throw error
-                case .fault(let fault): return .failed(fault)
-                case .rejected(let rejected): rows = merger.without(rejected, rows)
-                }
-            }
-        }
-    }
-
-    private func release() throws(MergeFailure) {
-        do throws(StoreError) {
-            try statements.release.run()
-        } catch {
-            throw .store(error)
-        }
-    }
 }
 
 /// The statements around jobs.
-private struct TransactionStatements {
+struct TransactionStatements {
     let begin: Statement
     let commit: Statement
     let savepoint: Statement

@@ -26,7 +26,7 @@ struct Staging {
     func stageTogether(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Staged {
         let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
         let whole = JobCollection(document: document, operations: operations(document))
-        return Staged(rows: try whole.stage(plan, policy), plan: plan)
+        return Staged(rows: StagedJobRows.unite([try whole.stage(plan, policy)], plan), plan: plan)
     }
 
     /// The fault of a payload that is refused; nil when it is not.
@@ -77,7 +77,8 @@ struct Staged {
             return links.map { link in
                 let ends = [(table.source, link.source), (table.destination, link.destination)]
                     .map { identity($0, Int($1)) }
-                return "\(name) \(ends[0])-\(ends[1])\(link.isNamedByDestination ? " named by \(ends[1])" : "")"
+                let namers = (link.isNamedBySource ? [ends[0]] : []) + (link.isNamedByDestination ? [ends[1]] : [])
+                return "\(name) \(ends[0])-\(ends[1]) named by \(namers.joined(separator: " and "))"
             }
         }
     }

@@ -94,7 +94,7 @@ final class TestStore {
             }
         }
         do throws(StagingRefusal) {
-            var parts: [StagedRows] = []
+            var parts: [StagedPart] = []
             for collection in JobCollection.collections(of: operations, in: document) {
                 parts.append(try collection.stage(plan, policy))
             }

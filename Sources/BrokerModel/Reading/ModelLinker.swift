@@ -2,12 +2,12 @@
 struct ModelLinker {
     private var drafts: [EntityDraft]
     /// The first of each name.
-    private let indexByName: [String: Int]
+    private let indexByName: [[UInt8]: Int]
 
     init(_ drafts: [EntityDraft]) {
         self.drafts = drafts
         indexByName = Dictionary(
-            drafts.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
+            drafts.enumerated().map { (Array($1.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
     /// The entities with relationships that lead somewhere; only meaningful when nothing was reported.
@@ -29,7 +29,7 @@ struct ModelLinker {
 
     private mutating func resolveDestination(of index: Int, in entity: Int) {
         guard let node = drafts[entity].relationships[index].destinationNode, let name = node.string() else { return }
-        guard let destination = indexByName[name] else {
+        guard let destination = indexByName[Array(name.utf8)] else {
             node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: drafts.map(\.name)))
             return
         }
@@ -46,7 +46,7 @@ extension ModelLinker {
         let draft = drafts[entity].relationships[index]
         guard let node = draft.inverseNode, let name = node.string(), draft.isResolved else { return }
         let destination = drafts[draft.relationship.destination]
-        guard let otherIndex = destination.relationships.firstIndex(where: { $0.name == name }) else {
+        guard let otherIndex = destination.relationships.firstIndex(where: { $0.name.hasSameBytes(as: name) }) else {
             let question = NearMiss.question(name, among: destination.relationships.map(\.name))
             node.report("\(destination.name) has no relationship \"\(name)\"" + question)
             return
@@ -60,7 +60,7 @@ extension ModelLinker {
                     + "an inverse leads back")
             return
         }
-        if let back = other.inverseNode?.value.string, back != draft.name {
+        if let back = other.inverseNode?.value.string, !back.hasSameBytes(as: draft.name) {
             node.report(
                 "\"\(name)\" of \(destination.name) names \"\(back)\" as its inverse, not \"\(draft.name)\"; "
                     + "let each name the other")

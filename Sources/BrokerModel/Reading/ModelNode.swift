@@ -83,17 +83,18 @@ extension ModelNode {
             reportExpected(expected)
             return nil
         }
-        var lines: [String: Int] = [:]
+        // By bytes: names that differ in Unicode's form only are different names.
+        var lines: [[UInt8]: Int] = [:]
         var members: [ModelMember] = []
         for (key, value) in value.members {
             let name = String(decoding: key.bytes, as: UTF8.self)
             let pointer = pointer + "/" + name.asPointerToken
             let keyNode = ModelNode(value: key, pointer: pointer, faults: faults)
-            if let line = lines[name] {
+            if let line = lines[Array(key.bytes)] {
                 keyNode.report("\"\(name)\" stands here twice, first on line \(line); keep one of them")
                 continue
             }
-            lines[name] = keyNode.place.line
+            lines[Array(key.bytes)] = keyNode.place.line
             let node = ModelNode(value: value, pointer: pointer, faults: faults)
             members.append(ModelMember(name: name, key: keyNode, node: node))
         }

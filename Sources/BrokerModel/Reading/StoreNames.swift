@@ -35,7 +35,26 @@ struct StoreNames {
                 columns.add(column, of: "the relationship \"\(relationship.name)\"", at: draft.key)
             }
         }
+        checkTable(columns, of: index)
     }
+
+    /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be told apart.
+    private func checkTable(_ columns: NameRegister, of index: Int) {
+        let entity = entities[index]
+        let count = columns.count + (entity.hasRowKey ? 1 : 0)
+        if count > Self.maximumColumns {
+            drafts[index].tableNode.report(
+                "\(entity.name) would have \(count) columns, and a table of SQLite's has at most "
+                    + "\(Self.maximumColumns); split the entity")
+        }
+        if !entity.hasRowKey, rowNumberNames.allSatisfy(columns.has) {
+            drafts[index].tableNode.report(
+                "\(entity.name) has columns of all three names that SQLite gives a row's number "
+                    + "(\(rowNumberNames.joined(separator: ", "))); rename one of them")
+        }
+    }
+
+    private static let maximumColumns = 2_000
 
     /// The contract's columns of a to-one relationship: one of its name, several for a compound identity.
     private static func columns(of relationship: Relationship, to destination: Entity) -> [String] {
@@ -57,14 +76,19 @@ struct StoreNames {
 /// Names given so far, and to what.
 private struct NameRegister {
     let kind: String
-    private var owners: [String: String] = [:]
+    /// By the bytes of the folded name: names that differ in Unicode's form only are different names to SQLite.
+    private var owners: [[UInt8]: String] = [:]
 
     init(kind: String) {
         self.kind = kind
     }
 
+    var count: Int { owners.count }
+
+    func has(_ name: String) -> Bool { owners[Array(name.utf8)] != nil }
+
     mutating func add(_ name: String, of owner: String, at node: ModelNode) {
-        let folded = ModelName.folded(name)
+        let folded = Array(ModelName.folded(name).utf8)
         guard let other = owners[folded] else {
             owners[folded] = owner
             return

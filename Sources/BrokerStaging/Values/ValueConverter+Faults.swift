@@ -7,23 +7,29 @@ extension ValueConverter {
     private static let shownCount = 40
 
     @inline(never) func refusal(of value: JSONValue, as wanted: String, remedy: String? = nil) -> ValueFault {
+        ValueFault(reason: .inconvertible, message: sentence(value, wanted, remedy))
+    }
+
+    private func sentence(_ value: JSONValue, _ wanted: String, _ remedy: String?) -> String {
         let what = "\(Self.shown(value)) is not \(wanted); attribute \"\(name)\" is \(type.rawValue)"
-        return ValueFault(reason: .inconvertible, message: remedy.map { "\(what) (\($0))" } ?? what)
+        return remedy.map { "\(what) (\($0))" } ?? what
     }
 
     @inline(never) func violation(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> ValueFault {
+        ValueFault(reason: .notAllowed, message: sentence(breach, value, cell))
+    }
+
+    private func sentence(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> String {
         let shown = Self.shown(value)
-        let message =
-            switch breach {
-            case .bounds: "\(shown) is outside of the \"min\" and \"max\" of attribute \"\(name)\""
-            case .length:
-                "\(shown) has \(ValueLimits.scalarCount(cell.bytes)) characters; "
-                    + "attribute \"\(name)\" wants \(wantedLengths)"
-            case .pattern:
-                "\(shown) does not match the pattern of attribute \"\(name)\", \(limits.pattern?.pattern ?? "")"
-            case .notListed: "\(shown) is not among the values that the \"enum\" of attribute \"\(name)\" lists"
-            }
-        return ValueFault(reason: .notAllowed, message: message)
+        return switch breach {
+        case .bounds: "\(shown) is outside of the \"min\" and \"max\" of attribute \"\(name)\""
+        case .length:
+            "\(shown) has \(ValueLimits.scalarCount(cell.bytes)) characters; "
+                + "attribute \"\(name)\" wants \(wantedLengths)"
+        case .pattern:
+            "\(shown) does not match the pattern of attribute \"\(name)\", \(limits.pattern?.pattern ?? "")"
+        case .notListed: "\(shown) is not among the values that the \"enum\" of attribute \"\(name)\" lists"
+        }
     }
 
     private var wantedLengths: String {

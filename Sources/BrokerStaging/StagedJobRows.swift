@@ -1,0 +1,125 @@
+internal import BrokerModel
+
+/// The parts of one job, staged apart, become the rows of one job: one object per identity, later values win.
+public enum StagedJobRows {
+    /// - Parameters:
+    ///   - parts: what the job's collections became, in payload order; not empty. They are used up.
+    ///   - rejections: told beside those of the parts.
+    public static func unite(
+        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
+    ) -> StagedRows {
+        precondition(!parts.isEmpty, "a job has at least one collection")
+        let whole = parts[0]
+        for part in parts.dropFirst() { PartTranslation(of: part, into: whole, plan).add() }
+        if let rejections { whole.rejections.add(rejections) }
+        let resolution = LinkResolution(plan, whole.tables)
+        resolution.resolve(whole.pairs)
+        let replacements = resolution.resolve(whole.replacements, &whole.links)
+        return StagedRows(
+            tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: whole.spared,
+            rejections: whole.rejections, warnings: whole.warnings, collections: parts.map(\.collection),
+            memory: whole.memory)
+    }
+}
+
+/// Adds a later part to the first one, translating the row numbers that links are made of.
+private struct PartTranslation {
+    private let plan: StagingPlan
+    private let part: StagedPart
+    private let whole: StagedPart
+    /// By entity index and the part's row.
+    private let rows: [[Int]]
+
+    init(of part: StagedPart, into whole: StagedPart, _ plan: StagingPlan) {
+        self.plan = plan
+        self.part = part
+        self.whole = whole
+        rows = (0..<part.tables.count).map { entity in
+            guard part.tables.exists(entity) else { return [] }
+            return Self.rows(of: part, into: whole, entity)
+        }
+    }
+
+    private static func rows(of part: StagedPart, into whole: StagedPart, _ entity: Int) -> [Int] {
+        let table = part.tables[entity], target = whole.tables[entity]
+        return (0..<table.pointee.rowCount).map { row in
+            let merged = target.pointee.findOrAdd(
+                identity: table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil,
+                offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row])
+            if table.pointee.entity.hasUniqueLists {
+                target.pointee.claim(merged, at: table.pointee.claims[row])
+            }
+            return merged
+        }
+    }
+
+    func add() {
+        for entity in rows.indices where !rows[entity].isEmpty { addCells(entity) }
+        for (index, table) in plan.layout.linkTables.enumerated() {
+            whole.links[index] += part.links[index].map { link in
+                StagedLink(
+                    source: UInt32(rows[table.source][Int(link.source)]),
+                    destination: UInt32(rows[table.destination][Int(link.destination)]), saidAt: link.saidAt,
+                    isNamedBySource: link.isNamedBySource, isNamedByDestination: link.isNamedByDestination)
+            }
+        }
+        whole.pairs += part.pairs.map { pair in
+            let destination = plan.layout.entities[pair.entity].link(atColumn: pair.column).destination
+            return StagedPair(
+                entity: pair.entity, row: rows[pair.entity][pair.row], column: pair.column,
+                partner: pair.partner.map { rows[destination][$0] }, saidAt: pair.saidAt)
+        }
+        whole.replacements += part.replacements.map {
+            StagedReplacement(
+                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship,
+                clearsBefore: $0.clearsBefore)
+        }
+        whole.spared += part.spared.map {
+            SparedLink(
+                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, identity: $0.identity)
+        }
+        whole.rejections.add(part.rejections)
+        addWarnings()
+        whole.memory += part.memory
+    }
+
+    /// Attributes of the later part win; a link wins by when it was said.
+    private func addCells(_ entity: Int) {
+        let layout = plan.layout.entities[entity]
+        for (row, target) in rows[entity].enumerated() {
+            let cells = part.tables.cell(entity, row, 0)
+            let own = whole.tables.cell(entity, target, 0)
+            for column in 0..<layout.attributeCount where cells[column].kind != .absent { own[column] = cells[column] }
+            for column in layout.attributeCount..<layout.columnCount where cells[column].kind != .absent {
+                var link = cells[column]
+                if link.kind == .object {
+                    let destination = layout.link(atColumn: column).destination
+                    link = .object(row: rows[destination][link.row], saidAt: link.saidAt)
+                }
+                LinkResolution.say(link, in: own + column)
+            }
+        }
+    }
+
+    /// Each unknown key once, in the order of meeting, with what all parts counted.
+    private func addWarnings() {
+        struct Subject: Hashable {
+            let entity: String
+            let key: [UInt8]?
+        }
+        func subject(_ warning: Warning) -> Subject {
+            Subject(entity: warning.entity, key: warning.key.map { Array($0.utf8) })
+        }
+        guard !part.warnings.isEmpty else { return }
+        var places = Dictionary(
+            whole.warnings.enumerated().map { (subject($1), $0) }, uniquingKeysWith: { first, _ in first })
+        for warning in part.warnings {
+            if let place = places[subject(warning)] {
+                whole.warnings[place].count += warning.count
+            } else {
+                places[subject(warning)] = whole.warnings.count
+                whole.warnings.append(warning)
+            }
+        }
+    }
+}
