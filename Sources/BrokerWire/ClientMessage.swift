@@ -50,6 +50,8 @@ public struct JobMessage {
 
     /// Bytes that a job's id may have.
     public static let idCounts = 1...128
+    /// How the ids begin that the server makes; a client's may not, or one job could be taken for another.
+    public static let reservedIDPrefix = "broker-"
 
     /// Chosen by the client; nil when the server is to make one.
     public let id: String?

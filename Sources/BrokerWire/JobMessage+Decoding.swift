@@ -3,7 +3,7 @@ internal import BrokerJSON
 extension JobMessage {
     /// Reads a job in any of its three forms: `operations`, `collections`, or one operation's fields in the job itself.
     init(_ root: JSONValue) throws(WireError) {
-        id = try Self.id(in: root)
+        id = try Self.id(ofJob: root)
         onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
         reply = try Self.reply(in: root)
         notify = try Self.notify(in: root)
@@ -11,7 +11,21 @@ extension JobMessage {
         operations = try Self.operations(in: root)
     }
 
-    /// The `id` of a message that may have one; nil when it has none.
+    /// The `id` that a client chose for its job; nil when the server is to make one.
+    private static func id(ofJob root: JSONValue) throws(WireError) -> String? {
+        guard let id = try id(in: root) else { return nil }
+        guard !id.utf8.starts(with: reservedIDPrefix.utf8) else {
+            throw WireError(
+                .unsupportedMessage,
+                """
+                Ids that begin with `\(reservedIDPrefix)` are the server's own; \(id.quotedBriefly) is one. Begin the \
+                job's id with something else, or leave it out and the server makes one.
+                """, path: "/id")
+        }
+        return id
+    }
+
+    /// The `id` of a message that may have one, the server's included; nil when it has none.
     static func id(in root: JSONValue) throws(WireError) -> String? {
         guard let id = try root.optionalString("id", in: "") else { return nil }
         guard idCounts.contains(id.utf8.count) else {

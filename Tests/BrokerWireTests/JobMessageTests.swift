@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
-@Suite struct JobMessageTests {
+@Suite(.timeLimit(.minutes(1))) struct JobMessageTests {
     private func expect(
         _ json: String, at path: String?, _ fact: String, source: SourceLocation = #_sourceLocation
     ) {
@@ -64,6 +64,21 @@ import Testing
         withExtendedLifetime(document) {
             #expect(job.operations.map(\.entity) == ["A", "B"])
             #expect(job.operations.map { String(decoding: $0.json.bytes, as: UTF8.self) } == ["[3]", "[2]"])
+        }
+    }
+
+    @Test func `ids that begin as the server's own do are refused to a job, and may be asked about`() throws {
+        for id in ["broker-", "broker-1a2b-3", "broker-é"] {
+            expect(#"{"id":"\#(id)","entity":"A","json":{}}"#, at: "/id", "or leave it out")
+            let question = JSONText(copying: utf8(#"{"type":"await","id":"\#(id)"}"#))
+            let envelope = try ClientEnvelope.decode(parsing: question)
+            guard case .await(id) = envelope.message else {
+                Issue.record("\(id) cannot be awaited")
+                continue
+            }
+        }
+        for id in ["broker", "Broker-1", " broker-1", "brokerage-1"] {
+            #expect(try job(#"{"id":"\#(id)","entity":"A","json":{}}"#).0.id == id)
         }
     }
 
