@@ -27,14 +27,14 @@ public final class Coordinator: Sendable {
     private let pool: WorkerPool
     private let writer: Writer
     /// Tells the ids that this run of the server made from those of earlier runs.
-    private let run = String(UInt32.random(in: .min ... .max), radix: 16)
+    private let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
     /// Opens the store and starts the threads.
     ///
     /// - Throws: `StoreError`.
     public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let limits = options.limits
-        let flight = Monitor(Flight(after: 0))
+        let flight = Monitor(Flight(after: 0, reservedThrough: 0))
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
         let pool = WorkerPool(count: limits.workers) { flight.withLock { $0.bytes < limits.bytes } }
@@ -101,15 +101,16 @@ public final class Coordinator: Sendable {
     private func refuse(_ job: Job, _ fault: Fault) {
         let ending = JobEnding.failed(fault, id: job.id ?? "", sequence: nil)
         completions.run { job.observer(.ended(ending)) }
+        statistics.count { $0.noteFailure(fault.code) }
     }
 
-    private func skip(_ place: Int, _ weight: Int, _ question: (@Sendable () -> Void)? = nil) {
+    private func skip(_ place: Int, _ weight: Int, _ question: (@Sendable (Int) -> Void)? = nil) {
         var roomWaiters: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             completions.run(flight.skipped(place, weight, question))
             roomWaiters = flight.takeRoomWaiters(limits)
             // The writer may go on; one who drains waits for the last place to go.
-            return flight.order.hasReady || flight.isDraining || flight.count == 0
+            return flight.hasWork || flight.isDraining || flight.count == 0
         }
         for tell in roomWaiters { tell() }
     }
@@ -117,13 +118,15 @@ public final class Coordinator: Sendable {
     // MARK: - Staging
 
     private func begin(_ job: Job, _ place: Int, _ payloadBytes: Int, _ timeline: Timeline) {
-        let id = job.id ?? "broker-\(run)-\(place)"
+        let id = JobID(job.id ?? "broker-\(run)-\(place)")
         let added = job.content.count
         flight.broadcast { flight in
             var acceptance: (@Sendable (Int64?) -> Void)?
-            if job.wantsAcceptance { acceptance = { job.observer(.accepted(id: id, sequence: $0 ?? 0)) } }
+            if job.wantsAcceptance {
+                acceptance = { if let sequence = $0 { job.observer(.accepted(id: id.text, sequence: sequence)) } }
+            }
             completions.run(flight.began(id, place, addedWeight: added, acceptance))
-            return flight.order.hasReady
+            return flight.hasWork
         }
         statistics.count { $0.accepted += 1 }
         let run = StagingRun(job, id, place, weight: payloadBytes + added, timeline)
@@ -193,7 +196,7 @@ public final class Coordinator: Sendable {
         let ready = run.ready(work)
         flight.broadcast { flight in
             flight.order.finish(run.place, ready)
-            return flight.order.hasReady
+            return flight.hasWork
         }
     }
 
@@ -201,15 +204,42 @@ public final class Coordinator: Sendable {
 
     /// Tells how a job ended, now or when it ends; nil when nobody knows that id.
     ///
-    /// - Parameter tell: called once, on a thread of the coordinator's.
-    public func await(_ id: String, _ tell: @escaping @Sendable (Result<JobEnding?, StoreError>) -> Void) {
-        if flight.withLock({ $0.await(id, { tell(.success($0)) }) }) { return }
-        // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger or unknown.
-        ledger.find(id, tell)
+    /// What is committed under the id is told, whatever else comes under it. If nothing is, the newest job of that id before
+    /// the question is meant; it is waited for, and its failure is told.
+    ///
+    /// - Parameters:
+    ///   - place: of the question among the frames; nil asks after everything admitted so far.
+    ///   - tell: called once, on a thread of the coordinator's.
+    public func await(
+        _ id: String, before place: Int? = nil, _ tell: @escaping @Sendable (Result<JobEnding?, StoreError>) -> Void
+    ) {
+        let key = JobID(id)
+        let (ticket, kept) = flight.withLock { flight in
+            (flight.running.await(key, before: place) { tell(.success($0)) }, flight.kept.ending(of: key))
+        }
+        // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger, kept for it, or unknown.
+        ledger.find(id) { [flight] result in
+            guard case .success(let ending) = result else { return ticket == nil ? tell(result) : () }
+            let isCommitted = ending?.isCommitted == true
+            if let ticket {
+                if isCommitted, flight.withLock({ $0.running.forget(ticket) }) { tell(result) }
+            } else if let kept, !isCommitted, ending?.sequence ?? 0 < kept.sequence ?? 0 {
+                tell(.success(kept))
+            } else {
+                tell(result)
+            }
+        }
     }
 
     /// From now on new jobs are refused; those admitted before still take effect. Any number of calls.
-    public func refuseNewJobs() { flight.withLock { $0.isDraining = true } }
+    ///
+    /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
+    public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
+        flight.withLock {
+            $0.isDraining = true
+            $0.lockDeadline = $0.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
+        }
+    }
 
     /// Waits until everything admitted before has taken effect. Blocks; to be called after ``refuseNewJobs()``.
     public func finishAdmitted() { flight.wait { $0.count == 0 ? () : nil } }
@@ -246,12 +276,12 @@ struct Timeline: Sendable {
 /// A job on its way through staging.
 struct StagingRun: Sendable {
     let job: Job
-    let id: String
+    let id: JobID
     let place: Int
     let weight: Int
     private let timeline: Timeline
 
-    init(_ job: Job, _ id: String, _ place: Int, weight: Int, _ timeline: Timeline) {
+    init(_ job: Job, _ id: JobID, _ place: Int, weight: Int, _ timeline: Timeline) {
         self.job = job
         self.id = id
         self.place = place
@@ -264,8 +294,8 @@ struct StagingRun: Sendable {
         timing.queued = timeline.openedAt - timeline.admittedAt
         timing.staged = monotonicMicroseconds() - timeline.openedAt
         return ReadyJob(
-            id: id, contentHash: job.id == nil ? nil : ContentHash.hash(job.content.bytes), policy: job.policy,
-            wantsKeys: job.wantsKeys, work: work, observer: job.observer, weight: weight,
+            id: id, place: place, contentHash: job.id == nil ? nil : ContentHash.hash(job.content.bytes),
+            policy: job.policy, wantsKeys: job.wantsKeys, work: work, observer: job.observer, weight: weight,
             admittedAt: timeline.admittedAt, timing: timing)
     }
 }

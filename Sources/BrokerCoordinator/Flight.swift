@@ -4,7 +4,8 @@ internal import BrokerStore
 
 /// A job that is staged, or has failed to be: what the writer takes.
 struct ReadyJob: Sendable {
-    let id: String
+    let id: JobID
+    let place: Int
     let contentHash: [UInt8]?
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
@@ -15,17 +16,20 @@ struct ReadyJob: Sendable {
     let admittedAt: Int64
     let timing: Timing
 
-    func storeJob(_ sequence: Int64) -> StoreJob {
+    func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work) }
+
+    /// The job as one that has failed already.
+    func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault)) }
+
+    private func storeJob(_ sequence: Int64, _ work: StoreJob.Work) -> StoreJob {
         StoreJob(
-            id: id, contentHash: contentHash, sequence: sequence, policy: policy, wantsKeys: wantsKeys, work: work,
+            id: id.text, contentHash: contentHash, sequence: sequence, policy: policy, wantsKeys: wantsKeys, work: work,
             now: wallClockMilliseconds())
     }
 }
 
 /// What the coordinator knows of the jobs between admission and their end. A value behind the coordinator's lock.
 struct Flight {
-    typealias Waiter = @Sendable (JobEnding) -> Void
-
     var order: MergeOrder<ReadyJob>
     /// Weights of everything admitted and not ended.
     var bytes = 0
@@ -39,10 +43,21 @@ struct Flight {
     var roomWaiters: [@Sendable () -> Void] = []
     /// By place: what to do when it is settled, with the sequence of a job.
     private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
-    /// By id: how many jobs of that id are in flight, and who awaits its end.
-    private var running: [String: (count: Int, waiters: [Waiter])] = [:]
+    var running = RunningJobs()
+    var kept = KeptFailures()
+    /// When jobs are no longer kept for a store that another program has locked, in microseconds of the monotonic clock;
+    /// nil for never.
+    var lockDeadline: Int64?
 
-    init(after sequence: Int64) { order = MergeOrder(after: sequence) }
+    /// - Parameters:
+    ///   - sequence: the newest that was told before.
+    ///   - reservedThrough: the last one that is set aside for this flight.
+    init(after sequence: Int64, reservedThrough: Int64) {
+        order = MergeOrder(after: sequence, reservedThrough: reservedThrough)
+    }
+
+    /// The writer can go on.
+    var hasWork: Bool { order.hasReady || order.isStarved }
 
     func hasRoom(_ limits: CoordinatorLimits) -> Bool { bytes < limits.bytes && count < limits.jobs }
 
@@ -55,10 +70,10 @@ struct Flight {
 
     /// The frame held a job. Gives back what is to be done about the places that this settled.
     mutating func began(
-        _ id: String, _ place: Int, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
+        _ id: JobID, _ place: Int, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> [@Sendable () -> Void] {
         bytes += addedWeight
-        running[id, default: (0, [])].count += 1
+        running.began(id, place)
         jobCount += 1
         whenSettled[place] = acceptance
         return tell(order.open(place, isJob: true))
@@ -66,13 +81,13 @@ struct Flight {
 
     /// The frame held no job, or one that was refused.
     ///
-    /// - Parameter question: to be asked when everything before it has been opened.
+    /// - Parameter question: to be asked when everything before it has been opened, with its place.
     mutating func skipped(
-        _ place: Int, _ weight: Int, _ question: (@Sendable () -> Void)?
+        _ place: Int, _ weight: Int, _ question: (@Sendable (Int) -> Void)?
     ) -> [@Sendable () -> Void] {
         bytes -= weight
         count -= 1
-        if let question { whenSettled[place] = { _ in question() } }
+        if let question { whenSettled[place] = { _ in question(place) } }
         return tell(order.open(place, isJob: false))
     }
 
@@ -83,20 +98,28 @@ struct Flight {
         return roomWaiters
     }
 
-    /// Gives back who awaited that job.
-    mutating func ended(_ id: String, _ weight: Int) -> [Waiter] {
-        bytes -= weight
+    /// Gives back who is to be told of that end, or of the committed job's.
+    ///
+    /// - Parameter isCommitted: a job of its id is committed: this one, or one before it.
+    mutating func ended(_ job: ReadyJob, isCommitted: Bool) -> [RunningJobs.Waiter] {
+        bytes -= job.weight
         count -= 1
         jobCount -= 1
-        guard var entry = running[id] else { return [] }
-        entry.count -= 1
-        defer { running[id] = entry.count > 0 ? (entry.count, []) : nil }
-        return entry.waiters
+        return running.ended(job.id, isCommitted: isCommitted)
     }
 
-    /// Whether a job of that id is in flight, whose end the waiter will then be told.
-    mutating func await(_ id: String, _ waiter: @escaping Waiter) -> Bool {
-        running[id]?.waiters.append(waiter) != nil
+    /// More sequences are set aside. Gives back what is to be done about the places that this settled.
+    mutating func reserved(through sequence: Int64) -> [@Sendable () -> Void] { tell(order.extend(through: sequence)) }
+
+    /// Takes the jobs that can have no sequence, and what is to be done about the places that this settled.
+    mutating func takeStarved() -> (jobs: [ReadyJob], tasks: [@Sendable () -> Void]) {
+        var jobs: [ReadyJob] = []
+        var tasks: [@Sendable () -> Void] = []
+        while let (job, settled) = order.takeStarved() {
+            jobs.append(job)
+            tasks += tell(settled)
+        }
+        return (jobs, tasks)
     }
 
     private mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {

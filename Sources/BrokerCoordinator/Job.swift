@@ -18,7 +18,8 @@ public struct Job: @unchecked Sendable {
         }
     }
 
-    /// The client's; nil asks for one of the coordinator's, and for at most once instead of exactly once.
+    /// The client's; nil asks for one of the coordinator's, and for at most once instead of exactly once. Those that
+    /// begin with `broker-` are the coordinator's: whoever takes jobs from outside refuses them.
     public var id: String?
     public var document: JSONDocument
     // Places on the immutable tape of `document`, which is held here beside them.
@@ -88,6 +89,6 @@ public enum Opened: Sendable {
     /// Something that has been answered already, or cannot be.
     case nothing
     /// A question about jobs: asked when every frame before it has been opened, so that it sees the jobs in them.
-    /// Called on a thread of the coordinator's.
-    case question(@Sendable () -> Void)
+    /// Called with its own place in the order of frames, on a thread of the coordinator's.
+    case question(@Sendable (_ place: Int) -> Void)
 }

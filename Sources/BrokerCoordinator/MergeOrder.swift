@@ -8,10 +8,11 @@ internal import DequeModule
 /// ```
 ///
 /// A frame takes its place before anyone knows what it holds, because opening takes time and must not change the order.
-/// Sequences are given to jobs alone, without gaps, as soon as everything before them has been opened.
+/// Sequences are given to jobs alone, without gaps, as soon as everything before them has been opened; but only those that
+/// have been set aside in the store, because whoever is told one must never see it again on another job.
 ///
 /// Invariants
-///  1. Sequences rise with places.
+///  1. Sequences rise with places, and none is above ``reservedThrough``.
 ///  2. Work leaves in the order of sequences, each exactly once; a place that is not ready holds back all behind it.
 ///  3. A job that fails is work like any other, so that a failure never stalls the order.
 ///
@@ -42,10 +43,18 @@ struct MergeOrder<Work> {
     private var firstPlace = 0
     /// The first place that is not settled.
     private var nextToSettle = 0
-    private var nextSequence: Int64
+    /// The newest sequence that was given, by this order or before it; 0 for none.
+    private(set) var newestSequence: Int64
+    /// Sequences up to this one may be given.
+    private(set) var reservedThrough: Int64
 
-    /// - Parameter sequence: the newest that was given before, 0 for none.
-    init(after sequence: Int64) { nextSequence = sequence + 1 }
+    /// - Parameters:
+    ///   - sequence: the newest that was given before, 0 for none.
+    ///   - reservedThrough: the last one that may be given until ``extend(through:)``.
+    init(after sequence: Int64, reservedThrough: Int64) {
+        newestSequence = sequence
+        self.reservedThrough = reservedThrough
+    }
 
     /// Nothing is in the order.
     var isEmpty: Bool { entries.isEmpty }
@@ -60,24 +69,59 @@ struct MergeOrder<Work> {
 
     /// The frame was opened: a job, or not. Gives back the places that this settled, in order.
     mutating func open(_ place: Place, isJob: Bool) -> [Settled] {
-        precondition(place >= firstPlace, "a place is opened once")
         entries[place - firstPlace].state = isJob ? .staging : .void
+        return settle()
+    }
+
+    // MARK: - Sequences
+
+    /// Through which sequence a new block should be set aside, because at most half of one is left; nil for not yet.
+    func reservationDue(block: Int64) -> Int64? {
+        reservedThrough - newestSequence > block / 2 ? nil : newestSequence + block
+    }
+
+    /// More sequences may be given. Gives back the places that this settled, in order.
+    mutating func extend(through sequence: Int64) -> [Settled] {
+        reservedThrough = sequence
+        return settle()
+    }
+
+    /// The next work is ready, and has no sequence because none is left.
+    var isStarved: Bool {
+        guard let first = entries.first, case .ready = first.state else { return false }
+        return first.sequence == nil
+    }
+
+    /// Takes the work that is starved, and never gets a sequence; nil when none is.
+    mutating func takeStarved() -> (work: Work, settled: [Settled])? {
+        guard let first = entries.first, case .ready(let work) = first.state, first.sequence == nil else { return nil }
+        let own = Settled(place: firstPlace, sequence: nil)
+        entries.removeFirst()
+        firstPlace += 1
+        nextToSettle = firstPlace
+        return (work, [own] + settle())
+    }
+
+    /// Settles what can be, from the first place that is not.
+    private mutating func settle() -> [Settled] {
         var settled: [Settled] = []
-        loop: while nextToSettle < firstPlace + entries.count {
-            let position = nextToSettle - firstPlace
+        loop: for position in (nextToSettle - firstPlace)..<entries.count {
             switch entries[position].state {
             case .opening: break loop
             case .void: settled.append(Settled(place: nextToSettle, sequence: nil))
             case .staging, .ready:
-                entries[position].sequence = nextSequence
-                settled.append(Settled(place: nextToSettle, sequence: nextSequence))
-                nextSequence += 1
+                guard newestSequence < reservedThrough else { break loop }
+                newestSequence += 1
+                entries[position].sequence = newestSequence
+                settled.append(Settled(place: nextToSettle, sequence: newestSequence))
             }
             nextToSettle += 1
         }
         dropVoid()
         return settled
     }
+
+    // MARK: - Work
 
     /// The job is staged, or has failed: it can be merged when its turn comes.
     mutating func finish(_ place: Place, _ work: Work) {

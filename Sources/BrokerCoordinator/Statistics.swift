@@ -8,11 +8,17 @@ final class Statistics: Sendable {
     struct Counters {
         var accepted = 0
         var completed = 0
-        var failed = 0
+        private(set) var failed = 0
+        private(set) var failures: [FaultCode: Int] = [:]
         var duplicates = 0
         var commits = 0
         var objects = ChangeCounts()
         var latencies = Latencies()
+
+        mutating func noteFailure(_ code: FaultCode) {
+            failed += 1
+            failures[code, default: 0] += 1
+        }
     }
 
     private let counters = Monitor(Counters())
@@ -31,6 +37,12 @@ final class Statistics: Sendable {
             writer.member("failed", counters.failed)
             writer.member("duplicate", counters.duplicates)
             writer.member("inFlight", inFlight)
+        }
+        writer.key("failures")
+        writer.object { writer in
+            for (code, count) in counters.failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                writer.member(code.rawValue, count)
+            }
         }
         writer.key("objects")
         counters.objects.write(to: &writer)

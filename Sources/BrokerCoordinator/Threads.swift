@@ -6,7 +6,8 @@ internal import Glibc
 
 /// State behind a lock, with a condition to wait on.
 ///
-/// `State` is touched only inside ``withLock(_:)`` and ``wait(_:)``; their bodies must be short and never block.
+/// `State` is touched only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and never
+/// block.
 final class Monitor<State>: @unchecked Sendable {
     // Everything is reached through these two, which the C library makes safe across threads.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
@@ -16,7 +17,12 @@ final class Monitor<State>: @unchecked Sendable {
     init(_ state: sending State) {
         self.state = state
         pthread_mutex_init(mutex, nil)
-        pthread_cond_init(condition, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        // Deadlines are of the clock that nobody sets.
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(condition, &attributes)
+        pthread_condattr_destroy(&attributes)
     }
 
     deinit {
@@ -55,6 +61,19 @@ final class Monitor<State>: @unchecked Sendable {
         while true {
             if let result = body(&state) { return result }
             pthread_cond_wait(condition, mutex)
+        }
+    }
+
+    /// As ``wait(_:)``, until a time; nil when there is no result by then.
+    ///
+    /// - Parameter deadline: in microseconds of the monotonic clock.
+    func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
+        var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while true {
+            if let result = body(&state) { return result }
+            if pthread_cond_timedwait(condition, mutex, &time) == ETIMEDOUT { return body(&state) }
         }
     }
 }

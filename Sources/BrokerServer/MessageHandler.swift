@@ -79,13 +79,13 @@ final class MessageHandler: Sendable {
             coordinator.writeStatistics(to: &writer)
             connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
         case .model: connection.send(ServerMessageWriter.model(model, tag: tag), finishing: true)
-        case .await(let id): return .question { [self] in awaitJob(id, tag, connection) }
+        case .await(let id): return .question { [self] place in awaitJob(id, before: place, tag, connection) }
         }
         return .nothing
     }
 
-    private func awaitJob(_ id: String, _ tag: [UInt8]?, _ connection: Connection) {
-        coordinator.await(id) { result in
+    private func awaitJob(_ id: String, before place: Int, _ tag: [UInt8]?, _ connection: Connection) {
+        coordinator.await(id, before: place) { result in
             switch result {
             case .success(let ending?): connection.send(ending.message(tag: tag, isBrief: false), finishing: true)
             case .success(nil):

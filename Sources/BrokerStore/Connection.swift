@@ -13,6 +13,10 @@ final class Connection {
         case look
     }
 
+    /// How long a lock of another program's is waited for: longer than any that a careful reader or backup holds, short
+    /// enough to be told of. It counts from the very first statement: even opening a database may meet a lock.
+    static let lockMilliseconds: Int32 = 5_000
+
     /// - Parameter path: of the database file.
     init(path: String, _ access: Access = .write) throws(StoreError) {
         var handle: OpaquePointer?
@@ -29,6 +33,7 @@ final class Connection {
             throw error
         }
         self.handle = handle
+        waitForLocks(milliseconds: Self.lockMilliseconds)
     }
 
     deinit { sqlite3_close_v2(handle) }
@@ -45,6 +50,9 @@ final class Connection {
             }
         }.joined()
     }
+
+    /// From now on a lock is waited for so long; 0 fails at once.
+    func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
     /// Runs statements that give no rows of interest.
     func execute(_ sql: String) throws(StoreError) {

@@ -39,48 +39,71 @@ struct Ledger {
         "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
     ]
 
-    /// Rows looked at in one go when old outcomes are forgotten.
-    private static let pruneStep = 1_000
+    /// What is known of the table without asking it; set back when a transaction is undone.
+    private struct Tally {
+        /// Rows in the table.
+        var rows: Int
+        /// Rows written since the last look for those that are too old.
+        var recorded = 0
+        /// The wall clock at the newest record, and at that look.
+        var now = Int64.min
+        var agedAt: Int64?
+    }
 
+    /// Rows that are forgotten in one transaction at most, unless it wrote more: after a change of the limits, the ledger
+    /// shrinks in steps that nobody notices.
+    private static let pruneStep = 1_000
+    /// Between two looks for outcomes that are too old, which read the oldest rows.
+    private static let agingMilliseconds: Int64 = 1_000
+
+    private let connection: Connection
     private let find: Statement
     private let insert: Statement
     private let forget: Statement
-    private let prune: Statement
-    private let noteSequence: Statement
+    private let forgetFirst: Statement
+    private let writeReservation: Statement
     private let findSequence: Statement
     private let retention: LedgerRetention
-    private var writtenSincePruning = 0
+    private var tally: Tally
+    /// The tally as of the last transaction that became durable.
+    private var durable: Tally
 
     init(on connection: Connection, _ retention: LedgerRetention) throws(StoreError) {
+        self.connection = connection
         self.retention = retention
         find = try connection.prepare("SELECT sequence, hash, failed, outcome FROM _broker_jobs WHERE id = ?1")
         forget = try connection.prepare("DELETE FROM _broker_jobs WHERE id = ?1")
         insert = try connection.prepare(
             "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
-        noteSequence = try connection.prepare(
-            "INSERT INTO _broker_meta (key, value) VALUES ('newestSequence', ?1) "
+        writeReservation = try connection.prepare(
+            "INSERT INTO _broker_meta (key, value) VALUES ('reservedSequence', ?1) "
                 + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
         findSequence = try connection.prepare(
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
-                + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'newestSequence'), 0))")
-        // Sequences rise with time, so what is too old or too many lies at the beginning; the newest always stays,
-        // because the next sequence is counted from it.
-        prune = try connection.prepare(
-            "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?3) "
-                + "AND (sequence <= ?1 OR ended < ?2) AND sequence < (SELECT max(sequence) FROM _broker_jobs)")
+                + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")
+        // Sequences rise with time, so what is too old or too many lies at the beginning.
+        forgetFirst = try connection.prepare(
+            "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?1) "
+                + "AND ended < ?2")
+        tally = Tally(rows: Int(try connection.integer("SELECT count(*) FROM _broker_jobs") ?? 0))
+        durable = tally
     }
 
-    /// The newest sequence, of a line in the ledger or noted.
+    // MARK: - Sequences
+
+    /// The newest sequence, of a line in the ledger or set aside.
     func newestSequence() throws(StoreError) -> Int64 {
         defer { findSequence.reset() }
         return try findSequence.step() ? findSequence.integer(0) : 0
     }
 
-    /// A sequence was used that gets no line of its own, and must not be given again.
-    func note(newestSequence sequence: Int64) throws(StoreError) {
-        noteSequence.bind(sequence, at: 1)
-        try noteSequence.run()
+    /// Sequences up to this one may be told from the COMMIT on.
+    func reserve(through sequence: Int64) throws(StoreError) {
+        writeReservation.bind(sequence, at: 1)
+        try writeReservation.run()
     }
+
+    // MARK: - Outcomes
 
     func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {
         find.bind(id, at: 1)
@@ -96,6 +119,7 @@ struct Ledger {
         if replacesFailure {
             forget.bind(id, at: 1)
             try forget.run()
+            tally.rows -= connection.changes
         }
         insert.bind(outcome.sequence, at: 1)
         insert.bind(id, at: 2)
@@ -104,13 +128,39 @@ struct Ledger {
         insert.bind(now, at: 5)
         insert.bind(text: outcome.body, at: 6)
         try insert.run()
-        writtenSincePruning += 1
-        if writtenSincePruning >= Self.pruneStep / 2 {
-            writtenSincePruning = 0
-            prune.bind(outcome.sequence - Int64(retention.count), at: 1)
-            prune.bind(now - Int64(retention.seconds) * 1_000, at: 2)
-            prune.bind(Int64(Self.pruneStep), at: 3)
-            try prune.run()
-        }
+        tally.rows += 1
+        tally.recorded += 1
+        tally.now = now
+    }
+
+    // MARK: - Forgetting
+
+    /// How many outcomes may be there beyond the count before any is forgotten, so that most transactions need not.
+    private var slack: Int { min(Self.pruneStep, retention.count / 16) }
+
+    /// Forgets the oldest of what is too many or too old: of rows that are there, whatever their sequences are. Called
+    /// once in a transaction, before its COMMIT.
+    mutating func prune() throws(StoreError) {
+        guard tally.recorded > 0 else { return }
+        let step = max(Self.pruneStep, 2 * tally.recorded)
+        let surplus = tally.rows - retention.count
+        if surplus > slack { try forgetOldest(min(surplus, step), endedBefore: .max) }
+        // The clock may have been set back.
+        if let agedAt = tally.agedAt, (agedAt..<agedAt + Self.agingMilliseconds).contains(tally.now) { return }
+        let (age, isBeyondCounting) = Int64(retention.seconds).multipliedReportingOverflow(by: 1_000)
+        if !isBeyondCounting { try forgetOldest(step, endedBefore: tally.now - age) }
+        tally.agedAt = tally.now
+        tally.recorded = 0
+    }
+
+    private mutating func forgetOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
+        forgetFirst.bind(Int64(count), at: 1)
+        forgetFirst.bind(time, at: 2)
+        try forgetFirst.run()
+        tally.rows -= connection.changes
+    }
+
+    mutating func transactionEnded(isDurable: Bool) {
+        if isDurable { durable = tally } else { tally = durable }
     }
 }

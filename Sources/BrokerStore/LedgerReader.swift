@@ -6,7 +6,6 @@ public final class LedgerReader {
     public init(path: String) throws(StoreError) {
         let connection = try Connection(path: path, .read)
         try connection.execute("PRAGMA query_only = ON")
-        try connection.execute("PRAGMA busy_timeout = 5000")
         find = try connection.prepare("SELECT sequence, hash, failed, outcome FROM _broker_jobs WHERE id = ?1")
     }
 

@@ -30,8 +30,6 @@ public final class Store {
     let merger: Merger
     private var ledger: Ledger
     let statements: TransactionStatements
-    /// The newest sequence of this transaction that has no line in the ledger, because its job had been applied before.
-    private var newestUnrecorded: Int64?
 
     /// Opens the database, makes or extends its schema, and turns on what Broker needs.
     ///
@@ -43,8 +41,6 @@ public final class Store {
         let schema = Schema(plan.model)
         let migration = try SchemaMigration(of: connection, to: schema)
         try Self.refuse(migration.differences, path)
-        // Another program may hold the write lock for a moment, though only Broker should write.
-        try connection.execute("PRAGMA busy_timeout = \(Self.busyMilliseconds)")
         // Readers keep reading while the writer writes.
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = \(options.synchronous.rawValue)")
@@ -64,9 +60,6 @@ public final class Store {
         statements = try TransactionStatements(on: connection)
     }
 
-    /// Longer than anything that a careful tool does while it holds the lock, short enough to be told of.
-    private static let busyMilliseconds = 5_000
-
     /// Pages in the log before they are copied to the database: 16 MiB, so that a bulk load copies a page less often.
     private static let checkpointPages = 4096
 
@@ -85,48 +78,89 @@ public final class Store {
                 + ". Use the model that made it, or another store; nothing was touched.")
     }
 
-    /// The newest sequence that was given to a job that ended; 0 in a new store.
+    // MARK: - Sequences
+
+    /// The newest sequence that anybody may have been told of; 0 in a new store.
+    ///
+    /// The next one begins behind it. After a crash that leaves a gap, as wide as what was set aside.
     public func lastSequence() throws(StoreError) -> Int64 { try ledger.newestSequence() }
 
-    public func begin() throws(StoreError) { try statements.begin.run() }
+    /// Sets sequences aside in a transaction of its own, before the first of them is told to anybody.
+    ///
+    /// - Returns: the newest that may have been told before; the `count` behind it are set aside.
+    public func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
+        do throws(StoreError) {
+            let newest = try lastSequence()
+            try statements.begin.run()
+            try reserveSequences(through: newest + count)
+            try commit()
+            return newest
+        } catch {
+            rollback()
+            throw error
+        }
+    }
+
+    /// Sets sequences aside, in the open transaction: once that is durable, those up to `sequence` may be told, and none
+    /// of them is given to another job by a later server.
+    ///
+    /// At a clean stop, with the newest that was told, it gives the rest back.
+    public func reserveSequences(through sequence: Int64) throws(StoreError) {
+        try ledger.reserve(through: sequence)
+    }
+
+    // MARK: - Transactions
+
+    /// Begins a transaction. When another program has locked the store it fails at once, with an error that
+    /// ``StoreError/isLocked``: nothing has happened then, and whoever has jobs keeps them and tries again.
+    public func begin() throws(StoreError) {
+        connection.waitForLocks(milliseconds: 0)
+        try statements.begin.run()
+    }
 
     /// Makes everything applied since ``begin()`` durable and visible to readers.
     public func commit() throws(StoreError) {
-        if let newestUnrecorded { try ledger.note(newestSequence: newestUnrecorded) }
-        newestUnrecorded = nil
+        try ledger.prune()
         try statements.commit.run()
+        ledger.transactionEnded(isDurable: true)
     }
 
     /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
     public func rollback() {
-        newestUnrecorded = nil
         merger.forgetRowKeys()
+        ledger.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
         // A rollback that fails leaves the transaction open, and the next ``begin()`` says so.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
     }
 
     /// Copies the log into the database and empties it, as far as readers allow.
-    public func checkpoint() throws(StoreError) { try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)") }
+    public func checkpoint() throws(StoreError) {
+        connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
+        try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    }
 
     /// How a job ended that this store remembers; nil for an unknown id.
     public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
 
     /// Applies one job inside the open transaction: its rows and its line in the ledger, or its failure's line alone.
     ///
+    /// A failure's line gives way to what comes after it under the same id: a job that is committed, or fails later.
+    ///
     /// - Returns: what became of the job; a job that fails has changed nothing.
     /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone.
     public func apply(_ job: StoreJob) throws(StoreError) -> JobEnd {
         let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
         if let known, !known.isFailure {
-            newestUnrecorded = job.sequence
-            return known.contentHash == job.contentHash ? .duplicate(known) : .failed(Self.idConflict(job.id))
+            return known.contentHash == job.contentHash
+                ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known)
         }
         let end: JobEnd
         switch job.work {
         case .refused(let fault): end = .failed(fault)
         case .rows(let rows): end = try merge(rows, job)
         }
+        if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
             sequence: job.sequence, contentHash: job.contentHash, isFailure: end.isFailure, body: end.body(of: job))
         try ledger.record(outcome, ofJob: job.id, replacesFailure: known != nil, now: job.now)

@@ -28,6 +28,9 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     }
 
     public var description: String { message }
+
+    /// Another program holds a lock: the same again, later, may succeed.
+    public var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
 }
 
 extension StoreError {
@@ -45,7 +48,9 @@ extension StoreError {
             remedy = ""
         case SQLITE_BUSY, SQLITE_LOCKED:
             code = .unavailable
-            remedy = " Another program writes to the store; only Broker may."
+            remedy =
+                " Another program has locked the store, and only Broker may write to it. End that program, then send this "
+                + "again."
         case SQLITE_CANTOPEN, SQLITE_IOERR, SQLITE_PERM, SQLITE_READONLY, SQLITE_NOTADB, SQLITE_CORRUPT, SQLITE_NOMEM:
             code = .unavailable
             remedy = " Check the file, its folder's permissions and the disk."

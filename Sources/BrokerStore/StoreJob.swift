@@ -41,16 +41,21 @@ public enum JobEnd: Sendable {
     case failed(Fault)
     /// It had been applied before; nothing was done now.
     case duplicate(StoredOutcome)
+    /// It failed, because a job with other content is committed under its id.
+    case conflict(Fault, committed: StoredOutcome)
 
     var isFailure: Bool {
-        if case .failed = self { true } else { false }
+        switch self {
+        case .failed, .conflict: true
+        case .completed, .duplicate: false
+        }
     }
 
     /// What the ledger keeps.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
         case .completed(_, let members): return [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]
-        case .failed(let fault):
+        case .failed(let fault), .conflict(let fault, _):
             var writer = JSONWriter()
             fault.write(to: &writer)
             return writer.bytes

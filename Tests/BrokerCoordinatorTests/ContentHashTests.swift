@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-@Suite struct ContentHashTests {
+@Suite(.timeLimit(.minutes(5))) struct ContentHashTests {
     /// Of the bytes 0, 1, 2 … under the key 0, 1 … 15, as `openssl mac -macopt size:16 SIPHASH` gives them.
     ///
     /// The first ones are those of the authors' own test.

@@ -6,7 +6,7 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// Exactly once, awaiting, draining, and stores that refuse.
-@Suite struct CoordinatorLifeTests {
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorLifeTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
 
@@ -45,7 +45,7 @@ import TestSupport
         let late = [test.startAwaiting("late"), test.startAwaiting("late")]
         #expect(late.allSatisfy { $0.withLock { $0 } == nil })
         gate.open()
-        #expect(late.map { $0.wait { $0 }.ending?.sequence } == [4, 4])
+        #expect(late.map { $0.told.ending?.sequence } == [4, 4])
         #expect(test.await("late").ending?.sequence == 4)
         #expect(test.await("good").ending?.code == nil)
         #expect(test.await("good").ending?.body.contains(#""inserted":1"#) == true)
@@ -128,10 +128,10 @@ import TestSupport
         for _ in 0..<2 { test.coordinator.whenRoom { told.increase() } }
         #expect(told.withLock { $0 } == 0)
         gate.open()
-        told.wait { $0 == 2 ? () : nil }
+        told.patiently("room") { $0 == 2 ? () : nil }
         _ = test.events.ends(2)
         test.coordinator.whenRoom { told.increase() }
-        told.wait { $0 == 3 ? () : nil }
+        told.patiently("room") { $0 == 3 ? () : nil }
     }
 
     @Test func `room is told when a frame turns out to be no job`() throws {
@@ -142,7 +142,7 @@ import TestSupport
         let told = Monitor(0)
         test.coordinator.whenRoom { told.increase() }
         gate.open()
-        told.wait { $0 == 1 ? () : nil }
+        told.patiently("room") { $0 == 1 ? () : nil }
         #expect(test.coordinator.hasRoom)
     }
 
@@ -151,8 +151,8 @@ import TestSupport
         test.submit(#"{"Row": [{"id": 1}, {"id": 2}]}"#, id: "a")
         test.submit(#"{"Row": [{"id": 1}, {"id": 2}]}"#, id: "a")
         test.submit(#"{"Row": [{"id": "x"}]}"#)
-        // Counting comes after telling.
-        test.waitUntil(#""jobs":{"accepted":3,"completed":1,"failed":1,"duplicate":1,"inFlight":0}"#)
+        #expect(test.events.ends(3).count == 3)
+        #expect(test.statistics.contains(#""jobs":{"accepted":3,"completed":1,"failed":1,"duplicate":1,"inFlight":0}"#))
         let objects = #""objects":{"inserted":2,"updated":0,"unchanged":0,"deleted":0,"rejected":0}"#
         #expect(test.statistics.contains(objects))
     }

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// Jobs take effect, and end, in the order of their tickets.
-@Suite struct CoordinatorOrderTests {
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorOrderTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
 

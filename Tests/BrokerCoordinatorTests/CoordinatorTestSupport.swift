@@ -1,7 +1,18 @@
 import CSQLite
 import Foundation
+import Logging
 
 @testable import BrokerCoordinator
+
+extension Monitor {
+    /// As ``wait(_:)``, but not for ever: a run that hangs ends here, and says for what it waited.
+    func patiently<Result>(_ what: String, _ body: (inout State) -> Result?) -> Result {
+        // Longer than anything here takes on a slow machine.
+        let seconds: Int64 = 60
+        if let result = wait(until: monotonicMicroseconds() + seconds * 1_000_000, body) { return result }
+        fatalError("waited \(seconds) s in vain for \(what)")
+    }
+}
 
 /// Holds threads back until it is opened.
 final class Gate: Sendable {
@@ -14,7 +25,55 @@ final class Gate: Sendable {
         }
     }
 
-    func pass() { isOpen.wait { $0 ? () : nil } }
+    func pass() { isOpen.patiently("a gate") { $0 ? () : nil } }
+}
+
+/// Another program that has locked the store.
+final class Locker {
+    private var database: OpaquePointer?
+
+    init(_ path: String) throws {
+        guard sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else {
+            throw SQLRows.Failure(message: "cannot open \(path)")
+        }
+        sqlite3_busy_timeout(database, 60_000)
+        try execute("BEGIN IMMEDIATE")
+    }
+
+    deinit { sqlite3_close_v2(database) }
+
+    func unlock() throws { try execute("ROLLBACK") }
+
+    private func execute(_ sql: String) throws {
+        guard sqlite3_exec(database, sql, nil, nil, nil) == SQLITE_OK else {
+            throw SQLRows.Failure(message: String(cString: sqlite3_errmsg(database)))
+        }
+    }
+}
+
+/// What a coordinator logs. Any thread may log and wait.
+struct LogLines: LogHandler {
+    private let lines = Monitor<[String]>([])
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        lines.broadcast {
+            $0.append("\(event.level): \(event.message) \(event.metadata?.keys.sorted() ?? [])")
+            return true
+        }
+    }
+
+    func waitUntil(_ text: String) {
+        lines.patiently("a line in the log with: \(text)") { $0.contains { $0.contains(text) } ? () : nil }
+    }
+
+    func count(_ text: String) -> Int { lines.withLock { $0.count { $0.contains(text) } } }
 }
 
 enum SQLRows {

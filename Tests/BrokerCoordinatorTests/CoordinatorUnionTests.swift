@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// A job of many collections, staged by many workers, does what its collections do one after the other.
-@Suite struct CoordinatorUnionTests {
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorUnionTests {
     private static let tables = ["Author", "Book", "Shop", "Author_friends", "Book_shops"]
 
     @Test func `collections that name the same objects become one state, later ones winning`() throws {

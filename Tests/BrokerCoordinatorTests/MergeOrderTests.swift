@@ -4,13 +4,13 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// The order of merging as a pure value, without threads.
-@Suite struct MergeOrderTests {
+@Suite(.timeLimit(.minutes(1))) struct MergeOrderTests {
     private func sequences(_ settled: [MergeOrder<String>.Settled]) -> [String] {
         settled.map { "\($0.place):\($0.sequence.map(String.init) ?? "-")" }
     }
 
     @Test func `sequences follow places, whatever is opened first`() {
-        var order = MergeOrder<String>(after: 41)
+        var order = MergeOrder<String>(after: 41, reservedThrough: 100)
         let places = (0..<3).map { _ in order.reserve() }
         #expect(sequences(order.open(places[2], isJob: true)) == [])
         #expect(sequences(order.open(places[0], isJob: true)) == ["0:42"])
@@ -18,7 +18,7 @@ import TestSupport
     }
 
     @Test func `work leaves in the order of places, whatever is finished first`() {
-        var order = MergeOrder<String>(after: 0)
+        var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         for place in (0..<3).map({ _ in order.reserve() }) { _ = order.open(place, isJob: true) }
         order.finish(2, "c")
         order.finish(1, "b")
@@ -31,7 +31,7 @@ import TestSupport
     }
 
     @Test func `a place that holds no job takes no sequence and stalls nothing`() {
-        var order = MergeOrder<String>(after: 0)
+        var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         for _ in 0..<4 { _ = order.reserve() }
         #expect(sequences(order.open(1, isJob: false)) == [])
         #expect(sequences(order.open(0, isJob: false)) == ["0:-", "1:-"])
@@ -44,7 +44,7 @@ import TestSupport
     }
 
     @Test func `a place that is not opened yet holds back all behind it`() {
-        var order = MergeOrder<String>(after: 0)
+        var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         for _ in 0..<3 { _ = order.reserve() }
         _ = order.open(1, isJob: true)
         order.finish(1, "b")
@@ -54,10 +54,72 @@ import TestSupport
         #expect(!order.isEmpty)
     }
 
+    // MARK: - Sequences that are set aside
+
+    @Test func `the last sequence that is set aside is given, and none behind it`() {
+        var order = MergeOrder<String>(after: 10, reservedThrough: 12)
+        for _ in 0..<4 { _ = order.reserve() }
+        #expect(sequences(order.open(0, isJob: true)) == ["0:11"])
+        #expect(sequences(order.open(1, isJob: true)) == ["1:12"])
+        #expect(sequences(order.open(2, isJob: true)) == [])
+        #expect(sequences(order.open(3, isJob: false)) == [])
+        #expect(order.newestSequence == 12)
+        #expect(sequences(order.extend(through: 20)) == ["2:13", "3:-"])
+    }
+
+    @Test func `work without a sequence is not ready, but starved once it is its turn`() {
+        var order = MergeOrder<String>(after: 0, reservedThrough: 1)
+        for place in (0..<3).map({ _ in order.reserve() }) { _ = order.open(place, isJob: true) }
+        order.finish(1, "b")
+        #expect(!order.isStarved)
+        order.finish(0, "a")
+        #expect(order.hasReady)
+        #expect(!order.isStarved)
+        #expect(order.takeReady()?.sequence == 1)
+        #expect(order.isStarved)
+        #expect(!order.hasReady)
+        #expect(order.takeReady() == nil)
+        _ = order.extend(through: 3)
+        #expect(!order.isStarved)
+        #expect(order.takeReady()?.sequence == 2)
+        #expect(!order.isStarved)
+    }
+
+    @Test func `work that gets no sequence leaves, and what is behind it goes on`() {
+        var order = MergeOrder<String>(after: 0, reservedThrough: 0)
+        for _ in 0..<4 { _ = order.reserve() }
+        _ = order.open(0, isJob: true)
+        _ = order.open(1, isJob: false)
+        _ = order.open(2, isJob: true)
+        let early = order.takeStarved()
+        #expect(early == nil)
+        order.finish(0, "a")
+        let starved = order.takeStarved()
+        #expect(starved?.work == "a")
+        #expect(starved.map { sequences($0.settled) } == ["0:-", "1:-"])
+        let late = order.takeStarved()
+        #expect(late == nil)
+        order.finish(2, "c")
+        #expect(order.isStarved)
+        #expect(sequences(order.extend(through: 9)) == ["2:1"])
+        #expect(sequences(order.open(3, isJob: true)) == ["3:2"])
+        #expect(order.takeReady()?.work == "c")
+    }
+
+    @Test func `a block is due when half of one or less is left`() {
+        let left = { (left: Int64) in MergeOrder<String>(after: 100, reservedThrough: 100 + left) }
+        #expect(left(6).reservationDue(block: 10) == nil)
+        #expect(left(5).reservationDue(block: 10) == 110)
+        #expect(left(0).reservationDue(block: 10) == 110)
+        #expect(left(10).reservationDue(block: 10) == nil)
+    }
+
+    // MARK: - All of it
+
     @Test(arguments: 0..<20)
     func `any interleaving gives dense sequences in the order of places, each work once`(round: Int) {
         var generator = SeededGenerator(for: "merge order \(round)")
-        var order = MergeOrder<Int>(after: 100)
+        var order = MergeOrder<Int>(after: 100, reservedThrough: 100_000)
         var model = OrderModel(nextSequence: 101)
         for _ in 0..<2_000 {
             switch Int.random(in: 0..<5, using: &generator) {
@@ -76,15 +138,17 @@ import TestSupport
             }
             #expect(order.hasReady == (model.nextReady != nil))
         }
-        while let place = model.random(.opening, &generator) {
+        for place in model.all(.opening) {
             _ = order.open(place, isJob: true)
             _ = model.open(place, isJob: true)
         }
-        while let place = model.random(.staging, &generator) {
+        for place in model.all(.staging) {
             order.finish(place, place)
             model.finish(place)
         }
-        while model.nextReady != nil { take(&order, &model) }
+        // A work that does not leave when it should must not be waited for.
+        for _ in 0..<model.states.count where model.nextReady != nil { take(&order, &model) }
+        #expect(model.nextReady == nil)
         #expect(order.isEmpty)
         #expect(model.taken == (101..<101 + Int64(model.taken.count)).map { $0 })
     }
@@ -144,7 +208,9 @@ private struct OrderModel {
         taken.append(sequences[place]!)
     }
 
+    func all(_ state: State) -> [Int] { states.indices.filter { states[$0] == state } }
+
     func random(_ state: State, _ generator: inout SeededGenerator) -> Int? {
-        states.indices.filter { states[$0] == state }.randomElement(using: &generator)
+        all(state).randomElement(using: &generator)
     }
 }

@@ -14,6 +14,7 @@ import TestSupport
 final class TestCoordinator: Sendable {
     let coordinator: Coordinator
     let events = Events()
+    let log = LogLines()
     private let folder: TemporaryFolder
 
     init(
@@ -26,11 +27,24 @@ final class TestCoordinator: Sendable {
         options.store.synchronous = .off
         configure(&options)
         let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let log = log
+        let logger = Logger(label: "test") { _ in log }
         coordinator = try Coordinator(plan: plan, options: options, logger: logger)
     }
 
-    deinit { coordinator.stop() }
+    deinit {
+        // On a thread of its own, so that a stop that hangs is noticed.
+        let isStopped = Monitor(false)
+        let thread = BrokerCoordinator.Thread(named: "stopping") { [coordinator] in
+            coordinator.stop()
+            isStopped.broadcast {
+                $0 = true
+                return true
+            }
+        }
+        isStopped.patiently("the coordinator to stop") { $0 ? () : nil }
+        thread.join()
+    }
 
     /// Admits a job; what happens to it is told to ``events``.
     ///
@@ -62,16 +76,20 @@ final class TestCoordinator: Sendable {
     }
 
     /// Waits for the answer about the job.
-    func await(_ id: String) -> Awaited { startAwaiting(id).wait { $0 } }
+    func await(_ id: String) -> Awaited { startAwaiting(id).told }
 
     /// Asks for the end of the job; what comes back holds the answer when there is one.
     func startAwaiting(_ id: String) -> Monitor<Awaited?> {
         let awaited = Monitor<Awaited?>(nil)
-        coordinator.await(id) { result in
-            awaited.broadcast {
-                $0 = Awaited(result)
-                return true
-            }
+        coordinator.await(id) { awaited.tell($0) }
+        return awaited
+    }
+
+    /// Asks in a frame of its own: about the jobs whose frames were admitted before.
+    func admitAwaiting(_ id: String) -> Monitor<Awaited?> {
+        let awaited = Monitor<Awaited?>(nil)
+        coordinator.admit(payloadBytes: 1) { [coordinator] in
+            .question { place in coordinator.await(id, before: place) { awaited.tell($0) } }
         }
         return awaited
     }
@@ -85,9 +103,27 @@ final class TestCoordinator: Sendable {
 
     /// Waits until ``statistics`` hold that text.
     func waitUntil(_ text: String) {
-        while !statistics.contains(text) { sched_yield() }
+        let deadline = monotonicMicroseconds() + 60_000_000
+        while !statistics.contains(text) {
+            precondition(monotonicMicroseconds() < deadline, "waited in vain for \(text) in \(statistics)")
+            sched_yield()
+        }
     }
 
+    var storePath: String { folder.path("store.sqlite") }
+
     /// The rows that a reader of the file sees, columns with `|` between them.
-    func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: folder.path("store.sqlite")) }
+    func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: storePath) }
+}
+
+extension Monitor<Awaited?> {
+    func tell(_ result: Result<JobEnding?, StoreError>) {
+        broadcast {
+            $0 = Awaited(result)
+            return true
+        }
+    }
+
+    /// Waits for the answer.
+    var told: Awaited { patiently("an answer about a job") { $0 } }
 }

@@ -15,7 +15,7 @@ final class Events: Sendable {
 
     /// Waits until so many jobs have ended, and gives back all ends.
     func ends(_ count: Int) -> [Ending] {
-        events.wait { events in
+        events.patiently("\(count) jobs to end") { events in
             let ends = events.compactMap { if case .ended(let ending) = $0 { Ending(ending) } else { nil } }
             return ends.count >= count ? ends : nil
         }

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// Exactly once: what the ledger remembers of a job, and for how long.
-@Suite struct LedgerTests {
+@Suite(.timeLimit(.minutes(5))) struct LedgerTests {
     private static let model =
         #"{"entities": {"Thing": {"identity": "id", "attributes": {"id": "integer64", "value": "string"}}}}"#
 
@@ -31,10 +31,11 @@ import Testing
 
     @Test func `the same id with other content is a conflict, and the first outcome stays`() throws {
         try store.apply(things((1, "a")), id: "job")
-        guard case .failed(let fault) = try store.apply(things((1, "b")), id: "job") else {
+        guard case .conflict(let fault, let committed) = try store.apply(things((1, "b")), id: "job") else {
             Issue.record("not refused")
             return
         }
+        #expect(committed.sequence == 1)
         #expect(fault.code == .idConflict)
         #expect(fault.message.contains("\"job\""))
         #expect(try store.rows("SELECT value FROM Thing") == ["a"])
@@ -59,7 +60,7 @@ import Testing
 
     @Test func `an id that the server made is taken, too`() throws {
         try store.apply(things((1, "a")))
-        guard case .failed(let fault) = try store.apply(things((1, "a")), id: "job-1") else {
+        guard case .conflict(let fault, _) = try store.apply(things((1, "a")), id: "job-1") else {
             Issue.record("not refused")
             return
         }
@@ -116,7 +117,7 @@ import Testing
         #expect(try store.rows("SELECT min(sequence), max(sequence), count(*) FROM _broker_jobs") == ["1901|2000|100"])
     }
 
-    @Test func `outcomes beyond their time are forgotten, but never the newest`() throws {
+    @Test func `outcomes beyond their time are forgotten`() throws {
         var options = StoreOptions()
         options.retention = LedgerRetention(count: 1_000_000, seconds: 60)
         let store = try TestStore(Self.model, options: options)
@@ -129,6 +130,156 @@ import Testing
         try store.store.commit()
         #expect(try store.rows("SELECT min(sequence) FROM _broker_jobs") == ["501"])
         #expect(try store.store.lastSequence() == 1_000)
+    }
+
+    // MARK: - Retention counts rows
+
+    private func store(keeping count: Int, seconds: Int = 1_000) throws -> TestStore {
+        var options = StoreOptions()
+        options.retention = LedgerRetention(count: count, seconds: seconds)
+        return try TestStore(Self.model, options: options)
+    }
+
+    private func count(_ store: TestStore) throws -> Int {
+        Int(try store.rows("SELECT count(*) FROM _broker_jobs")[0])!
+    }
+
+    @Test func `duplicates and failing retries of other ids push no outcome out`() throws {
+        let store = try store(keeping: 1_000)
+        try store.apply(things((1, "a")), id: "first")
+        try store.apply(things((2, "a")), id: "other")
+        for _ in 0..<8 {
+            try store.store.begin()
+            for _ in 0..<300 {
+                _ = try store.store.apply(store.job(things((2, "a")), id: "other"))
+                _ = try store.store.apply(store.job(#"{"Thing": 5}"#, id: "failing"))
+            }
+            try store.store.commit()
+        }
+        #expect(store.nextSequence > 4_000)
+        guard case .duplicate = try store.apply(things((1, "a")), id: "first") else {
+            Issue.record("applied twice")
+            return
+        }
+    }
+
+    @Test func `whatever the gaps between sequences, the newest outcomes are kept`() throws {
+        let store = try store(keeping: 1_000)
+        for number in 1...1_000 {
+            store.nextSequence += Int64(number % 7) * 1_000
+            try store.apply("{}", id: "\(number)")
+        }
+        #expect(try count(store) == 1_000)
+        for number in 1_001...1_200 { try store.apply("{}", id: "\(number)") }
+        #expect(try (1_000...1_062).contains(count(store)))
+        #expect(try store.store.outcome(ofJob: "201") != nil)
+    }
+
+    @Test func `a small count is kept to in every transaction`() throws {
+        let store = try store(keeping: 10)
+        for number in 1...60 {
+            try store.apply(number.isMultiple(of: 3) ? #"{"Thing": 5}"# : "{}")
+            #expect(try count(store) == min(number, 10))
+        }
+        #expect(try store.rows("SELECT min(sequence), max(sequence) FROM _broker_jobs") == ["51|60"])
+    }
+
+    @Test func `what a transaction wrote that was undone does not count`() throws {
+        let store = try store(keeping: 10)
+        for _ in 1...10 { try store.apply("{}") }
+        for _ in 1...5 {
+            try store.store.begin()
+            for _ in 1...20 { _ = try store.store.apply(store.job("{}")) }
+            store.store.rollback()
+        }
+        try store.apply("{}")
+        #expect(try store.rows("SELECT count(*), max(sequence) FROM _broker_jobs") == ["10|111"])
+        try store.reopen()
+        try store.apply("{}")
+        #expect(try count(store) == 10)
+    }
+
+    @Test func `a count that was lowered is reached in steps`() throws {
+        let path: TestStore = try store(keeping: 10_000)
+        try path.store.begin()
+        for _ in 1...2_500 { _ = try path.store.apply(path.job("{}")) }
+        try path.store.commit()
+        var options = StoreOptions()
+        options.retention = LedgerRetention(count: 10, seconds: 1_000)
+        let store = try Store(path: path.path, plan: path.plan, options: options)
+        var counts: [Int] = []
+        for _ in 1...3 {
+            try store.begin()
+            _ = try store.apply(path.job("{}"))
+            try store.commit()
+            counts.append(try count(path))
+        }
+        #expect(counts == [1_501, 502, 10])
+    }
+
+    @Test func `a time without end forgets nothing`() throws {
+        let store = try store(keeping: 100, seconds: .max)
+        for number in 0..<3 { try store.apply("{}", now: Int64(number) * 1_000_000_000) }
+        #expect(try count(store) == 3)
+    }
+
+    @Test func `a clock that is set back forgets nothing early, and goes on forgetting`() throws {
+        let store = try store(keeping: 100, seconds: 60)
+        for now: Int64 in [1_000_000, 5_000, 5_500, 6_200, 1_060_500] { try store.apply("{}", now: now) }
+        #expect(try store.rows("SELECT sequence FROM _broker_jobs") == ["5"])
+    }
+
+    // MARK: - Sequences, ids, locks
+
+    @Test func `sequences that are set aside stay so for the next server`() throws {
+        #expect(try store.store.openSequences(100) == 0)
+        #expect(try store.store.lastSequence() == 100)
+        try store.reopen()
+        #expect(try store.store.openSequences(100) == 100)
+        try store.store.begin()
+        try store.store.reserveSequences(through: 107)
+        try store.store.commit()
+        try store.reopen()
+        #expect(try store.store.lastSequence() == 107)
+    }
+
+    @Test func `a failure that is written late does not hide what came after it`() throws {
+        let early = try store.job(#"{"Thing": 5}"#, id: "job")
+        let earlyOther = try store.job(#"{"Thing": 5}"#, id: "other")
+        try store.apply(#"{"Thing": 6}"#, id: "job")
+        try store.apply(things((1, "a")), id: "other")
+        try store.store.begin()
+        _ = try store.store.apply(early)
+        _ = try store.store.apply(earlyOther)
+        try store.store.commit()
+        #expect(try store.store.outcome(ofJob: "job")?.sequence == 3)
+        #expect(try store.store.outcome(ofJob: "other")?.isFailure == false)
+    }
+
+    @Test func `ids that differ in Unicode form only are two`() throws {
+        try store.apply(things((1, "a")), id: "e\u{301}")
+        guard case .completed = try store.apply(things((2, "a")), id: "\u{e9}") else {
+            Issue.record("taken for one")
+            return
+        }
+        #expect(try store.store.outcome(ofJob: "e\u{301}")?.sequence == 1)
+        #expect(try store.store.outcome(ofJob: "\u{e9}")?.sequence == 2)
+    }
+
+    @Test func `every connection waits for locks from its first statement on`() throws {
+        for access in [Connection.Access.write, .read, .look] {
+            #expect(try Connection(path: store.path, access).integer("PRAGMA busy_timeout") == 5_000)
+        }
+    }
+
+    @Test func `a transaction that meets a lock says so at once, and the next one goes through`() throws {
+        let other = try Connection(path: store.path)
+        try other.execute("BEGIN IMMEDIATE")
+        let error = try #require(throws: StoreError.self) { try store.store.begin() }
+        #expect(error.isLocked)
+        store.store.rollback()
+        try other.execute("COMMIT")
+        try store.apply(things((1, "a")), id: "job")
     }
 
     private func isFailed(_ end: JobEnd) -> Bool {

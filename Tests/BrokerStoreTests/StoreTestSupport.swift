@@ -59,7 +59,7 @@ final class TestStore {
     func outcome(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Outcome {
         switch try apply(payload, policy) {
         case .completed(let outcome, _): return outcome
-        case .failed(let fault): throw fault
+        case .failed(let fault), .conflict(let fault, _): throw fault
         case .duplicate: throw Fault(.idConflict, "a job without an id cannot be a duplicate")
         }
     }

@@ -29,3 +29,25 @@ final class Database {
         return rows
     }
 }
+
+/// Another program that holds the store's lock.
+final class StoreLocker {
+    private var handle: OpaquePointer?
+
+    init(_ path: String) throws {
+        guard sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else {
+            throw Programs.Failure(what: "cannot open \(path)")
+        }
+        sqlite3_busy_timeout(handle, 60_000)
+        guard sqlite3_exec(handle, "BEGIN IMMEDIATE", nil, nil, nil) == SQLITE_OK else {
+            throw Programs.Failure(what: String(cString: sqlite3_errmsg(handle)))
+        }
+    }
+
+    deinit { unlock() }
+
+    func unlock() {
+        sqlite3_close_v2(handle)
+        handle = nil
+    }
+}

@@ -1,0 +1,19 @@
+/// A job's id as a key: compared byte by byte, as the ledger does.
+///
+/// Two ids that differ in Unicode form only are two ids, while `String` takes them for one.
+struct JobID: Hashable, Sendable {
+    let text: String
+
+    init(_ text: String) {
+        var text = text
+        text.makeContiguousUTF8()
+        self.text = text
+    }
+
+    static func == (left: JobID, right: JobID) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+
+    func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}

@@ -1,0 +1,45 @@
+internal import Logging
+
+/// One incident of a store that another program has locked: how long it lasts, and what the log says of it.
+///
+/// It is waited for on the flight's condition, longer and longer, so that it costs next to nothing and ends when the server
+/// stops.
+struct LockWait {
+    /// What careful programs need, and nobody has to know about.
+    private static let silentMicroseconds: Int64 = 1_000_000
+    /// Between two attempts at most: how much later than need be the jobs go on.
+    private static let longestPauseMicroseconds: Int64 = 50_000
+
+    private let logger: Logger
+    private var beganAt: Int64?
+    private var pauseMicroseconds: Int64 = 1_000
+    private var isTold = false
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// Waits before the next attempt; false when there shall be none.
+    mutating func pause(_ flight: Monitor<Flight>) -> Bool {
+        let now = monotonicMicroseconds()
+        let beganAt = beganAt ?? now
+        self.beganAt = beganAt
+        if !isTold, now - beganAt >= Self.silentMicroseconds {
+            isTold = true
+            logger.warning("Another program has locked the store; jobs wait until it lets go.")
+        }
+        let isOver = flight.wait(until: now + pauseMicroseconds) { flight -> Bool? in
+            guard let deadline = flight.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
+            return true
+        }
+        pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
+        if isOver == true { tellEnd("The server stops, and the store is still locked by another program; jobs fail.") }
+        return isOver == nil
+    }
+
+    /// The transaction went through.
+    func ended() { tellEnd("The store is no longer locked; jobs go on.") }
+
+    private func tellEnd(_ words: Logger.Message) {
+        guard isTold, let beganAt else { return }
+        logger.warning(words, metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
+    }
+}

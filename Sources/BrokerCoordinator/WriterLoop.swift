@@ -1,0 +1,303 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerStore
+internal import Logging
+
+/// What the writer's thread does; all of it stays on that thread.
+struct WriterLoop {
+    typealias Batch = [(sequence: Int64, job: ReadyJob)]
+
+    /// What the writer does next. Without jobs, it sets sequences aside for those that have none.
+    private struct Turn {
+        var batch: Batch
+        /// Through which sequence a new block is to be set aside.
+        var reservation: Int64?
+    }
+
+    /// A job that the store has applied, or could not.
+    struct Applied {
+        /// Nil when none could be had.
+        let sequence: Int64?
+        let job: ReadyJob
+        let end: JobEnd
+        /// The failure that the ledger could not take.
+        var unwritten: Fault?
+        var mergedMicroseconds: Int64 = 0
+        var appliedAt = monotonicMicroseconds()
+    }
+
+    /// Between two attempts to write kept failures into a store that did not take them.
+    private static let keptPauseMicroseconds: Int64 = 1_000_000
+
+    let store: Store
+    let flight: Monitor<Flight>
+    let statistics: Statistics
+    let completions: SerialThread
+    let limits: CoordinatorLimits
+    let wakePool: @Sendable () -> Void
+    let logger: Logger
+    /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
+    private var writeKeptAt: Int64?
+
+    init(
+        store: Store, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
+        limits: CoordinatorLimits, wakePool: @escaping @Sendable () -> Void, logger: Logger
+    ) {
+        self.store = store
+        self.flight = flight
+        self.statistics = statistics
+        self.completions = completions
+        self.limits = limits
+        self.wakePool = wakePool
+        self.logger = logger
+    }
+
+    mutating func run() {
+        while let turn = takeTurn() {
+            do throws(StoreError) {
+                settle(try apply(turn.batch, turn.reservation), reservation: turn.reservation)
+                writeKept()
+            } catch {
+                logger.warning(
+                    "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
+                settle(turn.batch.isEmpty ? failStarved(error) : turn.batch.map(applyAlone), reservation: nil)
+            }
+        }
+        close()
+    }
+
+    /// Waits for jobs; nil when there will be no more.
+    private func takeTurn() -> Turn? {
+        flight.wait { flight -> Turn?? in
+            var batch: Batch = []
+            while batch.count < CoordinatorLimits.jobsPerCommit, let next = flight.order.takeReady() {
+                batch.append((next.sequence, next.work))
+            }
+            if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
+            return Turn(
+                batch: batch, reservation: flight.order.reservationDue(block: CoordinatorLimits.sequencesReserved))
+        }
+    }
+
+    // MARK: - Transactions
+
+    /// Runs `body` in a transaction. While another program has locked the store, it waits and tries again: nothing has
+    /// happened then, and jobs need not fail for it. Only a server that stops has not for ever.
+    private func transaction<Result>(
+        _ body: () throws(StoreError) -> Result
+    ) throws(StoreError) -> Result {
+        var wait = LockWait(logger)
+        while true {
+            do throws(StoreError) {
+                try store.begin()
+                let result = try body()
+                try store.commit()
+                wait.ended()
+                return result
+            } catch {
+                store.rollback()
+                guard error.isLocked, wait.pause(flight) else { throw error }
+            }
+        }
+    }
+
+    private func apply(_ batch: Batch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
+        try transaction { () throws(StoreError) in
+            if let reservation { try store.reserveSequences(through: reservation) }
+            var applied: [Applied] = []
+            for (sequence, job) in batch { applied.append(try apply(job, sequence)) }
+            return applied
+        }
+    }
+
+    private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> Applied {
+        let start = monotonicMicroseconds()
+        let end = try store.apply(job.storeJob(sequence))
+        let now = monotonicMicroseconds()
+        return Applied(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
+    }
+
+    /// The job in a transaction of its own, so that the fault is its own, too.
+    private func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied {
+        do throws(StoreError) {
+            return try apply([(sequence, job)], nil)[0]
+        } catch {
+            logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
+            let fault = Fault(error.faultCode, error.message)
+            return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
+        }
+    }
+
+    /// No more sequences can be set aside, so who waits for one fails without.
+    private func failStarved(_ error: StoreError) -> [Applied] {
+        let jobs = flight.withLock { flight in
+            let (jobs, tasks) = flight.takeStarved()
+            completions.run(tasks)
+            return jobs
+        }
+        return jobs.map { Applied(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
+    }
+
+    // MARK: - After COMMIT
+
+    /// Tells the ends in order, frees the room, and counts.
+    private mutating func settle(_ applied: [Applied], reservation: Int64?) {
+        let committedAt = monotonicMicroseconds()
+        let endings = applied.map { $0.ending(committedAt) }
+        var roomWaiters: [@Sendable () -> Void] = []
+        var tasks: [@Sendable () -> Void] = []
+        tasks.reserveCapacity(applied.count)
+        var hasKept = false
+        flight.broadcast { flight in
+            if let reservation { completions.run(flight.reserved(through: reservation)) }
+            for (applied, ending) in zip(applied, endings) {
+                let observer = applied.job.observer
+                tasks.append { observer(.ended(ending)) }
+                let committed = applied.committed(ending)
+                for waiter in flight.ended(applied.job, isCommitted: committed != nil) {
+                    tasks.append { waiter(committed ?? ending) }
+                }
+                guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
+                flight.kept.keep(applied.job.failedStoreJob(sequence, fault), ending)
+            }
+            hasKept = !flight.kept.isEmpty
+            roomWaiters = flight.takeRoomWaiters(limits)
+            return flight.isDraining || flight.count == 0
+        }
+        writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
+        // The rows are freed there, too, while the next ones are merged here.
+        tasks.append { withExtendedLifetime(applied) {} }
+        // Who is told an end and asks for the numbers finds it counted.
+        statistics.count { $0.note(applied, committedAt) }
+        completions.run(tasks)
+        for tell in roomWaiters { tell() }
+        wakePool()
+    }
+
+    // MARK: - Kept failures, the end
+
+    /// The store takes something again: perhaps also the failures that it did not take before.
+    private mutating func writeKept() {
+        guard let time = writeKeptAt, time <= monotonicMicroseconds() else { return }
+        do throws(StoreError) {
+            try finishLedger(newestSequence: nil)
+            writeKeptAt = nil
+        } catch {
+            // They are kept on; `await` finds them all the same.
+            logger.debug("Failures still cannot be written.", metadata: ["cause": "\(error)"])
+            writeKeptAt = monotonicMicroseconds() + Self.keptPauseMicroseconds
+        }
+    }
+
+    /// Writes the failures that are kept, and which sequence was the last.
+    private func finishLedger(newestSequence: Int64?) throws(StoreError) {
+        let kept = flight.withLock { $0.kept.jobs }
+        try transaction { () throws(StoreError) in
+            for job in kept { _ = try store.apply(job) }
+            if let newestSequence { try store.reserveSequences(through: newestSequence) }
+        }
+        flight.withLock { $0.kept.remove(kept) }
+    }
+
+    /// Leaves the store as the next server likes to find it.
+    private func close() {
+        do throws(StoreError) {
+            try finishLedger(newestSequence: flight.withLock { $0.order.newestSequence })
+        } catch {
+            // The next server's sequences then begin behind all that were set aside.
+            logger.warning(
+                "The last lines could not be written; failures told lately may be forgotten.",
+                metadata: ["cause": "\(error)"])
+        }
+        do throws(StoreError) {
+            try store.checkpoint()
+        } catch {
+            // The log beside the database is read at the next start, so nothing is lost.
+            logger.warning("The log could not be emptied at the end.", metadata: ["cause": "\(error)"])
+        }
+    }
+}
+
+extension WriterLoop.Applied {
+    fileprivate func ending(_ committedAt: Int64) -> JobEnding {
+        var timing = job.timing
+        timing.merged = mergedMicroseconds
+        timing.committed = committedAt - appliedAt
+        switch end {
+        case .failed(let fault), .conflict(let fault, _): return .failed(fault, id: job.id.text, sequence: sequence)
+        case .duplicate(let outcome):
+            // What happened is of the first time; how long it took is this message's own.
+            return JobEnding(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+        case .completed(_, let members):
+            return JobEnding(
+                id: job.id.text, sequence: sequence,
+                result: .completed(members: timing.appended(toMembers: members), isDuplicate: false))
+        }
+    }
+
+    /// How the job ended that is committed under the id; nil when none is.
+    ///
+    /// - Parameter ending: this job's own.
+    fileprivate func committed(_ ending: JobEnding) -> JobEnding? {
+        switch end {
+        case .failed: nil
+        case .completed: ending
+        case .duplicate(let outcome), .conflict(_, let outcome):
+            JobEnding(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
+        }
+    }
+}
+
+extension Statistics.Counters {
+    /// One transaction has become durable.
+    fileprivate mutating func note(_ applied: [WriterLoop.Applied], _ committedAt: Int64) {
+        commits += 1
+        for applied in applied {
+            switch applied.end {
+            case .failed(let fault), .conflict(let fault, _): noteFailure(fault.code)
+            case .duplicate: duplicates += 1
+            case .completed(let outcome, _):
+                completed += 1
+                for (_, counts) in outcome.changes { objects.add(counts) }
+            }
+            let timing = applied.job.timing
+            latencies.record(
+                queued: timing.queued, staged: timing.staged, merged: applied.mergedMicroseconds,
+                committed: committedAt - applied.appliedAt, total: committedAt - applied.job.admittedAt)
+        }
+    }
+}
+
+extension JobEnding {
+    /// As the ledger remembers it.
+    ///
+    /// - Parameter timing: of the message that is answered; nil when it is no job.
+    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: Timing?) {
+        // The ledger's object without its braces.
+        let members = Array(outcome.body.dropFirst().dropLast())
+        self.init(
+            id: id, sequence: outcome.sequence,
+            result: outcome.isFailure
+                ? .failed(error: outcome.body)
+                : .completed(members: timing?.appended(toMembers: members) ?? members, isDuplicate: isDuplicate))
+    }
+
+    /// It tells what a job did, not that it failed.
+    var isCommitted: Bool {
+        switch result {
+        case .completed: true
+        case .failed: false
+        }
+    }
+}
+
+extension StoreError {
+    var faultCode: FaultCode {
+        switch code {
+        case .full: .storeFull
+        case .unavailable, .incompatible: .storeUnavailable
+        case .constraint: .constraintViolation
+        case .defect: .internal
+        }
+    }
+}

@@ -1,0 +1,160 @@
+import Testing
+import TestSupport
+
+@testable import BrokerCoordinator
+
+/// Which job's end is told to who awaits an id under which several jobs come.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorAwaitTests {
+    private let model = #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+    private let good = #"{"Row": {"id": 1}}"#
+    private let other = #"{"Row": {"id": 2}}"#
+    private let bad = #"{"Row": {"id": "x"}}"#
+
+    @Test func `what is committed is told, not the conflict of a job of the same id behind it`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit(good, id: "job")
+        test.submit(other, id: "job")
+        let awaited = test.admitAwaiting("job")
+        gate.open()
+        #expect(awaited.told.ending?.sequence == 2)
+        #expect(awaited.told.ending?.code == nil)
+        #expect(test.events.ends(3).map(\.code) == [nil, nil, "idConflict"])
+        #expect(test.await("job").ending?.sequence == 2)
+    }
+
+    @Test func `what is committed is told at once, though a conflict and a duplicate are in flight`() throws {
+        let test = try TestCoordinator(model)
+        test.submit(good, id: "job")
+        _ = test.events.ends(1)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit(good, id: "job")
+        test.submit(other, id: "job")
+        test.waitUntil(#""accepted":3,"#)
+        #expect(test.await("job").ending?.sequence == 1)
+        #expect(test.await("job").ending?.isDuplicate == false)
+        gate.open()
+        #expect(test.events.ends(4).map(\.code) == [nil, nil, nil, "idConflict"])
+    }
+
+    @Test func `of a job sent again corrected, the newer one's end is told`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit(bad, id: "job")
+        test.submit(bad, id: "job")
+        test.submit(good, id: "job")
+        let awaited = test.admitAwaiting("job")
+        gate.open()
+        #expect(awaited.told.ending?.sequence == 4)
+        #expect(awaited.told.ending?.code == nil)
+    }
+
+    @Test func `a failure is told to who asked before the job was sent again`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit(bad, id: "job")
+        let first = test.admitAwaiting("job")
+        test.submit(bad, id: "job")
+        let second = test.admitAwaiting("job")
+        gate.open()
+        #expect(first.told.ending?.sequence == 2)
+        #expect(second.told.ending?.sequence == 3)
+        #expect(second.told.ending?.code == "invalidValue")
+    }
+
+    @Test func `a job that is sent after the question is not waited for`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        let awaited = test.admitAwaiting("job")
+        #expect(awaited.told == .unknown)
+        test.submit("{}", behind: gate)
+        test.submit(good, id: "other")
+        #expect(test.await("job") == .unknown)
+        gate.open()
+    }
+
+    @Test func `ids that differ in Unicode form only are two jobs`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        test.submit(good, id: "e\u{301}")
+        test.waitUntil(#""accepted":1,"#)
+        #expect(test.await("\u{e9}") == .unknown)
+        let awaited = test.startAwaiting("e\u{301}")
+        test.submit(other, id: "\u{e9}")
+        gate.open()
+        #expect(awaited.told.ending?.sequence == 2)
+        #expect(test.events.ends(3).map(\.code) == [nil, nil, nil])
+        #expect(test.await("\u{e9}").ending?.sequence == 3)
+        #expect(test.await("e\u{301}").ending?.sequence == 2)
+    }
+
+    @Test func `a failure that the store could not take is told, and written when it can`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try TestCoordinator(
+                #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#,
+                in: folder
+            ) { $0.store.maximumPages = 60 }
+            let text = String(repeating: "x", count: 600_000)
+            test.submit("{\"Row\": {\"id\": 2, \"text\": \"\(text)\"}}", id: "large")
+            #expect(test.events.ends(1).map(\.code) == ["storeFull"])
+            #expect(test.await("large").ending?.code == "storeFull")
+            #expect(test.await("large").ending?.sequence == 1)
+            test.submit(#"{"Row": {"id": 3}}"#, id: "small")
+            _ = test.events.ends(2)
+        }
+        let outcomes = try SQLRows.of(
+            "SELECT sequence, id, failed FROM _broker_jobs ORDER BY sequence", in: folder.path("store.sqlite"))
+        #expect(outcomes == ["1|large|1", "2|small|0"])
+    }
+}
+
+/// The bookkeeping behind it, as pure values.
+@Suite(.timeLimit(.minutes(1))) struct RunningJobsTests {
+    private let id = JobID("job")
+    private let ending = JobEnding(id: "job", sequence: 1, result: .failed(error: []))
+
+    private func ask(_ running: inout RunningJobs) -> RunningJobs.Ticket? { running.await(id, before: nil) { _ in } }
+
+    @Test func `jobs of one id end in the order of their places, however they were opened`() {
+        let told = Monitor<[Int]>([])
+        var running = RunningJobs()
+        for place in [5, 3, 9, 7] { running.began(id, place) }
+        for place in [4, 6, 8, 10] {
+            let ticket = running.await(id, before: place) { _ in told.withLock { $0.append(place) } }
+            #expect(ticket != nil)
+        }
+        let early = running.await(id, before: 3) { _ in }
+        #expect(early == nil)
+        for _ in 0..<4 { for tell in running.ended(id, isCommitted: false) { tell(ending) } }
+        #expect(told.withLock { $0 } == [4, 6, 8, 10])
+        #expect(running.isEmpty)
+    }
+
+    @Test func `a committed job's end is told to all who await the id`() {
+        var running = RunningJobs()
+        for place in 0..<3 { running.began(id, place) }
+        for place in 1...3 { _ = running.await(id, before: place) { _ in } }
+        let told = [true, true, false].map { running.ended(id, isCommitted: $0).count }
+        #expect(told == [3, 0, 0])
+        #expect(running.isEmpty)
+    }
+
+    @Test func `who is forgotten is not told, and is told of only once`() {
+        var running = RunningJobs()
+        running.began(id, 0)
+        guard let ticket = ask(&running) else { return }
+        let forgotten = (0..<2).map { _ in running.forget(ticket) }
+        #expect(forgotten == [true, false])
+        guard let other = ask(&running) else { return }
+        let told = running.ended(id, isCommitted: false)
+        #expect(told.count == 1)
+        let isForgotten = running.forget(other)
+        #expect(!isForgotten)
+    }
+}

@@ -1,0 +1,71 @@
+import Testing
+import TestSupport
+
+@testable import BrokerCoordinator
+
+/// A number belongs to one job for ever.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorSequenceTests {
+    private let model = #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+
+    @Test func `the number that a duplicate took is not given again`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try TestCoordinator(model, in: folder)
+            for _ in 0..<2 { test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsAcceptance: true) }
+            _ = test.events.ends(2)
+            #expect(test.events.all.contains("accepted a 2"))
+        }
+        let test = try TestCoordinator(model, in: folder)
+        test.submit("{}")
+        #expect(test.events.ends(1).map(\.sequence) == [3])
+    }
+
+    @Test func `numbers are set aside in the store before any is told`() throws {
+        let test = try TestCoordinator(model)
+        let reserved = "SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'"
+        #expect(try test.rows(reserved) == ["10000"])
+        for _ in 0..<4_999 { test.submit("{}") }
+        _ = test.events.ends(4_999)
+        #expect(try test.rows(reserved) == ["10000"])
+        test.submit("{}", wantsAcceptance: true)
+        test.submit("{}", wantsAcceptance: true)
+        _ = test.events.ends(5_001)
+        #expect(try #require(Int(try test.rows(reserved)[0])) >= 15_000)
+    }
+
+    @Test func `more jobs than a block has numbers are numbered without gaps`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit("{}", behind: gate)
+        for _ in 0..<10_499 { test.submit("{}") }
+        test.waitUntil(#""accepted":10499,"#)
+        gate.open()
+        #expect(test.events.ends(10_500).map(\.sequence) == (1...10_500).map { $0 })
+    }
+
+    @Test func `a clean stop leaves no gap, and what the server made ids of is told apart after it`() throws {
+        let folder = TemporaryFolder()
+        var ids: [String] = []
+        for run in 0..<3 {
+            let test = try TestCoordinator(model, in: folder)
+            test.submit("{}")
+            let ends = test.events.ends(1)
+            #expect(ends.map(\.sequence) == [Int64(run + 1)])
+            ids += ends.map(\.id)
+        }
+        #expect(Set(ids).count == 3)
+        #expect(ids.allSatisfy { $0.hasPrefix("broker-") })
+    }
+
+    @Test func `failures are counted by their codes`() throws {
+        let test = try TestCoordinator(model)
+        for _ in 0..<2 { test.submit(#"{"Row": {"id": "x"}}"#) }
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a")
+        test.submit(#"{"Row": {"id": 2}}"#, id: "a")
+        _ = test.events.ends(4)
+        test.coordinator.refuseNewJobs()
+        test.submit("{}")
+        test.waitUntil(#""failures":{"draining":1,"idConflict":1,"invalidValue":2}"#)
+        #expect(test.statistics.contains(#""failed":4,"#))
+    }
+}
