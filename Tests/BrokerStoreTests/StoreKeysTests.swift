@@ -57,4 +57,25 @@ import TestSupport
                 + #""rejected":[],"warnings":[]"#
         )
     }
+
+    @Test func `binary keys are base64, booleans are words, and zero has one form`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Blob": {"identity": "b", "attributes": {"b": "binary"}},
+              "Flag": {"identity": ["on", "n"], "attributes": {"on": "boolean", "n": "double"}},
+              "Real": {"identity": "r", "attributes": {"r": {"type": "double", "max": 10}}, "relationships": {
+                "next": {"entity": "Real"}}}
+            }}
+            """)
+        #expect(
+            try store.keys(#"{"Blob": {"b": "AAEP"}, "Flag": [{"on": true, "n": -0.0}, {"on": false, "n": 0}]}"#)
+                == #"{"Blob":{"inserted":["AAEP"],"updated":[],"deleted":[]},"#
+                + #""Flag":{"inserted":[{"on":false,"n":0.0},{"on":true,"n":0.0}],"updated":[],"deleted":[]}}"#)
+        #expect(try store.changes(#"{"Real": [{"r": 0.0}, {"r": -0.0, "next": -0.0}]}"#) == ["Real +1 ~0 =0 !0"])
+        #expect(try store.changes(#"{"Real": {"r": 0, "next": -0.0}}"#) == ["Real +0 ~0 =1 !0"])
+        let fault = try #require(try store.fault(#"{"Real": {"r": 1, "next": 11}}"#))
+        #expect(fault.code == .validationFailed, "a bare key is held to its attribute's limits")
+        #expect(fault.path == "/Real/next")
+    }
 }

@@ -1,0 +1,105 @@
+import BrokerModel
+import Testing
+
+@testable import BrokerStore
+
+/// What a record or a bare key says that is left out has no effect at all, whenever the fault is found.
+@Suite(.timeLimit(.minutes(2))) struct LeftOutTests {
+    private static let model = """
+        {"entities": {
+          "E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
+            "mate": {"entity": "E", "inverse": "mate", "missing": "ignore"},
+            "dept": {"entity": "D", "inverse": "staff"},
+            "tags": {"entity": "T", "toMany": true, "assignment": "replace", "missing": "ignore"}}},
+          "D": {"identity": "id", "attributes": {"id": "integer64", "code": {"type": "string", "unique": true},
+            "title": {"type": "string", "optional": false}}, "relationships": {
+            "staff": {"entity": "E", "toMany": true, "inverse": "dept", "assignment": "replace"},
+            "head": {"entity": "E"}}},
+          "T": {"identity": "id", "attributes": {"id": "integer64", "word": {"type": "string", "maxLength": 3}}}
+        }}
+        """
+
+    private let store: TestStore
+
+    init() throws { store = try TestStore(Self.model) }
+
+    private func employees() throws -> [String] { try store.rows("SELECT id, mate, dept FROM E ORDER BY id") }
+
+    @Test func `a bare key that is ignored leaves the pair alone that was there`() throws {
+        try store.apply(#"{"E": [{"id": 1, "mate": {"id": 2}}, {"id": 3}]}"#)
+        #expect(
+            try store.changes(#"{"E": [{"id": 1, "mate": 2}, {"id": 1, "mate": 99}]}"#) == ["E +0 ~0 =2 !0"])
+        #expect(try employees() == ["1|2|NULL", "2|1|NULL", "3|NULL|NULL"])
+        try store.apply(#"{"E": [{"id": 3, "mate": {"id": 4}}, {"id": 3, "mate": 99}]}"#)
+        #expect(try employees() == ["1|2|NULL", "2|1|NULL", "3|4|NULL", "4|3|NULL"])
+    }
+
+    @Test func `an object that the merge rejects leaves the link alone that was said before`() throws {
+        try store.apply(#"{"D": {"id": 5, "title": "five"}, "E": {"id": 1, "dept": 5}}"#)
+        let outcome = try store.outcome(#"{"E": [{"id": 1, "dept": 5}, {"id": 1, "dept": {"id": 6}}]}"#, .skip)
+        #expect(outcome.rejections == ["missingValue /E/1/dept"])
+        #expect(outcome.described == ["D +0 ~0 =1 !1", "E +0 ~0 =1 !0"])
+        #expect(try employees() == ["1|NULL|5"])
+    }
+
+    @Test func `what is nested in a record that the merge rejects is left out with it`() throws {
+        let outcome = try store.outcome(
+            #"{"D": [{"id": 6, "staff": [{"id": 8, "mate": {"id": 9, "name": 5}}], "head": {"id": "x"}}], "E": {"id": 1}}"#,
+            .skip)
+        #expect(outcome.rejections == ["missingValue /D/0"], "none is listed for what is nested in it")
+        #expect(try employees() == ["1|NULL|NULL"], "no orphan is inserted")
+    }
+
+    @Test func `a stub that only a rejected record would have completed is rejected, too`() throws {
+        try store.apply(#"{"D": {"id": 1, "title": "one", "code": "a"}}"#)
+        let outcome = try store.outcome(
+            #"{"E": {"id": 3, "dept": 7}, "D": {"id": 2, "title": "two", "code": "a", "head": {"id": 4, "dept": {"id": 7, "title": "seven"}}}}"#,
+            .skip)
+        #expect(outcome.rejections == ["missingValue /E/dept", "constraintViolation /D"])
+        #expect(try employees() == ["3|NULL|NULL"])
+    }
+
+    @Test func `a set that replaces keeps the links to the elements that are left out`() throws {
+        try store.apply(
+            #"{"D": [{"id": 1, "title": "one"}], "E": [{"id": 1, "dept": 1, "tags": [{"id": 1}, {"id": 2}, {"id": 3}]}, {"id": 2, "dept": 1}]}"#
+        )
+        // While staging: a bad value, with the identity known.
+        #expect(
+            try store.outcome(#"{"E": {"id": 1, "tags": [{"id": 1, "word": "long"}, 3]}}"#, .skip).rejections
+                == ["validationFailed /E/tags/0/word"])
+        #expect(try store.rows("SELECT destination FROM E_tags ORDER BY 1") == ["1", "3"])
+        // Bad bare keys, and elements that never were linked, spare nothing and are not linked.
+        try store.apply(
+            #"{"E": {"id": 1, "tags": ["x", {"id": 3, "word": "long"}, {"id": 9, "word": "long"}, 77]}}"#, .skip)
+        #expect(try store.rows("SELECT destination FROM E_tags ORDER BY 1") == ["3"])
+        // To-one columns at the other side.
+        #expect(
+            try store.outcome(#"{"D": {"id": 1, "staff": [{"id": 1, "name": []}]}}"#, .skip).described
+                == ["D +0 ~0 =1 !0", "E +0 ~1 =0 !1"])
+        #expect(try employees() == ["1|NULL|1", "2|NULL|NULL"])
+    }
+
+    @Test func `keys of the store's own are not used up by what is left out`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {"Note": {"attributes": {"text": {"type": "string", "optional": false},
+              "code": {"type": "integer64", "unique": true}}}}}
+            """)
+        try store.apply(#"{"Note": [{"text": "a", "code": 1}, {"code": 2}, {"text": "b", "code": 1}]}"#, .skip)
+        try store.apply(#"{"Note": [{"code": 2}]}"#)
+        try store.apply(#"{"Note": {"text": "c"}}"#)
+        #expect(try store.rows("SELECT _pk, text FROM Note ORDER BY 1") == ["1|a", "2|c"])
+    }
+
+    @Test func `a job in which rejections pull down ever more records ends in bounded time`() throws {
+        // Each department's title is brought by a record that is nested in the one before it.
+        let links = (0..<2_000).map {
+            #"{"id": \#($0), "head": {"id": \#($0), "dept": {"id": \#($0 + 1), "title": "t"}}}"#
+        }
+        let end = try store.apply("{\"D\": [\(links.joined(separator: ","))]}", .skip)
+        #expect(try store.isSound())
+        guard case .failed(let fault) = end else { return }
+        #expect(fault.code == .constraintViolation)
+        #expect(try store.rows("SELECT count(*) FROM D") == ["0"])
+    }
+}
