@@ -2,20 +2,20 @@ internal import Synchronization
 
 /// A value that arrives once, from any thread, and that any number of tasks may wait for.
 final class Answer<Value: Sendable>: Sendable {
+    typealias Waiter = CheckedContinuation<Result<Value, any Error>, Never>
+
     private struct State {
-        var result: Result<Value, BrokerError>?
-        var waiters: [Int: CheckedContinuation<Result<Value, BrokerError>, Never>] = [:]
+        var result: Result<Value, any Error>?
+        var waiters: [Int: Waiter] = [:]
         var nextWaiter = 0
     }
 
     private let state = Mutex(State())
 
     /// Only the first result counts.
-    func finish(_ result: Result<Value, BrokerError>) {
+    func finish(_ result: Result<Value, any Error>) {
         let waiters = state.withLock { state in
-            guard state.result == nil else {
-                return [:] as [Int: CheckedContinuation<Result<Value, BrokerError>, Never>]
-            }
+            guard state.result == nil else { return [:] as [Int: Waiter] }
             state.result = result
             defer { state.waiters = [:] }
             return state.waiters
@@ -23,27 +23,42 @@ final class Answer<Value: Sendable>: Sendable {
         for waiter in waiters.values { waiter.resume(returning: result) }
     }
 
-    /// Suspends until the value is there. Cancelling the task ends the waiting with ``BrokerError/cancelled``.
-    func value() async throws(BrokerError) -> Value {
+    /// Suspends until the value is there. Cancelling the task ends the waiting with `CancellationError`.
+    func value() async throws -> Value {
         if let result = state.withLock({ $0.result }) { return try result.get() }
         let number = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
         }
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in wait(continuation, number) }
+            await withCheckedContinuation { continuation in wait(continuation, number, isCancellable: true) }
         } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume(returning: .failure(.cancelled))
+            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume(returning: .failure(CancellationError()))
         }
         return try result.get()
     }
 
-    private func wait(_ waiter: CheckedContinuation<Result<Value, BrokerError>, Never>, _ number: Int) {
-        let result: Result<Value, BrokerError>? = state.withLock { state in
+    /// Suspends until the value is there, or until `onCancel` has had an effect that makes it come: cancelling the task
+    /// does nothing else.
+    func value(onCancel: @escaping @Sendable () -> Void) async throws -> Value {
+        let number = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in wait(continuation, number, isCancellable: false) }
+        } onCancel: {
+            onCancel()
+        }
+        return try result.get()
+    }
+
+    private func wait(_ waiter: Waiter, _ number: Int, isCancellable: Bool) {
+        let result: Result<Value, any Error>? = state.withLock { state in
             if let result = state.result { return result }
             // Looked at under the lock: a task cancelled before this may have had its handler run already and find no
             // waiter; one cancelled after this finds it.
-            if Task.isCancelled { return .failure(.cancelled) }
+            if isCancellable, Task.isCancelled { return .failure(CancellationError()) }
             state.waiters[number] = waiter
             return nil
         }

@@ -1,5 +1,5 @@
 internal import BrokerJSON
-public import BrokerWire
+internal import BrokerWire
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -13,8 +13,15 @@ public final class BrokerClient: Sendable {
     public struct Options: Sendable {
         /// A name for the server's logs.
         public var clientName: String?
-        /// How long to try to connect again before what is unanswered fails with ``BrokerError/connectionLost(reason:)``.
+        /// How long a server may take for its welcome, on each connection.
+        public var connectTimeout = Duration.seconds(10)
+        /// How long to be without a connection before what is unanswered fails with
+        /// ``BrokerError/connectionLost(reason:)``. It begins anew when the server has answered something; its welcome
+        /// alone does not count, or a server that welcomes and closes would be tried for ever.
         public var reconnectDeadline = Duration.seconds(30)
+        /// How long a server's frame may take from its first byte to its last. Jobs have no such limit, because how long
+        /// they take is known to those who send them: cancel the task.
+        public var frameTimeout = Duration.seconds(30)
         /// Jobs that may be unanswered at once; more wait for room. 64 keeps a server's writer in groups of commits.
         public var maximumJobsInFlight = 64
         /// Bytes of frames that may be unanswered at once: four of the largest.
@@ -26,16 +33,16 @@ public final class BrokerClient: Sendable {
     }
 
     /// What the server said of itself when it was first connected to.
-    public let welcome: Welcome
+    public let server: ServerInformation
 
     private let driver: SessionDriver
     /// Random for each client, so that its ids are no other client's.
     private let idPrefix: String
     private let nextNumber = Atomic(0)
 
-    private init(driver: SessionDriver, welcome: Welcome) {
+    private init(driver: SessionDriver, server: ServerInformation) {
         self.driver = driver
-        self.welcome = welcome
+        self.server = server
         let random = String(UInt64.random(in: 0...UInt64.max), radix: 16)
         idPrefix = String(repeating: "0", count: 16 - random.utf8.count) + random + "-"
     }
@@ -45,96 +52,100 @@ public final class BrokerClient: Sendable {
     /// Connects and waits for the server's welcome. One attempt: what is not there now is told at once.
     ///
     /// - Throws: `cannotConnect`, `refused`, or `notUnderstood` by something that is no Broker.
-    public static func connect(
-        to path: String, options: Options = Options()
-    ) async throws(BrokerError) -> BrokerClient {
+    public static func connect(to path: String, options: Options = Options()) async throws -> BrokerClient {
         try await connect(to: path, options: options, firstDelay: Reconnection.firstDelay)
     }
 
-    static func connect(
-        to path: String, options: Options, firstDelay: TimeAmount
-    ) async throws(BrokerError) -> BrokerClient {
-        let window = PendingJobs<JobWaiter>(
+    static func connect(to path: String, options: Options, firstDelay: TimeAmount) async throws -> BrokerClient {
+        let window = Session.Jobs(
             maximumCount: max(1, options.maximumJobsInFlight), maximumBytes: options.maximumBytesInFlight)
-        let patience = TimeAmount(options.reconnectDeadline)
-        let session = Session(path: path, window: window, patience: patience, firstDelay: firstDelay)
+        let patience = Session.Patience(
+            reconnecting: timeAmount(options.reconnectDeadline), welcome: timeAmount(options.connectTimeout),
+            firstDelay: firstDelay)
+        let session = Session(path: path, window: window, patience: patience)
         let hello = try FrameEncoders().encode(ClientMessageWriter.hello(client: options.clientName))
         let driver = SessionDriver(
-            session: session, hello: hello, eventLoop: MultiThreadedEventLoopGroup.singleton.any())
-        driver.start(deadline: .now() + patience)
-        do throws(BrokerError) {
-            return BrokerClient(driver: driver, welcome: try await driver.welcome.value())
+            session: session, hello: hello, frameTime: timeAmount(options.frameTimeout),
+            eventLoop: MultiThreadedEventLoopGroup.singleton.any())
+        driver.start(deadline: .now() + patience.welcome)
+        do {
+            return BrokerClient(driver: driver, server: try await driver.welcome.value())
         } catch {
             driver.close()
             throw error
         }
     }
 
+    /// A year at most, so that adding it to now is always possible.
+    private static func timeAmount(_ duration: Duration) -> TimeAmount {
+        TimeAmount(min(max(duration, .zero), .seconds(365 * 86_400)))
+    }
+
     // MARK: - Jobs
 
-    /// Applies records as JSON text, a record or an array of records, and waits until they are committed.
+    /// Applies a record or an array of records, and waits until they are committed.
     ///
+    /// A task that is cancelled while it waits gets `CancellationError`. Its job is not sent if it was still waiting for
+    /// room among the jobs in flight; once sent, it takes effect all the same, and ``await(id:)`` tells its outcome.
+    ///
+    /// - Parameter records: values that can be encoded, or what is JSON already; see ``JSON/init(encoding:)``.
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
     public func process(
-        _ json: [UInt8], as entity: String, id: String? = nil, onInvalid: JobMessage.OnInvalid = .fail,
-        reply: JobMessage.Reply = .summary
-    ) async throws(BrokerError) -> Completion {
-        var job = Job.process(json, as: entity)
-        job.id = id
-        job.onInvalid = onInvalid
-        job.reply = reply
-        return try await process(job)
+        _ records: some Encodable, as entity: String, id: String? = nil, onInvalid: Job.OnInvalid = .fail,
+        reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        try await process(
+            Job(operations: [.process(records, as: entity)], id: id, onInvalid: onInvalid, reply: reply))
     }
 
-    /// Applies values that can be encoded, a record or an array of records, and waits until they are committed.
+    /// Applies a job and waits until it is committed; cancelling is as with ``process(_:as:id:onInvalid:reply:)``.
     ///
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
-    public func process(
-        _ records: some Encodable, as entity: String, id: String? = nil, onInvalid: JobMessage.OnInvalid = .fail,
-        reply: JobMessage.Reply = .summary
-    ) async throws(BrokerError) -> Completion {
-        var job = try Job.process(records, as: entity)
-        job.id = id
-        job.onInvalid = onInvalid
-        job.reply = reply
-        return try await process(job)
-    }
-
-    /// Applies a job and waits until it is committed.
-    public func process(_ job: Job) async throws(BrokerError) -> Completion {
+    public func process(_ job: Job) async throws -> Completion {
         let waiter = JobWaiter(completion: Answer())
-        _ = try send(job, notify: .completed, waiter)
-        return try await waiter.completion.value()
+        let place = try send(job, wantsAcceptance: false, waiter)
+        return try await withTaskCancellationHandler {
+            try await waiter.completion.value()
+        } onCancel: {
+            driver.withdraw(place)
+        }
     }
 
-    /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket.
-    public func submit(_ job: Job) async throws(BrokerError) -> JobTicket {
+    /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket. Cancelling is as
+    /// with ``process(_:as:id:onInvalid:reply:)``.
+    ///
+    /// - Throws: `failed` when the job was refused, or another ``BrokerError``.
+    public func submit(_ job: Job) async throws -> JobTicket {
         let accepted = Answer<Int64>()
         let waiter = JobWaiter(completion: Answer(), accepted: accepted)
-        let id = try send(job, notify: [.accepted, .completed], waiter)
-        let sequence = try await accepted.value()
-        return JobTicket(id: id, sequence: sequence, answer: waiter.completion, client: self)
+        let place = try send(job, wantsAcceptance: true, waiter)
+        let sequence = try await withTaskCancellationHandler {
+            try await accepted.value()
+        } onCancel: {
+            driver.withdraw(place)
+        }
+        return JobTicket(id: place.id.text, sequence: sequence, answer: waiter.completion, client: self)
     }
 
     /// Sends a job behind those already sent and returns when there is room for it among the jobs in flight, without
     /// waiting for the server. Called one after the other, jobs take effect in that order.
-    public func enqueue(_ job: Job) async throws(BrokerError) -> SentJob {
+    ///
+    /// - Throws: `CancellationError` when the task was cancelled while the job waited for room, and then it was not
+    ///   sent; or a ``BrokerError``.
+    public func enqueue(_ job: Job) async throws -> SentJob {
         let admitted = Answer<Void>()
         let waiter = JobWaiter(completion: Answer(), admitted: admitted)
-        let id = try send(job, notify: .completed, waiter)
-        try await admitted.value()
-        return SentJob(id: id, answer: waiter.completion, client: self)
+        let place = try send(job, wantsAcceptance: false, waiter)
+        try await admitted.value(onCancel: { [driver] in driver.withdraw(place) })
+        return SentJob(id: place.id.text, answer: waiter.completion, client: self)
     }
 
-    private func send(_ job: Job, notify: JobMessage.Notify, _ waiter: JobWaiter) throws(BrokerError) -> String {
+    private func send(_ job: Job, wantsAcceptance: Bool, _ waiter: JobWaiter) throws -> Session.Jobs.Place {
+        try Task.checkCancellation()
         let id = job.id ?? idPrefix + String(number())
-        var message = JobMessageWriter(id: id, operations: job.operations)
-        message.onInvalid = job.onInvalid
-        message.reply = job.reply
-        message.notify = notify
-        message.isLenient = job.isLenient
-        try driver.add(id: id, frame: try driver.encoders.encode(message.content()), waiter: waiter)
-        return id
+        guard JobID.byteCounts.contains(id.utf8.count) else { throw BrokerError.invalidID(id) }
+        let frame = try driver.encoders.encode(job.content(id: id, wantsAcceptance: wantsAcceptance))
+        return try driver.add(id: JobID(id), frame: frame, waiter: waiter)
     }
 
     // MARK: - Requests
@@ -142,34 +153,36 @@ public final class BrokerClient: Sendable {
     /// The outcome of a job by its id, now or when it ends.
     ///
     /// - Throws: `failed` as the job failed, or `refused` with the code `unknownJob`.
-    public func await(id: String) async throws(BrokerError) -> Completion {
+    public func await(id: String) async throws -> Completion {
         let answer = try await request { ClientMessageWriter.await(id: id, tag: $0) }
         switch answer.message {
-        case .completed(let completed): return completed
-        case .failed(let failed): throw .failed(failed)
+        case .completed(let message): return Completion(message)
+        case .failed(let failed):
+            throw BrokerError.failed(
+                .init(id: failed.id ?? id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
         default: throw unexpected(answer, to: "await")
         }
     }
 
     /// Returns when the server has answered.
-    public func ping() async throws(BrokerError) {
+    public func ping() async throws {
         let answer = try await request { ClientMessageWriter.ping(tag: $0) }
         guard case .pong = answer.message else { throw unexpected(answer, to: "ping") }
     }
 
-    /// The server's counters: the `stats` message as JSON text.
-    public func stats() async throws(BrokerError) -> [UInt8] {
+    /// The server's counters: the `stats` message of the protocol.
+    public func stats() async throws -> JSON {
         let answer = try await request { ClientMessageWriter.stats(tag: $0) }
         guard case .stats = answer.message else { throw unexpected(answer, to: "stats") }
         let text = answer.document.text
-        return withExtendedLifetime(text) { Array(text.bytes) }
+        return withExtendedLifetime(text) { JSON(text.bytes) }
     }
 
-    /// The model in force as JSON text.
-    public func model() async throws(BrokerError) -> [UInt8] {
+    /// The model in force.
+    public func model() async throws -> JSON {
         let answer = try await request { ClientMessageWriter.model(tag: $0) }
         guard case .model(let json) = answer.message else { throw unexpected(answer, to: "model") }
-        return json
+        return JSON(json)
     }
 
     /// Closes the connection. What is unanswered fails with ``BrokerError/closed``.
@@ -177,7 +190,8 @@ public final class BrokerClient: Sendable {
         driver.close()
     }
 
-    private func request(_ content: (_ tag: [UInt8]) -> [UInt8]) async throws(BrokerError) -> ServerEnvelope {
+    private func request(_ content: (_ tag: [UInt8]) -> [UInt8]) async throws -> ServerEnvelope {
+        try Task.checkCancellation()
         let number = number()
         let waiter = Answer<ServerEnvelope>()
         let frame = try driver.encoders.encode(content(Array(String(number).utf8)))
@@ -186,9 +200,12 @@ public final class BrokerClient: Sendable {
     }
 
     private func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
-        if case .error(let error) = answer.message { return .refused(error) }
-        return .notUnderstood(WireError(.unsupportedMessage, "the server answered `\(type)` with another message"))
+        if case .error(let error) = answer.message { return .refused(BrokerError.Fault(error.error)) }
+        return .notUnderstood(reason: "the server answered `\(type)` with another message")
     }
+
+    /// Jobs in flight, and those that wait for room.
+    var unansweredJobCount: Int { driver.unansweredJobCount }
 
     private func number() -> Int { nextNumber.add(1, ordering: .relaxed).newValue }
 }

@@ -1,45 +1,177 @@
-public import BrokerWire
+internal import BrokerWire
 
 /// Why a call to a ``BrokerClient`` did not do what it was asked.
+///
+/// Beside these, a call throws `CancellationError` when its task is cancelled.
 public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// There is no server at that socket, or it does not let us in. Nothing was sent.
     case cannotConnect(path: String, reason: String)
-    /// The connection was lost and could not be had again in time. Whether the job was applied is not known: send it
-    /// again under the same id, or ask for its outcome with ``BrokerClient/await(id:)``.
+    /// The connection was lost and could not be had again in time. Whether the job was applied is not known.
     case connectionLost(reason: String)
+    /// The server's answer to this job cannot be had: it is no message, or the server could not send it. Whether the
+    /// job was applied is not known.
+    case outcomeUnknown(reason: String)
     /// The job was refused or went wrong; it changed nothing.
-    case failed(FailedMessage)
-    /// The message was not understood, or the connection is not wanted.
-    case refused(ErrorMessage)
+    case failed(JobFailure)
+    /// The message was not understood, or the connection is not wanted; nothing was changed.
+    case refused(Fault)
     /// The message is larger than a frame may be. Nothing was sent.
-    case tooLarge(WireError)
+    case tooLarge(reason: String)
     /// The records cannot be written as JSON. Nothing was sent.
     case notEncodable(reason: String)
     /// A job of this id is unanswered on this client. Nothing was sent.
     case idInUse(String)
+    /// An id has 1 to 128 bytes. Nothing was sent.
+    case invalidID(String)
     /// What the server sent is not the protocol; the connection was closed.
-    case notUnderstood(WireError)
-    /// The calling task was cancelled. The job goes on; its outcome can be asked for by its id.
-    case cancelled
-    /// The client was closed before the answer came.
+    case notUnderstood(reason: String)
+    /// The client was closed before the answer came. Whether the job was applied is not known.
     case closed
+
+    /// What the server said was wrong, if it said something.
+    public var fault: Fault? {
+        switch self {
+        case .failed(let failure): failure.fault
+        case .refused(let fault): fault
+        default: nil
+        }
+    }
+
+    /// ``fault``'s code.
+    public var code: Code? { fault?.code }
+
+    /// The job may have been applied or not. Send it again under the same id, which applies it once, or ask for its
+    /// outcome with ``BrokerClient/await(id:)``.
+    public var isOutcomeUnknown: Bool {
+        switch self {
+        case .connectionLost, .outcomeUnknown, .closed: true
+        default: false
+        }
+    }
 
     public var description: String {
         switch self {
         case .cannotConnect(let path, let reason): "Cannot connect to \(path): \(reason)."
-        case .connectionLost(let reason):
-            """
-            The connection was lost: \(reason). Whether the job was applied is not known; send it again under the same \
-            id, which applies it once.
-            """
-        case .failed(let failed): failed.description
-        case .refused(let error): error.description
-        case .tooLarge(let error): error.description
+        case .connectionLost(let reason): "The connection was lost: \(reason). \(Self.remedy)"
+        case .outcomeUnknown(let reason): "The job's outcome could not be had: \(reason) \(Self.remedy)"
+        case .failed(let failure): failure.description
+        case .refused(let fault): fault.description
+        case .tooLarge(let reason): reason
         case .notEncodable(let reason): "The records cannot be written as JSON: \(reason)."
         case .idInUse(let id): "A job with the id \"\(id)\" is unanswered; await it, or choose another id."
-        case .notUnderstood(let error): "The server's answer is not of this protocol: \(error)"
-        case .cancelled: "The task was cancelled while it waited; the job goes on."
+        case .invalidID(let id): "An id has 1 to 128 bytes; the job's has \(id.utf8.count)."
+        case .notUnderstood(let reason): "The server's answer is not of this protocol: \(reason)"
         case .closed: "The client was closed."
         }
+    }
+
+    private static let remedy =
+        "Whether the job was applied is not known; send it again under the same id, which applies it once."
+}
+
+extension BrokerError {
+    /// A job was refused or went wrong.
+    public struct JobFailure: Sendable, Hashable, CustomStringConvertible {
+        public var id: String
+        /// Nil when the job was refused before it had a place in the order.
+        public var sequence: Int64?
+        public var fault: Fault
+
+        public init(id: String, sequence: Int64? = nil, fault: Fault) {
+            self.id = id
+            self.sequence = sequence
+            self.fault = fault
+        }
+
+        public var description: String { fault.description }
+    }
+
+    /// What was wrong, where, and the remedy, in the words of the server.
+    public struct Fault: Sendable, Hashable, CustomStringConvertible {
+        public var code: Code
+        /// For people: what happened and the remedy.
+        public var message: String
+        /// A JSON Pointer into the message that was sent.
+        public var path: String?
+        public var entity: String?
+        public var attribute: String?
+        /// Where text is not JSON: from 1.
+        public var line: Int?
+        /// Where text is not JSON: in bytes, from 1.
+        public var column: Int?
+        /// Where text is not JSON: in bytes, from 0.
+        public var offset: Int?
+        /// Of ``BrokerError/Code/busy``.
+        public var retryAfter: Duration?
+
+        public init(code: Code, message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil) {
+            self.code = code
+            self.message = message
+            self.path = path
+            self.entity = entity
+            self.attribute = attribute
+        }
+
+        public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
+    }
+
+    /// A word of the protocol for what was wrong. A newer server may know more of them; treat those like ``internal``.
+    public struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+        public var rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public var description: String { rawValue }
+
+        // Frames and messages.
+        public static let malformedFrame = Code(rawValue: "malformedFrame")
+        public static let frameTooLarge = Code(rawValue: "frameTooLarge")
+        public static let malformedLZ4 = Code(rawValue: "malformedLZ4")
+        public static let contentTooLarge = Code(rawValue: "contentTooLarge")
+        public static let malformedJSON = Code(rawValue: "malformedJSON")
+        public static let unsupportedMessage = Code(rawValue: "unsupportedMessage")
+        public static let unsupportedVersion = Code(rawValue: "unsupportedVersion")
+
+        // Jobs and connections.
+        public static let unknownJob = Code(rawValue: "unknownJob")
+        public static let idConflict = Code(rawValue: "idConflict")
+        public static let tooLate = Code(rawValue: "tooLate")
+        public static let busy = Code(rawValue: "busy")
+        public static let draining = Code(rawValue: "draining")
+        public static let cancelled = Code(rawValue: "cancelled")
+        public static let unauthorized = Code(rawValue: "unauthorized")
+
+        // Records and the model.
+        public static let unknownEntity = Code(rawValue: "unknownEntity")
+        public static let unknownRelationship = Code(rawValue: "unknownRelationship")
+        public static let unknownMapping = Code(rawValue: "unknownMapping")
+        public static let unmappable = Code(rawValue: "unmappable")
+        public static let invalidValue = Code(rawValue: "invalidValue")
+        public static let missingValue = Code(rawValue: "missingValue")
+        public static let missingIdentity = Code(rawValue: "missingIdentity")
+        public static let objectNotFound = Code(rawValue: "objectNotFound")
+        public static let validationFailed = Code(rawValue: "validationFailed")
+        public static let constraintViolation = Code(rawValue: "constraintViolation")
+        public static let invalidPredicate = Code(rawValue: "invalidPredicate")
+        public static let remoteError = Code(rawValue: "remoteError")
+
+        // The server and its store.
+        public static let storeFull = Code(rawValue: "storeFull")
+        public static let storeUnavailable = Code(rawValue: "storeUnavailable")
+        public static let `internal` = Code(rawValue: "internal")
+    }
+}
+
+// MARK: - From the wire
+
+extension BrokerError.Fault {
+    init(_ error: ErrorBody) {
+        self.init(
+            code: BrokerError.Code(rawValue: error.code), message: error.message, path: error.path,
+            entity: error.entity, attribute: error.attribute)
+        line = error.line
+        column = error.column
+        offset = error.offset
+        retryAfter = error.retryAfterMilliseconds.map { .milliseconds($0) }
     }
 }

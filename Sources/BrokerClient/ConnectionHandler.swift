@@ -10,6 +10,9 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let driver: SessionDriver
     private var decoder = FrameDecoder()
     private var received: ByteBuffer?
+    /// When the frame began to arrive whose end has not come; nil when there is none.
+    private var frameBegin: NIODeadline?
+    private var frameTimer: Scheduled<Void>?
     private var lossReason: String?
     /// What came cannot be read, so nothing that follows can.
     private var isBroken = false
@@ -24,10 +27,29 @@ final class ConnectionHandler: ChannelInboundHandler {
         var arrived = unwrapInboundIn(data)
         if received == nil { received = arrived } else { received?.writeBuffer(&arrived) }
         do throws(WireError) {
-            while let envelope = try nextMessage() { driver.received(envelope, on: connection) }
+            while let envelope = try nextMessage() {
+                frameBegin = nil
+                driver.received(envelope, on: connection)
+            }
         } catch {
             isBroken = true
+            received = nil
             driver.received(error, on: connection)
+        }
+        watchFrame(on: context.eventLoop)
+    }
+
+    /// Sees to it that a frame whose end never comes ends the connection. One timer at a time, however many frames are
+    /// cut in two by the socket.
+    private func watchFrame(on eventLoop: any EventLoop) {
+        guard received != nil else { return frameBegin = nil }
+        let begin = frameBegin ?? .now()
+        frameBegin = begin
+        guard frameTimer == nil else { return }
+        frameTimer = eventLoop.assumeIsolated().scheduleTask(deadline: begin + driver.frameTime) { [self] in
+            frameTimer = nil
+            guard let frameBegin, frameBegin + driver.frameTime <= .now() else { return watchFrame(on: eventLoop) }
+            driver.lost(connection, reason: "the server sent the beginning of a frame, and not its end in time")
         }
     }
 
@@ -56,6 +78,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        frameTimer?.cancel()
         driver.lost(connection, reason: lossReason ?? "the server closed the connection")
         context.fireChannelInactive()
     }

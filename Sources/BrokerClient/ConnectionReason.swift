@@ -1,5 +1,12 @@
-internal import Glibc
 internal import NIOCore
+
+#if canImport(Glibc)
+internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
 
 /// Why a connection could not be made or was lost, in words.
 enum ConnectionReason {

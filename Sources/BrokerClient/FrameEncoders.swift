@@ -16,7 +16,7 @@ final class FrameEncoders: Sendable {
         do {
             return try slot.encoder.encode(content)
         } catch {
-            throw .tooLarge(error)
+            throw .tooLarge(reason: error.description)
         }
     }
 }

@@ -1,38 +1,89 @@
-public import BrokerWire
-internal import Foundation
+internal import BrokerWire
 
-/// A job to be submitted: operations that take effect together or not at all.
-public struct Job: Sendable {
-    /// In the order in which they take effect.
-    public var operations: [JobMessageWriter.Operation]
-    /// 1 to 128 bytes; a job is applied exactly once under one id. Nil: the client makes one.
-    public var id: String?
-    public var onInvalid = JobMessage.OnInvalid.fail
-    public var reply = JobMessage.Reply.summary
-    /// Trailing commas are to be forgiven.
-    public var isLenient = false
+extension BrokerClient {
+    /// A job to be submitted: operations that take effect together or not at all.
+    public struct Job: Sendable {
+        /// Something that a job does.
+        public struct Operation: Sendable, Equatable {
+            public var entity: String
+            /// A record, or an array of records.
+            public var json: JSON
 
-    public init(operations: [JobMessageWriter.Operation], id: String? = nil) {
-        self.operations = operations
-        self.id = id
-    }
+            /// Finds or creates objects of `entity`, from JSON text.
+            public static func process(_ json: [UInt8], as entity: String) -> Operation {
+                Operation(entity: entity, json: JSON(json))
+            }
 
-    /// Find or create objects of `entity` from JSON text: a record, or an array of records.
-    public static func process(_ json: [UInt8], as entity: String) -> Job {
-        Job(operations: [.init(entity: entity, json: json)])
-    }
-
-    /// Find or create objects of `entity` from values that can be encoded: a record, or an array of records.
-    ///
-    /// Dates are written as seconds since 1970, which keep their fractions, and data as base64.
-    public static func process(_ records: some Encodable, as entity: String) throws(BrokerError) -> Job {
-        let encoder = JSONEncoder()
-        encoder.dateEncodingStrategy = .secondsSince1970
-        encoder.outputFormatting = .withoutEscapingSlashes
-        do {
-            return process([UInt8](try encoder.encode(records)), as: entity)
-        } catch {
-            throw .notEncodable(reason: "\(error)")
+            /// Finds or creates objects of `entity`, from what ``BrokerClient/JSON/init(encoding:)`` takes.
+            public static func process(
+                _ records: some Encodable, as entity: String
+            ) throws(BrokerError) -> Operation {
+                Operation(entity: entity, json: try JSON(encoding: records))
+            }
         }
+
+        /// What becomes of a job with a bad record.
+        public enum OnInvalid: String, Sendable, CaseIterable {
+            /// The job changes nothing.
+            case fail
+            /// The bad record is left out and listed.
+            case skip
+        }
+
+        /// What the completion tells.
+        public enum Reply: String, Sendable, CaseIterable {
+            case none, summary, keys
+        }
+
+        /// In the order in which they take effect.
+        public var operations: [Operation]
+        /// 1 to 128 bytes, compared byte by byte; a job is applied exactly once under one id. Nil: the client makes one.
+        public var id: String?
+        public var onInvalid = OnInvalid.fail
+        public var reply = Reply.summary
+        /// Trailing commas are to be forgiven.
+        public var isLenient = false
+
+        public init(
+            operations: [Operation], id: String? = nil, onInvalid: OnInvalid = .fail, reply: Reply = .summary
+        ) {
+            self.operations = operations
+            self.id = id
+            self.onInvalid = onInvalid
+            self.reply = reply
+        }
+
+        /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
+        public static func process(_ json: [UInt8], as entity: String) -> Job {
+            Job(operations: [.process(json, as: entity)])
+        }
+
+        /// Finds or creates objects of `entity` from a record or an array of records that can be encoded, or is JSON
+        /// already; see ``BrokerClient/JSON/init(encoding:)``.
+        public static func process(_ records: some Encodable, as entity: String) throws(BrokerError) -> Job {
+            Job(operations: [try .process(records, as: entity)])
+        }
+    }
+}
+
+extension BrokerClient.Job {
+    /// The content of the message. The same job gives the same bytes, so that it is known as the same when sent again.
+    func content(id: String, wantsAcceptance: Bool) -> [UInt8] {
+        var message = JobMessageWriter(
+            id: id, operations: operations.map { .init(entity: $0.entity, json: $0.json.bytes) })
+        message.onInvalid =
+            switch onInvalid {
+            case .fail: .fail
+            case .skip: .skip
+            }
+        message.reply =
+            switch reply {
+            case .none: .none
+            case .summary: .summary
+            case .keys: .keys
+            }
+        message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
+        message.isLenient = isLenient
+        return message.content()
     }
 }

@@ -1,31 +1,32 @@
-public import BrokerWire
+extension BrokerClient {
+    /// A job that the server has accepted: it has its place in the one order of all jobs.
+    public struct JobTicket: Sendable {
+        public let id: String
+        public let sequence: Int64
+        let answer: Answer<Completion>
+        // Keeps the connection open until the outcome is read.
+        let client: BrokerClient
 
-/// What a committed job did.
-public typealias Completion = CompletedMessage
-
-/// A job that the server has accepted: it has its place in the one order of all jobs.
-public struct JobTicket: Sendable {
-    public let id: String
-    public let sequence: Int64
-    let answer: Answer<CompletedMessage>
-    // Keeps the connection open until the outcome is read.
-    let client: BrokerClient
-
-    /// The job's outcome, once it is committed. Any number of tasks may wait for it.
-    public var completion: Completion {
-        get async throws(BrokerError) { try await answer.value() }
+        /// The job's outcome, once it is committed. Any number of tasks may wait for it.
+        ///
+        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled, and the job goes on.
+        public var completion: Completion {
+            get async throws { try await answer.value() }
+        }
     }
-}
 
-/// A job that is on its way: it will take effect after those sent before it by this client.
-public struct SentJob: Sendable {
-    public let id: String
-    let answer: Answer<CompletedMessage>
-    // Keeps the connection open until the outcome is read.
-    let client: BrokerClient
+    /// A job that is on its way: it will take effect after those sent before it by this client.
+    public struct SentJob: Sendable {
+        public let id: String
+        let answer: Answer<Completion>
+        // Keeps the connection open until the outcome is read.
+        let client: BrokerClient
 
-    /// The job's outcome, once it is committed. Any number of tasks may wait for it.
-    public var completion: Completion {
-        get async throws(BrokerError) { try await answer.value() }
+        /// The job's outcome, once it is committed. Any number of tasks may wait for it.
+        ///
+        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled, and the job goes on.
+        public var completion: Completion {
+            get async throws { try await answer.value() }
+        }
     }
 }

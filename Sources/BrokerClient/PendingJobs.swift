@@ -5,7 +5,8 @@ internal import DequeModule
 ///
 /// ```
 /// add ──▶ waiting ──admit──▶ in flight ──remove──▶ gone
-///                              └─ all of them are sent again, in order, on a new connection
+///            │                 └─ all of them are sent again, in order, on a new connection
+///            └─ withdraw ──▶ gone
 /// ```
 ///
 /// Invariants:
@@ -13,20 +14,28 @@ internal import DequeModule
 /// 2. The window holds at most `maximumCount` jobs and `maximumBytes` of frames, or one job that is larger than that.
 /// 3. An id is unanswered at most once.
 struct PendingJobs<Waiter: Sendable>: Sendable {
+    /// Names one job that was added, as its id alone does not: an id is free again once it is answered.
+    struct Place: Sendable, Equatable {
+        let id: JobID
+        fileprivate let ordinal: Int
+    }
+
     struct Job: Sendable {
-        let id: String
+        let place: Place
         /// The whole frame, kept until the answer so that it can be sent again as it was.
         let frame: [UInt8]
         let waiter: Waiter
-        fileprivate let ordinal: Int
         fileprivate(set) var isInFlight = false
+
+        var id: JobID { place.id }
     }
 
     let maximumCount: Int
     let maximumBytes: Int
-    private var jobs: [String: Job] = [:]
-    private var waiting: Deque<String> = []
-    private var inFlightCount = 0
+    private var jobs: [JobID: Job] = [:]
+    /// Some of them may have been withdrawn since.
+    private var waiting: Deque<Place> = []
+    private(set) var inFlightCount = 0
     private var inFlightBytes = 0
     private var nextOrdinal = 0
 
@@ -35,34 +44,42 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         self.maximumBytes = maximumBytes
     }
 
+    var count: Int { jobs.count }
     var isEmpty: Bool { jobs.isEmpty }
 
-    /// False when a job of that id is unanswered; then nothing changes. ``admit()`` tells what may be sent.
-    mutating func add(id: String, frame: [UInt8], waiter: Waiter) -> Bool {
-        guard jobs[id] == nil else { return false }
-        jobs[id] = Job(id: id, frame: frame, waiter: waiter, ordinal: nextOrdinal)
+    /// Nil when a job of that id is unanswered; then nothing changes. ``admit()`` tells what may be sent.
+    mutating func add(id: JobID, frame: [UInt8], waiter: Waiter) -> Place? {
+        guard jobs[id] == nil else { return nil }
+        let place = Place(id: id, ordinal: nextOrdinal)
+        jobs[id] = Job(place: place, frame: frame, waiter: waiter)
         nextOrdinal += 1
-        waiting.append(id)
-        return true
+        waiting.append(place)
+        return place
     }
 
     /// Takes the next job into the window; nil when none waits or there is no room.
     mutating func admit() -> Job? {
-        guard let id = waiting.first, let job = jobs[id] else { return nil }
-        let fits = inFlightCount < maximumCount && inFlightBytes + job.frame.count <= maximumBytes
-        guard fits || inFlightCount == 0 else { return nil }
-        waiting.removeFirst()
-        inFlightCount += 1
-        inFlightBytes += job.frame.count
-        jobs[id]?.isInFlight = true
-        return job
+        while let place = waiting.first {
+            guard let job = jobs[place.id], job.place == place else {
+                waiting.removeFirst()
+                continue
+            }
+            let fits = inFlightCount < maximumCount && inFlightBytes + job.frame.count <= maximumBytes
+            guard fits || inFlightCount == 0 else { return nil }
+            waiting.removeFirst()
+            inFlightCount += 1
+            inFlightBytes += job.frame.count
+            jobs[place.id]?.isInFlight = true
+            return job
+        }
+        return nil
     }
 
     /// The job of that id, if it is in flight.
-    func inFlight(_ id: String) -> Job? { jobs[id].flatMap { $0.isInFlight ? $0 : nil } }
+    func inFlight(_ id: JobID) -> Job? { jobs[id].flatMap { $0.isInFlight ? $0 : nil } }
 
     /// Takes an answered job out of the window; nil when none of that id is in flight.
-    mutating func remove(_ id: String) -> Waiter? {
+    mutating func remove(_ id: JobID) -> Waiter? {
         guard let job = inFlight(id) else { return nil }
         jobs[id] = nil
         inFlightCount -= 1
@@ -70,12 +87,32 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         return job.waiter
     }
 
+    /// Takes out a job that still waits for room; nil when it does not: then it is in flight, or was answered.
+    mutating func withdraw(_ place: Place) -> Waiter? {
+        guard let job = jobs[place.id], job.place == place, !job.isInFlight else { return nil }
+        jobs[place.id] = nil
+        // What was withdrawn is passed over by `admit`; it must not pile up while nothing is admitted.
+        let waitingCount = jobs.count - inFlightCount
+        if waiting.count > 2 * waitingCount + 16 {
+            waiting.removeAll { place in jobs[place.id]?.place != place }
+        }
+        return job.waiter
+    }
+
+    /// Entries of the queue, those of withdrawn jobs among them.
+    var placesKept: Int { waiting.count }
+
     /// What must be sent again on a new connection, in order.
-    var allInFlight: [Job] { jobs.values.filter(\.isInFlight).sorted { $0.ordinal < $1.ordinal } }
+    var allInFlight: [Job] { jobs.values.filter(\.isInFlight).sorted { $0.place.ordinal < $1.place.ordinal } }
+
+    /// The one of ``allInFlight`` that was added first.
+    var firstInFlight: Job? {
+        jobs.values.lazy.filter(\.isInFlight).min { $0.place.ordinal < $1.place.ordinal }
+    }
 
     /// Empties everything; the waiters in order.
     mutating func removeAll() -> [Waiter] {
-        let waiters = jobs.values.sorted { $0.ordinal < $1.ordinal }.map(\.waiter)
+        let waiters = jobs.values.sorted { $0.place.ordinal < $1.place.ordinal }.map(\.waiter)
         jobs = [:]
         waiting = []
         inFlightCount = 0

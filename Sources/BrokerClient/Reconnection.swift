@@ -1,24 +1,43 @@
 internal import NIOCore
 
-/// How often to try to connect again: soon at first, then ever less often, until a deadline.
+/// How often to try to connect again: soon at first, then ever less often, until the patience is used up.
+///
+/// Patience is time without a connection. It comes back with the first answer, not with the welcome: a server that
+/// welcomes and closes, again and again, uses it up as one does that is not there.
 struct Reconnection: Sendable {
     /// 50 ms: a server that restarts is back about then.
     static let firstDelay = TimeAmount.milliseconds(50)
     /// 2 s: no longer, so that a server that is back is not left waiting.
     static let longestDelay = TimeAmount.seconds(2)
 
-    let deadline: NIODeadline
+    private var patience: TimeAmount
     private var nextDelay: TimeAmount
+    /// Since when there has been no connection; nil while there is one.
+    private var begin: NIODeadline?
 
-    init(deadline: NIODeadline, firstDelay: TimeAmount = Self.firstDelay) {
-        self.deadline = deadline
+    init(patience: TimeAmount, firstDelay: TimeAmount = Self.firstDelay) {
+        self.patience = patience
         nextDelay = firstDelay
+    }
+
+    /// Until when it is worth trying.
+    mutating func deadline(at now: NIODeadline) -> NIODeadline {
+        let begin = begin ?? now
+        self.begin = begin
+        return begin + patience
     }
 
     /// How long to wait before the next attempt; nil when there is no time for one.
     mutating func delay(at now: NIODeadline) -> TimeAmount? {
-        guard now + nextDelay < deadline else { return nil }
+        guard now + nextDelay < deadline(at: now) else { return nil }
         defer { nextDelay = min(nextDelay * 2, Self.longestDelay) }
         return nextDelay
+    }
+
+    /// There is a connection again.
+    mutating func connected(at now: NIODeadline) {
+        guard let begin else { return }
+        patience = patience - (now - begin)
+        self.begin = nil
     }
 }

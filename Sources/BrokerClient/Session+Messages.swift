@@ -1,23 +1,33 @@
 internal import BrokerJSON
 internal import BrokerWire
+internal import NIOCore
 
 extension Session {
     /// A message came over a connection.
-    mutating func received(_ envelope: ServerEnvelope, on connection: Int) -> Effects {
+    mutating func received(_ envelope: ServerEnvelope, on connection: Int, at now: NIODeadline) -> Effects {
         guard connection == currentConnection else { return Effects() }
         var effects = Effects()
-        if let waiter = requests.remove(tag: envelope.tag) {
-            effects.deliveries = [.answered(waiter, .success(envelope))]
+        if let number = requests.number(tag: envelope.tag) {
+            answer(number, .success(envelope), into: &effects)
             return effects
         }
         switch envelope.message {
-        case .completed(let completed): finish(completed.id, .success(completed), into: &effects)
+        case .completed(let message):
+            finish(JobID(message.id), .success(BrokerClient.Completion(message)), into: &effects)
         case .failed(let failed):
-            if let id = failed.id { finish(id, .failure(.failed(failed)), into: &effects) }
+            let fault = BrokerError.Fault(failed.error)
+            if let id = failed.id {
+                let failure = BrokerError.JobFailure(id: id, sequence: failed.sequence, fault: fault)
+                finish(JobID(id), .failure(.failed(failure)), into: &effects)
+            } else {
+                unattributed(.error(fault), on: connection, at: now, into: &effects)
+            }
         case .accepted(let id, let sequence):
-            if let job = jobs.inFlight(id) { effects.deliveries = [.accepted(job.waiter, sequence: sequence)] }
-        case .welcome(let welcome): welcomed(welcome, on: connection, into: &effects)
-        case .error(let error): refused(error, into: &effects)
+            guard let job = jobs.inFlight(JobID(id)) else { break }
+            reconnection = nil
+            effects.deliveries = [.accepted(job.waiter, sequence: sequence)]
+        case .welcome(let welcome): welcomed(welcome, on: connection, at: now, into: &effects)
+        case .error(let error): refused(error, on: connection, at: now, into: &effects)
         // Answers to nobody who still waits, and what newer servers say unasked.
         case .pong, .stats, .model, .other: break
         }
@@ -25,48 +35,92 @@ extension Session {
     }
 
     /// What came over a connection cannot be read.
-    mutating func received(_ error: WireError, on connection: Int) -> Effects {
+    mutating func received(_ error: WireError, on connection: Int, at now: NIODeadline) -> Effects {
         var effects = Effects()
-        if connection == currentConnection { abandon(.notUnderstood(error), into: &effects) }
+        guard connection == currentConnection else { return effects }
+        if wasWelcomed {
+            unattributed(.unreadable("\(error)"), on: connection, at: now, into: &effects)
+        } else {
+            abandon(.notUnderstood(reason: "\(error)"), into: &effects)
+        }
         return effects
     }
 
     /// Everything unanswered is sent (again) in order, and then whatever has room.
-    private mutating func welcomed(_ welcome: Welcome, on connection: Int, into effects: inout Effects) {
+    private mutating func welcomed(
+        _ welcome: Welcome, on connection: Int, at now: NIODeadline, into effects: inout Effects
+    ) {
         guard link == .connecting(connection: connection) else { return }
-        effects.write = jobs.allInFlight.map(\.frame) + requests.frames
-        effects.deliveries = [.welcomed(.success(welcome))]
+        do throws(BrokerError) {
+            effects.deliveries = [.welcomed(.success(try BrokerClient.ServerInformation(welcome)))]
+        } catch {
+            return abandon(error, into: &effects)
+        }
         link = .connected(connection: connection)
         wasWelcomed = true
-        reconnection = nil
-        lastReason = nil
-        admit(into: &effects)
+        reconnection?.connected(at: now)
+        if caution == nil {
+            effects.write = jobs.allInFlight.map(\.frame) + requests.frames
+            admit(into: &effects)
+        } else {
+            askNext(into: &effects)
+        }
     }
 
-    private mutating func finish(
-        _ id: String, _ result: Result<CompletedMessage, BrokerError>, into effects: inout Effects
+    mutating func finish(
+        _ id: JobID, _ result: Result<BrokerClient.Completion, BrokerError>, into effects: inout Effects
     ) {
         guard let waiter = jobs.remove(id) else { return }
+        reconnection = nil
         effects.deliveries.append(.finished(waiter, result))
-        admit(into: &effects)
+        goOn(after: .job(id), into: &effects)
     }
 
-    private mutating func refused(_ error: ErrorMessage, into effects: inout Effects) {
-        if let id = error.id, jobs.inFlight(id) != nil {
-            finish(id, .failure(.refused(error)), into: &effects)
-        } else if error.error.code == WireCode.busy.rawValue, wasWelcomed {
-            // The server is full and closes; it may have room when it is tried again.
-            lastReason = error.description
-        } else if error.error.code == WireCode.malformedJSON.rawValue, let id = firstMalformedJob() {
-            finish(id, .failure(.refused(error)), into: &effects)
-        } else {
-            abandon(.refused(error), into: &effects)
+    mutating func answer(
+        _ number: Int, _ result: Result<ServerEnvelope, BrokerError>, into effects: inout Effects
+    ) {
+        guard let waiter = requests.remove(number) else { return }
+        reconnection = nil
+        effects.deliveries.append(.answered(waiter, result))
+        goOn(after: .request(number), into: &effects)
+    }
+
+    private mutating func refused(
+        _ error: ErrorMessage, on connection: Int, at now: NIODeadline, into effects: inout Effects
+    ) {
+        let fault = BrokerError.Fault(error.error)
+        guard wasWelcomed else { return abandon(.refused(fault), into: &effects) }
+        if case .connecting = link, fault.code != .busy {
+            // It does not want us any more, and would say so again.
+            return abandon(.connectionLost(reason: fault.description), into: &effects)
         }
+        if let id = error.id.map(JobID.init) {
+            // If it is none of ours, it answers nobody who still waits.
+            return finish(id, .failure(Self.ending(fault)), into: &effects)
+        }
+        switch fault.code {
+        case .busy, .unauthorized:
+            // They are about the connection. A server that is full may have room when it is tried again.
+            lost(connection, reason: fault.description, at: now, into: &effects)
+        case .malformedJSON:
+            if let id = firstMalformedJob() {
+                finish(id, .failure(.refused(fault)), into: &effects)
+            } else {
+                unattributed(.error(fault), on: connection, at: now, into: &effects)
+            }
+        default:
+            unattributed(.error(fault), on: connection, at: now, into: &effects)
+        }
+    }
+
+    /// What an `error` that is about a job means for it. One of the server's own does not tell that nothing was done.
+    static func ending(_ fault: BrokerError.Fault) -> BrokerError {
+        fault.code == .internal ? .outcomeUnknown(reason: fault.description) : .refused(fault)
     }
 
     /// The first job in flight whose content is not JSON: a caller's bytes can make it so, and then the server's error
     /// cannot bear its id. Looked for only when the server has said so, because looking is as dear as what it does.
-    private func firstMalformedJob() -> String? {
+    private func firstMalformedJob() -> JobID? {
         var decoder = FrameDecoder()
         for job in jobs.allInFlight {
             let isMalformed = job.frame.withUnsafeBytes { frame in

@@ -1,15 +1,16 @@
+internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
 
 /// Who wants to know what of a job.
 struct JobWaiter: Sendable {
-    let completion: Answer<CompletedMessage>
+    let completion: Answer<BrokerClient.Completion>
     /// Wants the job's sequence once it is accepted.
     var accepted: Answer<Int64>?
     /// Wants to know that the job is in the window.
     var admitted: Answer<Void>?
 
-    func finish(_ result: Result<CompletedMessage, BrokerError>) {
+    func finish(_ result: Result<BrokerClient.Completion, any Error>) {
         completion.finish(result)
         accepted?.finish(result.map(\.sequence))
         admitted?.finish(result.map { _ in })
@@ -30,7 +31,8 @@ struct JobWaiter: Sendable {
 /// Invariants:
 /// 1. A job's frame is written to each connection once, in the order in which the jobs were added, until it is answered.
 /// 2. Connections are numbered; what an older one says is ignored.
-/// 3. Whatever was added is answered once: by the server, or by an error.
+/// 3. Whatever was added is answered once: by the server, by an error, or by its own withdrawal.
+/// 4. An error is told to whom it is about, or to nobody: none is given to a job by guess. See ``Caution``.
 struct Session: Sendable {
     enum Link: Sendable, Equatable {
         case disconnected
@@ -39,6 +41,16 @@ struct Session: Sendable {
         case closed
     }
 
+    /// The times that a session keeps.
+    struct Patience: Sendable {
+        /// How long to be without a connection before what is unanswered fails.
+        var reconnecting: TimeAmount
+        /// How long a server may take for its welcome.
+        var welcome: TimeAmount
+        var firstDelay = Reconnection.firstDelay
+    }
+
+    typealias Jobs = PendingJobs<JobWaiter>
     typealias RequestWaiter = Answer<ServerEnvelope>
 
     /// What the driver is to do, in this order: close, connect, write, deliver.
@@ -54,41 +66,37 @@ struct Session: Sendable {
     struct Connect: Sendable, Equatable {
         let connection: Int
         let delay: TimeAmount
+        /// When there must be a welcome.
         let deadline: NIODeadline
     }
 
     enum Delivery: Sendable {
-        case welcomed(Result<Welcome, BrokerError>)
+        case welcomed(Result<BrokerClient.ServerInformation, BrokerError>)
         case accepted(JobWaiter, sequence: Int64)
         case admitted(JobWaiter)
-        case finished(JobWaiter, Result<CompletedMessage, BrokerError>)
+        case finished(JobWaiter, Result<BrokerClient.Completion, BrokerError>)
+        /// The job's task was cancelled, and the job was not sent.
+        case withdrawn(JobWaiter)
         case answered(RequestWaiter, Result<ServerEnvelope, BrokerError>)
     }
 
     let path: String
-    let patience: TimeAmount
-    let firstDelay: TimeAmount
+    let patience: Patience
     var link: Link
-    var jobs: PendingJobs<JobWaiter>
+    var jobs: Jobs
     var requests = PendingRequests<RequestWaiter>()
     /// Until then the client does not exist for its caller: the first connection is tried once.
     var wasWelcomed = false
-    /// Set while a lost connection is to be had again.
+    /// Set while a lost connection is to be had again, and until the new one has answered something.
     var reconnection: Reconnection?
-    /// What the server said before it went away, for the error.
-    var lastReason: String?
+    /// Set while it is to be found out whose an error is.
+    var caution: Caution?
     private var lastConnection = 1
 
     /// Starts as connecting, with the connection number 1.
-    ///
-    /// - Parameter patience: how long to try to connect again before what is unanswered fails.
-    init(
-        path: String, window: PendingJobs<JobWaiter>, patience: TimeAmount,
-        firstDelay: TimeAmount = Reconnection.firstDelay
-    ) {
+    init(path: String, window: Jobs, patience: Patience) {
         self.path = path
         self.patience = patience
-        self.firstDelay = firstDelay
         link = .connecting(connection: 1)
         jobs = window
     }
@@ -96,14 +104,14 @@ struct Session: Sendable {
     // MARK: - What the caller does
 
     mutating func add(
-        id: String, frame: [UInt8], waiter: JobWaiter, at now: NIODeadline
-    ) throws(BrokerError) -> Effects {
+        id: JobID, frame: [UInt8], waiter: JobWaiter, at now: NIODeadline
+    ) throws(BrokerError) -> (place: Jobs.Place, effects: Effects) {
         guard link != .closed else { throw .closed }
-        guard jobs.add(id: id, frame: frame, waiter: waiter) else { throw .idInUse(id) }
+        guard let place = jobs.add(id: id, frame: frame, waiter: waiter) else { throw .idInUse(id.text) }
         var effects = Effects()
         admit(into: &effects)
         connectIfNeeded(at: now, into: &effects)
-        return effects
+        return (place, effects)
     }
 
     mutating func add(
@@ -112,8 +120,18 @@ struct Session: Sendable {
         guard link != .closed else { throw .closed }
         requests.add(number, frame: frame, waiter: waiter)
         var effects = Effects()
-        if case .connected = link { effects.write = [frame] }
+        if case .connected = link, caution == nil { effects.write = [frame] }
         connectIfNeeded(at: now, into: &effects)
+        return effects
+    }
+
+    /// Nobody waits for that job any more: if it was not sent, it will not be.
+    mutating func withdraw(_ place: Jobs.Place) -> Effects {
+        var effects = Effects()
+        guard let waiter = jobs.withdraw(place) else { return effects }
+        effects.deliveries = [.withdrawn(waiter)]
+        // It may have been too large for the room that there is for those behind it.
+        admit(into: &effects)
         return effects
     }
 
@@ -127,28 +145,28 @@ struct Session: Sendable {
 
     // MARK: - What connections do
 
-    /// The connection is gone, or could not be made.
+    /// The connection is gone, or could not be made, or is of no more use.
     mutating func lost(_ connection: Int, reason: String, at now: NIODeadline) -> Effects {
-        guard connection == currentConnection else { return Effects() }
-        let reason = lastReason ?? reason
         var effects = Effects()
-        effects.close = connection
-        guard wasWelcomed else {
-            abandon(.cannotConnect(path: path, reason: reason), into: &effects)
-            return effects
-        }
-        guard !jobs.isEmpty || !requests.isEmpty else {
-            disconnect()
-            return effects
-        }
-        var reconnection = self.reconnection ?? Reconnection(deadline: now + patience, firstDelay: firstDelay)
-        guard let delay = reconnection.delay(at: now) else {
-            abandon(.connectionLost(reason: reason), into: &effects)
-            return effects
-        }
-        self.reconnection = reconnection
-        connect(after: delay, deadline: reconnection.deadline, into: &effects)
+        lost(connection, reason: reason, at: now, into: &effects)
         return effects
+    }
+
+    mutating func lost(_ connection: Int, reason: String, at now: NIODeadline, into effects: inout Effects) {
+        guard connection == currentConnection else { return }
+        effects.close = connection
+        effects.write = []
+        guard wasWelcomed else {
+            return abandon(.cannotConnect(path: path, reason: reason), into: &effects)
+        }
+        guard !jobs.isEmpty || !requests.isEmpty else { return disconnect() }
+        var reconnection =
+            self.reconnection ?? Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay)
+        guard let delay = reconnection.delay(at: now) else {
+            return abandon(.connectionLost(reason: reason), into: &effects)
+        }
+        caution?.asked = nil
+        connect(reconnection, after: delay, at: now, into: &effects)
     }
 
     /// The connection was to be made by now. One that is in force since then is left alone.
@@ -180,7 +198,7 @@ struct Session: Sendable {
 
     /// Takes what fits into the window, and writes it if there is a connection; else the next one begins with it.
     mutating func admit(into effects: inout Effects) {
-        while let job = jobs.admit() {
+        while caution == nil, let job = jobs.admit() {
             if case .connected = link { effects.write.append(job.frame) }
             if job.waiter.admitted != nil { effects.deliveries.append(.admitted(job.waiter)) }
         }
@@ -189,17 +207,22 @@ struct Session: Sendable {
     private mutating func disconnect() {
         link = .disconnected
         reconnection = nil
-        lastReason = nil
+        caution = nil
     }
 
     private mutating func connectIfNeeded(at now: NIODeadline, into effects: inout Effects) {
         guard link == .disconnected else { return }
-        let reconnection = Reconnection(deadline: now + patience, firstDelay: firstDelay)
-        self.reconnection = reconnection
-        connect(after: .zero, deadline: reconnection.deadline, into: &effects)
+        connect(
+            Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay), after: .zero, at: now,
+            into: &effects)
     }
 
-    private mutating func connect(after delay: TimeAmount, deadline: NIODeadline, into effects: inout Effects) {
+    private mutating func connect(
+        _ reconnection: Reconnection, after delay: TimeAmount, at now: NIODeadline, into effects: inout Effects
+    ) {
+        var reconnection = reconnection
+        let deadline = min(reconnection.deadline(at: now), now + delay + patience.welcome)
+        self.reconnection = reconnection
         lastConnection += 1
         link = .connecting(connection: lastConnection)
         effects.connect = Connect(connection: lastConnection, delay: delay, deadline: deadline)

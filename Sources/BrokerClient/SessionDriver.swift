@@ -18,15 +18,18 @@ final class SessionDriver: Sendable {
     }
 
     let encoders = FrameEncoders()
-    let welcome = Answer<Welcome>()
+    let welcome = Answer<BrokerClient.ServerInformation>()
+    /// How long a server's frame may take from its first byte to its last.
+    let frameTime: TimeAmount
     private let eventLoop: any EventLoop
     private let path: String
     /// The greeting that every connection begins with.
     private let hello: [UInt8]
     private let state: Mutex<State>
 
-    init(session: Session, hello: [UInt8], eventLoop: any EventLoop) {
+    init(session: Session, hello: [UInt8], frameTime: TimeAmount, eventLoop: any EventLoop) {
         path = session.path
+        self.frameTime = frameTime
         self.hello = hello
         self.eventLoop = eventLoop
         state = Mutex(State(session: session))
@@ -37,10 +40,15 @@ final class SessionDriver: Sendable {
         connect(Session.Connect(connection: 1, delay: .zero, deadline: deadline))
     }
 
-    func add(id: String, frame: [UInt8], waiter: JobWaiter) throws(BrokerError) {
+    func add(id: JobID, frame: [UInt8], waiter: JobWaiter) throws(BrokerError) -> Session.Jobs.Place {
         try perform { session throws(BrokerError) in
             try session.add(id: id, frame: frame, waiter: waiter, at: .now())
         }
+    }
+
+    /// A job that was not sent yet will not be, and its waiters get `CancellationError`.
+    func withdraw(_ place: Session.Jobs.Place) {
+        perform { $0.withdraw(place) }
     }
 
     func add(request number: Int, frame: [UInt8], waiter: Session.RequestWaiter) throws(BrokerError) {
@@ -49,6 +57,8 @@ final class SessionDriver: Sendable {
         }
     }
 
+    var unansweredJobCount: Int { state.withLock { $0.session.jobs.count } }
+
     func close() {
         perform { $0.close() }
     }
@@ -56,11 +66,11 @@ final class SessionDriver: Sendable {
     // MARK: - What connections do
 
     func received(_ envelope: ServerEnvelope, on connection: Int) {
-        perform { $0.received(envelope, on: connection) }
+        perform { $0.received(envelope, on: connection, at: .now()) }
     }
 
     func received(_ error: WireError, on connection: Int) {
-        perform { $0.received(error, on: connection) }
+        perform { $0.received(error, on: connection, at: .now()) }
     }
 
     func lost(_ connection: Int, reason: String) {
@@ -83,25 +93,33 @@ final class SessionDriver: Sendable {
     private func perform<Failure: Error>(
         _ decide: (inout Session) throws(Failure) -> Session.Effects
     ) throws(Failure) {
-        let (effects, abandoned, mustFlush) = try state.withLock { state throws(Failure) in
-            let effects = try decide(&state.session)
-            return (effects, state.note(effects), state.mustFlush())
+        try perform { session throws(Failure) in ((), try decide(&session)) }
+    }
+
+    private func perform<Value: Sendable, Failure: Error>(
+        _ decide: (inout Session) throws(Failure) -> (Value, Session.Effects)
+    ) throws(Failure) -> Value {
+        let (value, effects, abandoned, mustFlush) = try state.withLock { state throws(Failure) in
+            let (value, effects) = try decide(&state.session)
+            return (value, effects, state.note(effects), state.mustFlush())
         }
         abandoned?.close(promise: nil)
         if let connect = effects.connect { self.connect(connect) }
         if mustFlush { eventLoop.execute { self.flush() } }
         for delivery in effects.deliveries { deliver(delivery) }
+        return value
     }
 
     private func deliver(_ delivery: Session.Delivery) {
         switch delivery {
         case .welcomed(let result):
             state.withLock { $0.deadlineTimer?.cancel() }
-            welcome.finish(result)
+            welcome.finish(result.mapError { $0 })
         case .accepted(let waiter, let sequence): waiter.accepted?.finish(.success(sequence))
         case .admitted(let waiter): waiter.admitted?.finish(.success(()))
-        case .finished(let waiter, let result): waiter.finish(result)
-        case .answered(let waiter, let result): waiter.finish(result)
+        case .finished(let waiter, let result): waiter.finish(result.mapError { $0 })
+        case .withdrawn(let waiter): waiter.finish(.failure(CancellationError()))
+        case .answered(let waiter, let result): waiter.finish(result.mapError { $0 })
         }
     }
 

@@ -1,5 +1,12 @@
 internal import CSimdjson
+
+#if canImport(Glibc)
 internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
 
 /// A parsed JSON text: the text and a flat tape over it. Immutable, so any thread may read it.
 ///

@@ -1,5 +1,12 @@
 internal import CSimdjson
+
+#if canImport(Glibc)
 internal import Glibc
+#elseif canImport(Musl)
+internal import Musl
+#elseif canImport(Darwin)
+internal import Darwin
+#endif
 
 /// The bytes of one JSON text, immutable, with the padding behind them that the parser wants.
 ///

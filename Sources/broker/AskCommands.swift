@@ -14,15 +14,15 @@ struct StatsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let broker = try await connection.connect("broker stats")
-        let answer: [UInt8]
-        do throws(BrokerError) {
+        let answer: BrokerClient.JSON
+        do {
             answer = try await broker.stats()
         } catch {
             throw CommandFailure(error)
         }
         await broker.close()
-        if json { return try Program.say(String(decoding: answer, as: UTF8.self)) }
-        let document = try JSONDocument(parsing: JSONText(copying: answer))
+        if json { return try Program.say(answer.description) }
+        let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
         for line in lines(of: document.root, "") { try Program.say(line) }
         withExtendedLifetime(document) {}
     }
@@ -52,8 +52,8 @@ struct AwaitCommand: AsyncParsableCommand {
 
     func run() async throws {
         let broker = try await connection.connect("broker await")
-        let completion: Completion
-        do throws(BrokerError) {
+        let completion: BrokerClient.Completion
+        do {
             completion = try await broker.await(id: id)
         } catch {
             throw CommandFailure(error)

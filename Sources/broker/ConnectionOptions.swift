@@ -14,7 +14,7 @@ struct ConnectionOptions: ParsableArguments {
     func connect(_ name: String, jobsInFlight: Int = 64) async throws(CommandFailure) -> BrokerClient {
         var options = BrokerClient.Options(clientName: name)
         options.maximumJobsInFlight = jobsInFlight
-        do throws(BrokerError) {
+        do {
             return try await BrokerClient.connect(to: socket, options: options)
         } catch {
             throw CommandFailure(.cannotConnect, "\(error)")
@@ -24,9 +24,9 @@ struct ConnectionOptions: ParsableArguments {
 
 extension CommandFailure {
     /// The status that the contract gives an error of the client library.
-    init(_ error: BrokerError) {
+    init(_ error: any Error) {
         switch error {
-        case .cannotConnect, .connectionLost: self.init(.cannotConnect, "\(error)")
+        case BrokerError.cannotConnect, BrokerError.connectionLost: self.init(.cannotConnect, "\(error)")
         default: self.init(.failed, "\(error)")
         }
     }

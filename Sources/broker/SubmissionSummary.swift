@@ -1,7 +1,6 @@
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
-import BrokerWire
 
 /// What all jobs of a submission did together.
 struct SubmissionSummary {
@@ -12,18 +11,20 @@ struct SubmissionSummary {
     private(set) var duplicates = 0
     private(set) var records = 0
     private(set) var failures: [String] = []
-    private var changes: [String: EntityChanges] = [:]
-    private var rejections: [(place: String, error: ErrorBody)] = []
-    private var warnings: [(warning: WarningBody, count: Int)] = []
+    private var changes: [String: BrokerClient.Completion.Changes] = [:]
+    private var rejections: [(place: String, error: BrokerClient.Completion.Rejection)] = []
+    private var warnings: [(warning: BrokerClient.Completion.Warning, count: Int)] = []
 
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
-    mutating func add(_ completion: Completion, records: Int, at place: String) {
+    mutating func add(_ completion: BrokerClient.Completion, records: Int, at place: String) {
         jobs += 1
         self.records += records
-        if completion.duplicate { duplicates += 1 }
-        for (entity, counts) in completion.changes { changes[entity, default: EntityChanges()].add(counts) }
-        rejections += completion.rejected.map { (place, $0) }
+        if completion.isDuplicate { duplicates += 1 }
+        for (entity, counts) in completion.changes {
+            changes[entity, default: BrokerClient.Completion.Changes()].add(counts)
+        }
+        rejections += completion.rejections.map { (place, $0) }
         for warning in completion.warnings {
             let known = warnings.firstIndex {
                 $0.warning.code == warning.code && $0.warning.entity == warning.entity && $0.warning.key == warning.key
@@ -56,7 +57,7 @@ struct SubmissionSummary {
         let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
         try Program.say(pad("entity", width) + heads.map { "  " + lead($0, 9) }.joined())
         for entity in entities {
-            let counts = changes[entity] ?? EntityChanges()
+            let counts = changes[entity] ?? BrokerClient.Completion.Changes()
             let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
@@ -75,7 +76,7 @@ struct SubmissionSummary {
             writer.object { writer in
                 for entity in changes.keys.sorted() {
                     writer.key(entity)
-                    (changes[entity] ?? EntityChanges()).write(to: &writer)
+                    (changes[entity] ?? BrokerClient.Completion.Changes()).write(to: &writer)
                 }
             }
             writer.key("rejected")
@@ -105,8 +106,8 @@ struct SubmissionSummary {
     }
 }
 
-extension EntityChanges {
-    fileprivate mutating func add(_ other: EntityChanges) {
+extension BrokerClient.Completion.Changes {
+    fileprivate mutating func add(_ other: BrokerClient.Completion.Changes) {
         inserted += other.inserted
         updated += other.updated
         unchanged += other.unchanged
@@ -128,11 +129,12 @@ extension EntityChanges {
     }
 }
 
-extension ErrorBody {
+extension BrokerClient.Completion.Rejection {
     fileprivate func write(to writer: inout JSONWriter, place: String) {
         writer.object { writer in
             let members = [
-                ("code", code), ("message", message), ("path", path), ("entity", entity), ("attribute", attribute),
+                ("code", code.rawValue), ("message", message), ("path", path), ("entity", entity),
+                ("attribute", attribute),
                 ("place", place),
             ]
             for (key, value) in members {
@@ -144,17 +146,17 @@ extension ErrorBody {
     }
 }
 
-extension WarningBody {
+extension BrokerClient.Completion.Warning {
     fileprivate var text: String {
         switch (code, key) {
-        case ("unknownKey", let key?): "the model does not name the key \"\(key)\" of \(entity ?? "")"
-        default: code
+        case (.unknownKey, let key?): "the model does not name the key \"\(key)\" of \(entity ?? "")"
+        default: code.rawValue
         }
     }
 
     fileprivate func write(to writer: inout JSONWriter, count: Int) {
         writer.object { writer in
-            for (key, value) in [("code", code), ("entity", entity), ("key", key)] {
+            for (key, value) in [("code", code.rawValue), ("entity", entity), ("key", key)] {
                 guard let value else { continue }
                 writer.key(key)
                 writer.string(value)

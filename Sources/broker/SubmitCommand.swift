@@ -1,8 +1,7 @@
 public import ArgumentParser
-import BrokerClient
+public import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
-public import BrokerWire
 
 struct SubmitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -34,7 +33,7 @@ struct SubmitCommand: AsyncParsableCommand {
     var window = 4
 
     @Option(help: "What a bad record does: fail its job, or be left out (skip).")
-    var onInvalid: JobMessage.OnInvalid = .fail
+    var onInvalid: BrokerClient.Job.OnInvalid = .fail
 
     @Option(
         help: """
@@ -95,13 +94,13 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 }
 
-extension JobMessage.OnInvalid: ExpressibleByArgument {}
+extension BrokerClient.Job.OnInvalid: ExpressibleByArgument {}
 
 /// Records on their way: gathered into jobs, of which a window is in flight.
 struct Submission {
     let broker: BrokerClient
     let entity: String
-    let onInvalid: JobMessage.OnInvalid
+    let onInvalid: BrokerClient.Job.OnInvalid
     let idPrefix: String?
     let recordsPerJob: Int
     let bytesPerJob: Int
@@ -116,14 +115,15 @@ struct Submission {
     private var bytesOfEarlierSources = 0
 
     private struct JobInFlight {
-        let sent: SentJob
+        let sent: BrokerClient.SentJob
         /// Which records they are, for messages: "records 5001 to 10000 of employees.json".
         let place: String
         let records: Int
     }
 
     init(
-        broker: BrokerClient, entity: String, onInvalid: JobMessage.OnInvalid, idPrefix: String?, recordsPerJob: Int,
+        broker: BrokerClient, entity: String, onInvalid: BrokerClient.Job.OnInvalid, idPrefix: String?,
+        recordsPerJob: Int,
         bytesPerJob: Int, window: Int, progress: ProgressBar
     ) {
         self.broker = broker
@@ -163,7 +163,7 @@ struct Submission {
     private mutating func send(_ source: RecordSource, upTo last: Int) async throws {
         gathered.append(UInt8(ascii: "]"))
         jobCount += 1
-        var job = Job.process(gathered, as: entity)
+        var job = BrokerClient.Job.process(gathered, as: entity)
         job.onInvalid = onInvalid
         job.id = idPrefix.map { "\($0)-\(jobCount)" }
         while inFlight.count >= window { try await settleOldest() }
@@ -178,11 +178,11 @@ struct Submission {
 
     private mutating func settleOldest() async throws {
         let oldest = inFlight.removeFirst()
-        do throws(BrokerError) {
+        do {
             summary.add(try await oldest.sent.completion, records: oldest.records, at: oldest.place)
-        } catch .failed(let failed) {
+        } catch BrokerError.failed(let failed) {
             summary.fail("\(oldest.place): \(failed)")
-        } catch .refused(let error) {
+        } catch BrokerError.refused(let error) {
             summary.fail("\(oldest.place): \(error)")
         }
     }

@@ -30,7 +30,7 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         let payloads = (0..<size.jobs).map { size.payload($0) }
         var brokers: [BrokerClient] = []
-        do throws(BrokerError) {
+        do {
             for _ in 0..<connections {
                 var options = BrokerClient.Options(clientName: "brokerload")
                 options.maximumJobsInFlight = concurrency
@@ -66,7 +66,7 @@ struct RunCommand: AsyncParsableCommand {
         var latencies = histogram()
         while let job = next.take() {
             let start = Stopwatch()
-            do throws(BrokerError) {
+            do {
                 _ = try await broker.process(payloads[job], as: "Employee")
             } catch {
                 throw CommandFailure(.failed, "Job \(job): \(error)")

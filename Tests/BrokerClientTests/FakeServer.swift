@@ -1,3 +1,4 @@
+@testable import BrokerClient
 import BrokerJSON
 import BrokerWire
 import Foundation
@@ -7,7 +8,7 @@ import NIOPosix
 /// A server that says what a test tells it to.
 struct FakeServer: ~Copyable {
     let path: String
-    private let channel: any Channel
+    let channel: any Channel
     private var connections: AsyncStream<FakeConnection>.Iterator
 
     init(path: String = FakeServer.freePath()) async throws {
@@ -37,11 +38,27 @@ struct FakeServer: ~Copyable {
 
     /// The next client, after its greeting was answered.
     mutating func greet() async throws -> FakeConnection {
+        let connection = try await hear().connection
+        try await connection.welcome()
+        return connection
+    }
+
+    /// The next client and its greeting.
+    mutating func hear() async throws -> (connection: FakeConnection, hello: String) {
         var connection = try await accept()
         let hello = try await connection.next()
         guard hello.contains(#""type":"hello""#) else { throw FakeFault("the first message was \(hello)") }
-        try await connection.send(#"{"type":"welcome","version":1,"server":"fake","limits":{},"entities":["E"]}"#)
-        return connection
+        return (connection, hello)
+    }
+
+    /// A client of this server, and its connection.
+    mutating func connect(
+        options: BrokerClient.Options = .init(clientName: "tests")
+    ) async throws -> (BrokerClient, FakeConnection) {
+        let path = path
+        async let client = BrokerClient.connect(to: path, options: options, firstDelay: .milliseconds(1))
+        let connection = try await greet()
+        return (try await client, connection)
     }
 
     /// Stops listening, which removes the socket.
@@ -76,6 +93,11 @@ struct FakeConnection: Sendable {
 
     func send(bytes: [UInt8]) async throws {
         try await channel.writeAndFlush(ByteBuffer(bytes: bytes))
+    }
+
+    func welcome() async throws {
+        try await send(
+            #"{"type":"welcome","version":1,"server":"fake","limits":{"outcomesKeptSeconds":60},"entities":["E"]}"#)
     }
 
     func complete(_ id: String, sequence: Int = 1) async throws {

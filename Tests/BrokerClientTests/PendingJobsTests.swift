@@ -2,18 +2,24 @@ import Testing
 
 @testable import BrokerClient
 
-@Suite struct PendingJobsTests {
+@Suite(.timeLimit(.minutes(1))) struct PendingJobsTests {
     private func window(count: Int = 2, bytes: Int = 100) -> PendingJobs<String> {
         PendingJobs(maximumCount: count, maximumBytes: bytes)
     }
 
     private func add(_ id: String, bytes: Int = 1, to jobs: inout PendingJobs<String>) -> Bool {
-        jobs.add(id: id, frame: [UInt8](repeating: 0, count: bytes), waiter: "waiter of \(id)")
+        place(id, bytes: bytes, in: &jobs) != nil
+    }
+
+    private func place(
+        _ id: String, bytes: Int = 1, in jobs: inout PendingJobs<String>
+    ) -> PendingJobs<String>.Place? {
+        jobs.add(id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: "waiter of \(id)")
     }
 
     private func admitted(_ jobs: inout PendingJobs<String>) -> [String] {
         var ids: [String] = []
-        while let job = jobs.admit() { ids.append(job.id) }
+        while let job = jobs.admit() { ids.append(job.id.text) }
         return ids
     }
 
@@ -22,7 +28,7 @@ import Testing
         for id in ["c", "a", "b"] { #expect(add(id, to: &jobs)) }
         #expect(admitted(&jobs) == ["c", "a"])
         #expect(admitted(&jobs) == [])
-        #expect(jobs.remove("a") == "waiter of a")
+        #expect(jobs.remove(JobID("a")) == "waiter of a")
         #expect(admitted(&jobs) == ["b"])
     }
 
@@ -32,13 +38,13 @@ import Testing
             #expect(add(id, bytes: bytes, to: &jobs))
         }
         #expect(admitted(&jobs) == ["a"])
-        #expect(jobs.remove("a") != nil)
+        #expect(jobs.remove(JobID("a")) != nil)
         #expect(admitted(&jobs) == ["b", "e"])
-        #expect(jobs.remove("b") != nil)
+        #expect(jobs.remove(JobID("b")) != nil)
         #expect(admitted(&jobs) == [])
-        #expect(jobs.remove("e") != nil)
+        #expect(jobs.remove(JobID("e")) != nil)
         #expect(admitted(&jobs) == ["c"])
-        #expect(jobs.remove("c") != nil)
+        #expect(jobs.remove(JobID("c")) != nil)
         #expect(admitted(&jobs) == ["d"])
     }
 
@@ -46,9 +52,9 @@ import Testing
         var jobs = window(count: 3)
         for id in ["z", "y", "x", "w"] { #expect(add(id, to: &jobs)) }
         _ = admitted(&jobs)
-        #expect(jobs.remove("y") != nil)
+        #expect(jobs.remove(JobID("y")) != nil)
         _ = admitted(&jobs)
-        #expect(jobs.allInFlight.map(\.id) == ["z", "x", "w"])
+        #expect(jobs.allInFlight.map(\.id.text) == ["z", "x", "w"])
     }
 
     @Test func `an id is unanswered at most once`() {
@@ -56,7 +62,7 @@ import Testing
         #expect(add("a", to: &jobs))
         #expect(!add("a", to: &jobs))
         #expect(admitted(&jobs) == ["a"])
-        #expect(jobs.remove("a") != nil)
+        #expect(jobs.remove(JobID("a")) != nil)
         #expect(add("a", to: &jobs))
     }
 
@@ -64,10 +70,10 @@ import Testing
         var jobs = window(count: 1)
         for id in ["a", "b"] { #expect(add(id, to: &jobs)) }
         _ = admitted(&jobs)
-        #expect(jobs.remove("b") == nil)
-        #expect(jobs.remove("x") == nil)
-        #expect(jobs.inFlight("b") == nil)
-        #expect(jobs.inFlight("a")?.waiter == "waiter of a")
+        #expect(jobs.remove(JobID("b")) == nil)
+        #expect(jobs.remove(JobID("x")) == nil)
+        #expect(jobs.inFlight(JobID("b")) == nil)
+        #expect(jobs.inFlight(JobID("a"))?.waiter == "waiter of a")
     }
 
     @Test func `emptied, it gives every waiter back in order and has room again`() {
@@ -78,5 +84,50 @@ import Testing
         #expect(jobs.isEmpty)
         for id in ["d", "e"] { #expect(add(id, to: &jobs)) }
         #expect(admitted(&jobs) == ["d", "e"])
+    }
+
+    @Test func `a job that waits for room can be withdrawn, and one in flight cannot`() throws {
+        var jobs = window(count: 1)
+        let inFlight = try #require(place("a", in: &jobs))
+        let waiting = try #require(place("b", in: &jobs))
+        #expect(add("c", to: &jobs))
+        #expect(admitted(&jobs) == ["a"])
+        #expect(jobs.withdraw(inFlight) == nil)
+        #expect(jobs.withdraw(waiting) == "waiter of b")
+        #expect(jobs.withdraw(waiting) == nil)
+        #expect(jobs.remove(JobID("a")) != nil)
+        #expect(admitted(&jobs) == ["c"])
+    }
+
+    @Test func `a place is of one job, not of the next one of its id`() throws {
+        var jobs = window(count: 1)
+        #expect(add("a", to: &jobs))
+        let first = try #require(place("b", in: &jobs))
+        #expect(jobs.withdraw(first) != nil)
+        #expect(add("b", to: &jobs))
+        #expect(jobs.withdraw(first) == nil)
+        #expect(admitted(&jobs) == ["a"])
+        #expect(jobs.remove(JobID("a")) != nil)
+        #expect(admitted(&jobs) == ["b"])
+    }
+
+    @Test func `what is withdrawn leaves nothing behind`() throws {
+        var jobs = window(count: 1)
+        #expect(add("a", to: &jobs))
+        #expect(admitted(&jobs) == ["a"])
+        for number in 0..<10_000 {
+            let place = try #require(place("\(number)", in: &jobs))
+            #expect(jobs.withdraw(place) != nil)
+        }
+        #expect(jobs.placesKept < 100)
+    }
+
+    @Test func `ids that differ in Unicode form only are two`() {
+        var jobs = window()
+        #expect(add("caf\u{E9}", to: &jobs))
+        #expect(add("cafe\u{301}", to: &jobs))
+        _ = admitted(&jobs)
+        #expect(jobs.remove(JobID("cafe\u{301}")) == "waiter of cafe\u{301}")
+        #expect(jobs.inFlight(JobID("caf\u{E9}")) != nil)
     }
 }

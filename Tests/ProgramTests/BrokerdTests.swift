@@ -8,7 +8,7 @@ import Testing
         let programs = try Programs()
         let server = try programs.startServer()
         let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
-        var tickets: [JobTicket] = []
+        var tickets: [BrokerClient.JobTicket] = []
         for number in 0..<50 {
             let json = Array(#"[{"id": \#(number), "name": "n"}]"#.utf8)
             tickets.append(try await broker.submit(.process(json, as: "Employee")))
@@ -34,7 +34,7 @@ import Testing
         for number in 0..<20 {
             let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
             let outcome = try await broker.process(json, as: "Employee", id: "job \(number)")
-            completed += outcome.duplicate ? 0 : 1
+            completed += outcome.isDuplicate ? 0 : 1
             if number == 10 { kill(server.processIdentifier, SIGKILL) }
             if number == 10 {
                 server.waitUntilExit()
@@ -44,7 +44,7 @@ import Testing
         for number in 0..<20 {
             let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
             let again = try await broker.process(json, as: "Employee", id: "job \(number)")
-            #expect(again.duplicate)
+            #expect(again.isDuplicate)
         }
         await broker.close()
         #expect(completed == 20)

@@ -1,0 +1,215 @@
+internal import BrokerWire
+
+extension BrokerClient {
+    /// What a committed job did.
+    public struct Completion: Sendable, Equatable {
+        public var id: String
+        /// The job's place in the one order of all jobs.
+        public var sequence: Int64
+        /// The job had been applied before, and this is what it did then.
+        public var isDuplicate: Bool
+        /// By entity, those that the job touched; empty with `reply: .none`.
+        public var changes: [String: Changes]
+        /// What `onInvalid: .skip` left out, in the order of the job.
+        public var rejections: [Rejection]
+        public var warnings: [Warning]
+        /// Nil with `reply: .none`.
+        public var timing: Timing?
+        /// The keys of the objects, by entity and by what became of them, with `reply: .keys`; see ``keys(of:as:)``.
+        public var keys: JSON?
+
+        public init(
+            id: String, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
+            rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: JSON? = nil
+        ) {
+            self.id = id
+            self.sequence = sequence
+            self.isDuplicate = isDuplicate
+            self.changes = changes
+            self.rejections = rejections
+            self.warnings = warnings
+            self.timing = timing
+            self.keys = keys
+        }
+
+        /// The keys of one entity's objects; empty ones when the job touched none, or was not sent with `reply: .keys`.
+        ///
+        /// - Parameter type: what a key is: the type of the identity's attribute, or of an object of them.
+        /// - Throws: `DecodingError` when a key is no such value.
+        public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
+            guard let keys else { return Keys() }
+            return try keys.decode(KeysByEntity<Key>.self).of(entity)
+        }
+    }
+}
+
+extension BrokerClient.Completion {
+    /// How many objects of one entity a job touched; each counts once.
+    public struct Changes: Sendable, Hashable {
+        public var inserted: Int
+        public var updated: Int
+        /// Looked at and not written.
+        public var unchanged: Int
+        public var deleted: Int
+        /// Left out, and listed in ``BrokerClient/Completion/rejections``.
+        public var rejected: Int
+
+        public init(inserted: Int = 0, updated: Int = 0, unchanged: Int = 0, deleted: Int = 0, rejected: Int = 0) {
+            self.inserted = inserted
+            self.updated = updated
+            self.unchanged = unchanged
+            self.deleted = deleted
+            self.rejected = rejected
+        }
+    }
+
+    /// A record, an object nested in one, or a bare key that was left out.
+    public struct Rejection: Sendable, Hashable, CustomStringConvertible {
+        public var code: BrokerError.Code
+        /// For people: what happened and the remedy.
+        public var message: String
+        /// A JSON Pointer into the message that the job was sent as.
+        public var path: String?
+        public var entity: String?
+        public var attribute: String?
+
+        public init(
+            code: BrokerError.Code, message: String, path: String? = nil, entity: String? = nil,
+            attribute: String? = nil
+        ) {
+            self.code = code
+            self.message = message
+            self.path = path
+            self.entity = entity
+            self.attribute = attribute
+        }
+
+        public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
+    }
+
+    /// Something that a job's sender should know, though nothing failed.
+    public struct Warning: Sendable, Hashable {
+        /// A word of the protocol; a newer server may know more of them.
+        public struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+            public var rawValue: String
+
+            public init(rawValue: String) { self.rawValue = rawValue }
+
+            /// Records brought a key that the model does not name.
+            public static let unknownKey = Code(rawValue: "unknownKey")
+            /// More was left out than is listed.
+            public static let rejectedNotListed = Code(rawValue: "rejectedNotListed")
+
+            public var description: String { rawValue }
+        }
+
+        public var code: Code
+        public var entity: String?
+        public var key: String?
+        /// How often.
+        public var count: Int?
+
+        public init(code: Code, entity: String? = nil, key: String? = nil, count: Int? = nil) {
+            self.code = code
+            self.entity = entity
+            self.key = key
+            self.count = count
+        }
+    }
+
+    /// How long a job spent where; waiting for the jobs before it is in none of them.
+    public struct Timing: Sendable, Hashable {
+        /// From the whole frame to a worker that opens it.
+        public var queued: Duration
+        /// Decompressing, parsing and staging.
+        public var staged: Duration
+        /// The writer's work.
+        public var merged: Duration
+        /// From there until it was durable.
+        public var committed: Duration
+
+        public init(
+            queued: Duration = .zero, staged: Duration = .zero, merged: Duration = .zero, committed: Duration = .zero
+        ) {
+            self.queued = queued
+            self.staged = staged
+            self.merged = merged
+            self.committed = committed
+        }
+    }
+
+    /// The keys of one entity's objects, by what became of them.
+    public struct Keys<Key: Decodable>: Decodable {
+        public var inserted: [Key] = []
+        public var updated: [Key] = []
+        public var deleted: [Key] = []
+
+        public init() {}
+    }
+}
+
+extension BrokerClient.Completion.Keys: Sendable where Key: Sendable {}
+extension BrokerClient.Completion.Keys: Equatable where Key: Equatable {}
+
+/// The keys of one entity out of those of all, whose keys may be of other types.
+private struct KeysByEntity<Key: Decodable>: Decodable {
+    private struct Entity: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    private let entities: KeyedDecodingContainer<Entity>
+
+    init(from decoder: any Decoder) throws { entities = try decoder.container(keyedBy: Entity.self) }
+
+    func of(_ entity: String) throws -> BrokerClient.Completion.Keys<Key> {
+        try entities.decodeIfPresent(BrokerClient.Completion.Keys<Key>.self, forKey: Entity(stringValue: entity))
+            ?? BrokerClient.Completion.Keys()
+    }
+}
+
+// MARK: - From the wire
+
+extension BrokerClient.Completion {
+    init(_ message: CompletedMessage) {
+        self.init(
+            id: message.id, sequence: message.sequence, isDuplicate: message.duplicate,
+            changes: message.changes.mapValues(Changes.init), rejections: message.rejected.map(Rejection.init),
+            warnings: message.warnings.map(Warning.init), timing: message.timing.map(Timing.init),
+            keys: message.keys.map { BrokerClient.JSON($0) })
+    }
+}
+
+extension BrokerClient.Completion.Changes {
+    fileprivate init(_ counts: EntityChanges) {
+        self.init(
+            inserted: counts.inserted, updated: counts.updated, unchanged: counts.unchanged, deleted: counts.deleted,
+            rejected: counts.rejected)
+    }
+}
+
+extension BrokerClient.Completion.Rejection {
+    fileprivate init(_ error: ErrorBody) {
+        self.init(
+            code: BrokerError.Code(rawValue: error.code), message: error.message, path: error.path,
+            entity: error.entity, attribute: error.attribute)
+    }
+}
+
+extension BrokerClient.Completion.Warning {
+    fileprivate init(_ warning: WarningBody) {
+        self.init(
+            code: Code(rawValue: warning.code), entity: warning.entity, key: warning.key, count: warning.count)
+    }
+}
+
+extension BrokerClient.Completion.Timing {
+    fileprivate init(_ timing: TimingBody) {
+        self.init(
+            queued: .microseconds(timing.queued), staged: .microseconds(timing.staged),
+            merged: .microseconds(timing.merged), committed: .microseconds(timing.committed))
+    }
+}

@@ -1,0 +1,50 @@
+#if canImport(FoundationEssentials)
+internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
+
+extension BrokerClient {
+    /// One JSON text, as it goes over the socket: numbers of any length are still exact. Not checked before it is used.
+    public struct JSON: Sendable, Hashable, CustomStringConvertible {
+        /// UTF-8.
+        public var bytes: [UInt8]
+
+        public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
+
+        public init(_ text: String) { bytes = Array(text.utf8) }
+
+        /// Encodes a value as the client encodes records: dates as seconds since 1970, which keep their fractions, and
+        /// data as base64. What is text or bytes already (`String`, `[UInt8]`, `Data`) is taken as JSON as it is.
+        ///
+        /// - Throws: ``BrokerError/notEncodable(reason:)``
+        public init(encoding value: some Encodable) throws(BrokerError) {
+            switch value {
+            case let json as String: self.init(json)
+            case let json as [UInt8]: self.init(json)
+            case let json as Data: self.init(json)
+            default:
+                let encoder = JSONEncoder()
+                encoder.dateEncodingStrategy = .secondsSince1970
+                encoder.outputFormatting = .withoutEscapingSlashes
+                do {
+                    self.init(try encoder.encode(value))
+                } catch {
+                    throw .notEncodable(reason: "\(error)")
+                }
+            }
+        }
+
+        /// The value that the text describes; dates are read as numbers of seconds since 1970.
+        ///
+        /// - Throws: `DecodingError`
+        public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+            let decoder = JSONDecoder()
+            decoder.dateDecodingStrategy = .secondsSince1970
+            return try decoder.decode(type, from: Data(bytes))
+        }
+
+        /// The text.
+        public var description: String { String(decoding: bytes, as: UTF8.self) }
+    }
+}

@@ -1,0 +1,138 @@
+import BrokerWire
+import NIOCore
+import Testing
+
+@testable import BrokerClient
+
+/// What a client does about a server that keeps it waiting.
+@Suite(.timeLimit(.minutes(1))) struct PatienceTests {
+    private let record = Array(#"{"id":1}"#.utf8)
+
+    /// Serves one job on whichever connection lasts: on a slow machine some are given up before they are greeted.
+    private func serve(_ job: BrokerClient.SentJob, _ server: inout FakeServer) async throws {
+        while true {
+            do {
+                var connection = try await server.greet()
+                #expect(try await connection.nextMembers().id == job.id)
+                try await connection.complete(job.id)
+                _ = try await job.completion
+                return
+            } catch let error as BrokerError {
+                throw error
+            } catch {
+                continue
+            }
+        }
+    }
+
+    @Test func `a server that welcomes and closes is given up, and not hurried`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClient.Options()
+        options.reconnectDeadline = .milliseconds(300)
+        let (client, opened) = try await server.connect(options: options)
+        let job = try await client.enqueue(.process(record, as: "E"))
+        try await opened.close()
+        let path = server.path
+        let outcome = Task {
+            do {
+                _ = try await job.completion
+                return "completed"
+            } catch {
+                // Tells the loop below that nobody comes any more.
+                let probe = try await BrokerClient.connect(to: path, options: .init(clientName: "probe"))
+                await probe.close()
+                return "\(error)"
+            }
+        }
+        var attempts = 0
+        while true {
+            var connection = try await server.accept()
+            attempts += 1
+            do {
+                let hello = try await connection.next()
+                try await connection.welcome()
+                if hello.contains("probe") { break }
+                try await connection.close()
+            } catch {
+                // The client's time was up before it was greeted.
+                continue
+            }
+        }
+        #expect(try await outcome.value.contains("The connection was lost"))
+        // Each waits twice as long as the one before.
+        #expect((2...13).contains(attempts))
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a server that does not answer the greeting is told`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClient.Options()
+        options.connectTimeout = .milliseconds(50)
+        let path = server.path
+        let client = Task { [options] in try await BrokerClient.connect(to: path, options: options) }
+        var connection = try await server.accept()
+        await #expect(
+            throws: BrokerError.cannotConnect(path: path, reason: "the server did not answer the greeting in time")
+        ) { _ = try await client.value }
+        await connection.closed()
+        try await server.stop()
+    }
+
+    @Test func `a lost connection is had again though one attempt is never answered`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClient.Options()
+        options.connectTimeout = .milliseconds(500)
+        let (client, opened) = try await server.connect(options: options)
+        let job = try await client.enqueue(.process(record, as: "E"))
+        try await opened.close()
+        var silent = try await server.accept()
+        await silent.closed()
+        try await serve(job, &server)
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a frame that never ends ends the connection, also one that trickles`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClient.Options()
+        options.frameTimeout = .milliseconds(100)
+        let (client, opened) = try await server.connect(options: options)
+        var connection = opened
+        let job = try await client.enqueue(.process(record, as: "E"))
+        _ = try await connection.next()
+        try await connection.send(bytes: [0, 0, 1, 0])
+        let trickle = Task { [connection] in
+            while true { try await connection.send(bytes: [4]) }
+        }
+        await connection.closed()
+        await #expect(throws: (any Error).self) { try await trickle.value }
+        try await serve(job, &server)
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `frames that come in time, one after the other, are no frame that never ends`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClient.Options()
+        options.frameTimeout = .milliseconds(200)
+        let (client, opened) = try await server.connect(options: options)
+        var connection = opened
+        var encoder = FrameEncoder()
+        let start = ContinuousClock.now
+        var rest: [UInt8] = []
+        // A frame is always begun when the one before ends, for twice the time that one may take.
+        while start.duration(to: .now) < .milliseconds(400) {
+            let job = try await client.enqueue(.process(record, as: "E"))
+            #expect(try await connection.nextMembers().id == job.id)
+            let frame = try encoder.encode(Array(#"{"type":"completed","id":"\#(job.id)","sequence":1}"#.utf8))
+            try await connection.send(bytes: rest + frame.prefix(3))
+            rest = Array(frame.dropFirst(3))
+            try await connection.send(bytes: rest)
+            rest = []
+            _ = try await job.completion
+        }
+        await client.close()
+        try await server.stop()
+    }
+}
