@@ -45,12 +45,12 @@ public enum Program {
         } catch {
             // Help and version come as errors, too, with the status 0.
             let status = root.exitCode(for: error)
-            let text = root.fullMessage(for: error)
             guard status.isSuccess else {
-                complain(text)
+                let line = root.message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
+                complain("\(root._commandName): \(line) (\(root._commandName) --help tells more.)")
                 exit(ExitStatus.usage.rawValue)
             }
-            do throws(CommandFailure) { try say(text) } catch { exit(error.status.rawValue) }
+            do throws(CommandFailure) { try say(root.fullMessage(for: error)) } catch { exit(error.status.rawValue) }
             exit(ExitStatus.success.rawValue)
         }
     }

@@ -49,9 +49,11 @@ struct SubmitCommand: AsyncParsableCommand {
     var files: [String] = []
 
     mutating func validate() throws {
-        guard records > 0, jobBytes > 0, window > 0 else {
-            throw ValidationError("--records, --job-bytes and --window must be greater than zero.")
-        }
+        try [
+            NumberOption("--records", records, in: 1...10_000_000),
+            NumberOption("--job-bytes", jobBytes, in: 1...1 << 30),
+            NumberOption("--window", window, in: 1...100_000),
+        ].check()
         if let id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
         }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import BrokerCommandLine
 import BrokerCoordinator
 import BrokerServer
 import BrokerStore
@@ -8,7 +9,7 @@ import Glibc
 /// What the server takes on at once, and how long it remembers.
 struct LimitOptions: ParsableArguments {
     @Option(help: "Threads that decode and stage. Two at least, so that a large job does not hold up the small ones.")
-    var workers = max(2, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+    var workers = min(Self.mostWorkers, max(2, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
 
     @Option(help: ArgumentHelp("Bytes of a frame at most.", valueName: "bytes"))
     var maxFrameBytes = FrameLimits.largestPayloadCount
@@ -34,15 +35,31 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))
     var keepOutcomesSeconds = LedgerRetention.defaultSeconds
 
+    /// More threads than the processors of any machine that one writer could keep up with.
+    private static let mostWorkers = 1_024
+    /// SQLite's own limit of a value is a little less (sqlite.org/limits.html).
+    private static let mostContentBytes = 1 << 30
+    /// A tebibyte: more than there is memory.
+    private static let mostBytesInFlight = 1 << 40
+    /// Each takes a place in a table, and a client's window is some thousands.
+    private static let mostAtOnce = 1_000_000
+    /// At some 300 bytes each, a store of 300 GB.
+    private static let mostOutcomes = 1_000_000_000
+    /// A hundred years.
+    private static let mostSeconds = 100 * 365 * 24 * 3_600
+
     mutating func validate() throws {
-        let numbers = [
-            workers, maxFrameBytes, maxContentBytes, maxBytesInFlight, maxJobsInFlight, jobsPerConnection, connections,
-            keepOutcomes, keepOutcomesSeconds,
-        ]
-        guard numbers.allSatisfy({ $0 > 0 }) else { throw ValidationError("Every limit must be greater than zero.") }
-        guard maxFrameBytes <= FrameLimits.largestPayloadCount else {
-            throw ValidationError("A frame holds at most \(FrameLimits.largestPayloadCount) bytes.")
-        }
+        try [
+            NumberOption("--workers", workers, in: 1...Self.mostWorkers),
+            NumberOption("--max-frame-bytes", maxFrameBytes, in: 1...FrameLimits.largestPayloadCount),
+            NumberOption("--max-content-bytes", maxContentBytes, in: 1...Self.mostContentBytes),
+            NumberOption("--max-bytes-in-flight", maxBytesInFlight, in: 1...Self.mostBytesInFlight),
+            NumberOption("--max-jobs-in-flight", maxJobsInFlight, in: 1...Self.mostAtOnce),
+            NumberOption("--jobs-per-connection", jobsPerConnection, in: 1...Self.mostAtOnce),
+            NumberOption("--connections", connections, in: 1...Self.mostAtOnce),
+            NumberOption("--keep-outcomes", keepOutcomes, in: 1...Self.mostOutcomes),
+            NumberOption("--keep-outcomes-seconds", keepOutcomesSeconds, in: 1...Self.mostSeconds),
+        ].check()
     }
 
     var coordinator: CoordinatorLimits {

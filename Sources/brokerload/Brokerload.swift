@@ -28,9 +28,12 @@ struct LoadSize: ParsableArguments {
     var json = false
 
     mutating func validate() throws {
-        guard jobs > 0, records > 0, first >= 0 else {
-            throw ValidationError("Jobs and records must be greater than zero, and the first number not negative.")
-        }
+        try [
+            NumberOption("--jobs", jobs, in: 1...1_000_000), NumberOption("--records", records, in: 1...1_000_000),
+            NumberOption("--first", first, in: 0...1 << 60),
+        ].check()
+        // All of them are in memory before the first is sent.
+        try NumberOption("--jobs times --records", jobs * records, in: 1...100_000_000).check()
     }
 
     /// The records of one job as a JSON array.

@@ -22,9 +22,10 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var size: LoadSize
 
     mutating func validate() throws {
-        guard concurrency > 0, connections > 0 else {
-            throw ValidationError("--concurrency and --connections must be greater than zero.")
-        }
+        try [
+            NumberOption("--concurrency", concurrency, in: 1...100_000),
+            NumberOption("--connections", connections, in: 1...100_000),
+        ].check()
     }
 
     func run() async throws {
