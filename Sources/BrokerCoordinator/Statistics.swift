@@ -1,5 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerStore
 internal import Glibc
 internal import Histogram
 
@@ -14,6 +15,8 @@ final class Statistics: Sendable {
         var commits = 0
         var objects = ChangeCounts()
         var latencies = Latencies()
+        /// As the writer left it after the newest commit.
+        var log = StoreLog()
 
         mutating func noteFailure(_ code: FaultCode) {
             failed += 1
@@ -52,6 +55,11 @@ final class Statistics: Sendable {
             writer.member("opening", opening)
             writer.member("staging", staging)
             writer.member("bytes", bytes)
+        }
+        writer.key("log")
+        writer.object { writer in
+            writer.member("bytes", counters.log.bytes)
+            writer.member("uncheckpointedPages", counters.log.uncheckpointedPages)
         }
         writer.key("latencyMicroseconds")
         counters.latencies.write(to: &writer)

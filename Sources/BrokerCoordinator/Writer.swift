@@ -25,6 +25,8 @@ final class Writer: Sendable {
                 flight.withLock {
                     $0 = Flight(after: sequence, reservedThrough: sequence + CoordinatorLimits.sequencesReserved)
                 }
+                let log = store.log
+                statistics.count { $0.log = log }
                 opened.broadcast {
                     $0 = .success(())
                     return true

@@ -168,10 +168,15 @@ struct WriterLoop {
         // The rows are freed there, too, while the next ones are merged here.
         tasks.append { withExtendedLifetime(applied) {} }
         // Who is told an end and asks for the numbers finds it counted.
-        statistics.count { $0.note(applied, committedAt) }
+        let log = store.log
+        statistics.count {
+            $0.note(applied, committedAt)
+            $0.log = log
+        }
         completions.run(tasks)
         for tell in roomWaiters { tell() }
         wakePool()
+        for notice in store.takeLogNotices() { notice.tell(logger) }
     }
 
     // MARK: - Kept failures, the end

@@ -28,12 +28,14 @@ final class Connection {
         let location = "file:\(Self.escaped(path))\(isImmutable ? "?immutable=1" : "")"
         let result = sqlite3_open_v2(location, &handle, flags, nil)
         guard result == SQLITE_OK, let handle else {
-            let error = StoreError(result, on: handle, doing: "open \(path)")
+            let error = StoreError(result, on: handle, path: path)
             sqlite3_close_v2(handle)
             throw error
         }
         self.handle = handle
         waitForLocks(milliseconds: Self.lockMilliseconds)
+        // Closing the last connection would copy the log into the database, and take it away.
+        if access == .look { broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
     }
 
     deinit { sqlite3_close_v2(handle) }
@@ -57,7 +59,7 @@ final class Connection {
     /// Runs statements that give no rows of interest.
     func execute(_ sql: String) throws(StoreError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
-        guard result == SQLITE_OK else { throw StoreError(result, on: handle, doing: "run \(sql)") }
+        guard result == SQLITE_OK else { throw StoreError(result, on: handle, running: sql) }
     }
 
     /// Triggers that others put into the file do nothing here.
@@ -65,7 +67,7 @@ final class Connection {
     /// With one, SQLite reads a whole `SELECT` before it inserts the first row, and nobody can tell which row it is at.
     func ignoreTriggers() throws(StoreError) {
         let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-        guard result == SQLITE_OK else { throw StoreError(result, on: handle, doing: "turn triggers off") }
+        guard result == SQLITE_OK else { throw StoreError(result, on: handle) }
     }
 
     func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }

@@ -18,6 +18,9 @@ public struct StoreOptions: Sendable {
     public var cacheBytes = 64 << 20
     /// Pages of the database at most, for tests and quotas; nil is SQLite's limit.
     public var maximumPages: Int?
+    /// The log's working size: so many pages are in it when they are copied to the database. 16 MiB of them, so that a
+    /// bulk load copies a page less often.
+    public var logPages = 4096
 
     public init() {}
 }
@@ -30,17 +33,33 @@ public final class Store {
     let merger: Merger
     private var ledger: Ledger
     let statements: TransactionStatements
+    private let files: OpenedFiles
+    private let logKeeper: LogKeeper
+    /// Why nothing can be stored any more: the files are no longer those that were opened.
+    private var loss: StoreError?
 
     /// Opens the database, makes or extends its schema, and turns on what Broker needs.
     ///
     /// - Throws: ``StoreError``: `incompatible` with a list of what differs, when the file holds something else; the
     ///   file is then as it was.
     public init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
-        let connection = try Connection(path: path)
-        self.connection = connection
-        let schema = Schema(plan.model)
-        let migration = try SchemaMigration(of: connection, to: schema)
-        try Self.refuse(migration.differences, path)
+        let file = try StoreFile(path: path)
+        try Self.check(file, plan.model)
+        connection = try Connection(path: file.location)
+        try Self.configure(connection, options)
+        try connection.execute("BEGIN IMMEDIATE")
+        let opening = try StoreOpening(of: connection, path: path, to: plan.model)
+        try opening.refuseDifferences()
+        try opening.run(on: connection)
+        try connection.execute("COMMIT")
+        merger = try Merger(plan, on: connection)
+        ledger = try Ledger(on: connection, options.retention)
+        statements = try TransactionStatements(on: connection)
+        files = try OpenedFiles(file)
+        logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
+    }
+
+    private static func configure(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
         // Readers keep reading while the writer writes.
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = \(options.synchronous.rawValue)")
@@ -48,34 +67,29 @@ public final class Store {
         try connection.execute("PRAGMA temp_store = MEMORY")
         // Debian's default overwrites what is deleted, which costs a write for each page.
         try connection.execute("PRAGMA secure_delete = FAST")
-        try connection.execute("PRAGMA wal_autocheckpoint = \(Self.checkpointPages)")
+        // The log keeps its file, which is written over again and again; what a long reader made it grow is given back.
+        let pageSize = try connection.integer("PRAGMA page_size") ?? 4096
+        let logBytes = Int64(options.logPages) * (pageSize + Self.logFrameHeader) + Self.logHeader
+        try connection.execute("PRAGMA journal_size_limit = \(logBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
         try connection.execute("PRAGMA foreign_keys = ON")
         try connection.ignoreTriggers()
-        try connection.execute("BEGIN IMMEDIATE")
-        for sql in Ledger.tables + migration.statements { try connection.execute(sql) }
-        try connection.execute("COMMIT")
-        merger = try Merger(plan, on: connection)
-        ledger = try Ledger(on: connection, options.retention)
-        statements = try TransactionStatements(on: connection)
     }
 
-    /// Pages in the log before they are copied to the database: 16 MiB, so that a bulk load copies a page less often.
-    private static let checkpointPages = 4096
+    /// Bytes before the log's first page and before each (sqlite.org/fileformat2.html, 4.1 and 4.2).
+    private static let logHeader: Int64 = 32
+    private static let logFrameHeader: Int64 = 24
 
-    /// Looks whether a database of that model can be opened there, and changes nothing.
+    /// Looks whether a store of that model is there or can be made there, and changes nothing.
     public static func check(path: String, model: Model) throws(StoreError) {
-        let connection = try Connection(path: path, .look)
-        try refuse(try SchemaMigration(of: connection, to: Schema(model)).differences, path)
+        try check(StoreFile(path: path), model)
     }
 
-    private static func refuse(_ differences: [String], _ path: String) throws(StoreError) {
-        guard !differences.isEmpty else { return }
-        throw StoreError(
-            .incompatible,
-            "The store \(path) does not fit the model, and cannot be made to without loss: "
-                + differences.joined(separator: "; ")
-                + ". Use the model that made it, or another store; nothing was touched.")
+    private static func check(_ file: StoreFile, _ model: Model) throws(StoreError) {
+        try file.checkAccess()
+        guard file.exists else { return }
+        let connection = try Connection(path: file.location, .look)
+        try StoreOpening(of: connection, path: file.path, to: model).refuseDifferences()
     }
 
     // MARK: - Sequences
@@ -114,16 +128,33 @@ public final class Store {
     /// Begins a transaction. When another program has locked the store it fails at once, with an error that
     /// ``StoreError/isLocked``: nothing has happened then, and whoever has jobs keeps them and tries again.
     public func begin() throws(StoreError) {
+        if let loss { throw loss }
         connection.waitForLocks(milliseconds: 0)
         try statements.begin.run()
     }
 
     /// Makes everything applied since ``begin()`` durable and visible to readers.
+    ///
+    /// - Throws: ``StoreError``; `unavailable` once and for all when the store's files were deleted, moved or replaced,
+    ///   because nobody would find what is written to them.
     public func commit() throws(StoreError) {
+        do throws(StoreError) {
+            try files.check()
+        } catch {
+            loss = error
+            throw error
+        }
         try ledger.prune()
         try statements.commit.run()
         ledger.transactionEnded(isDurable: true)
+        logKeeper.committed()
     }
+
+    /// The write-ahead log after the newest commit.
+    public var log: StoreLog { logKeeper.log }
+
+    /// What has become of the log since the last call that an operator should know.
+    public func takeLogNotices() -> [StoreLogNotice] { logKeeper.takeNotices() }
 
     /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
     public func rollback() {
@@ -136,6 +167,8 @@ public final class Store {
 
     /// Copies the log into the database and empties it, as far as readers allow.
     public func checkpoint() throws(StoreError) {
+        // What was moved must not be written behind somebody's back.
+        if let loss { throw loss }
         connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }

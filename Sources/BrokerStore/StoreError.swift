@@ -1,4 +1,5 @@
 internal import CSQLite
+internal import Glibc
 
 /// The store could not do what it was asked to. Whatever the transaction had done is undone.
 public struct StoreError: Error, Sendable, CustomStringConvertible {
@@ -16,18 +17,23 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     }
 
     public let code: Code
-    /// What happened and the remedy.
+    /// What happened and the remedy, in one line; no SQL.
     public let message: String
     /// SQLite's extended result code, zero when the error is not SQLite's.
     public let sqliteCode: Int32
 
-    init(_ code: Code, _ message: String, sqliteCode: Int32 = 0) {
+    /// Our own SQL that failed, of a defect.
+    private let statement: String?
+
+    init(_ code: Code, _ message: String, sqliteCode: Int32 = 0, statement: String? = nil) {
         self.code = code
         self.message = message
         self.sqliteCode = sqliteCode
+        self.statement = statement
     }
 
-    public var description: String { message }
+    /// For logs: of a defect, with the statement that failed, which ``message`` never tells.
+    public var description: String { statement.map { "\(message) [\($0)]" } ?? message }
 
     /// Another program holds a lock: the same again, later, may succeed.
     public var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
@@ -35,29 +41,49 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 
 extension StoreError {
     /// What SQLite just said on that connection.
-    init(_ result: Int32, on database: OpaquePointer?, doing task: String) {
+    ///
+    /// - Parameters:
+    ///   - path: of the database, when the connection does not know it yet.
+    ///   - sql: what it was asked to run.
+    init(_ result: Int32, on database: OpaquePointer?, path: String? = nil, running sql: String? = nil) {
+        let store = "The store \(path ?? database.flatMap(Self.path) ?? "")"
         let said = database.map { String(cString: sqlite3_errmsg($0)) } ?? String(cString: sqlite3_errstr(result))
-        let code: Code
-        let remedy: String
         switch result & 0xFF {
         case SQLITE_FULL:
-            code = .full
-            remedy = " Free some space; nothing of this is in the store, so it can be sent again."
+            self.init(
+                .full,
+                "\(store), or its disk, is full (\(said)). Free some space; nothing of this is in the store, so it can be "
+                    + "sent again.", sqliteCode: result)
         case SQLITE_CONSTRAINT:
-            code = .constraint
-            remedy = ""
+            self.init(.constraint, "The database does not allow it: \(said).", sqliteCode: result)
         case SQLITE_BUSY, SQLITE_LOCKED:
-            code = .unavailable
-            remedy =
-                " Another program has locked the store, and only Broker may write to it. End that program, then send this "
-                + "again."
-        case SQLITE_CANTOPEN, SQLITE_IOERR, SQLITE_PERM, SQLITE_READONLY, SQLITE_NOTADB, SQLITE_CORRUPT, SQLITE_NOMEM:
-            code = .unavailable
-            remedy = " Check the file, its folder's permissions and the disk."
+            self.init(
+                .unavailable,
+                "\(store) is locked by another program (\(said)), and only Broker may write to it. End that program, then "
+                    + "send this again.", sqliteCode: result)
+        case SQLITE_NOTADB:
+            self.init(
+                .unavailable, "\(store) is no SQLite database. Give --store another file; nothing was touched.",
+                sqliteCode: result)
+        case SQLITE_CORRUPT:
+            self.init(
+                .unavailable, "\(store) is damaged (\(said)). Stop the server and put a good copy in its place.",
+                sqliteCode: result)
+        case SQLITE_CANTOPEN, SQLITE_IOERR, SQLITE_PERM, SQLITE_READONLY, SQLITE_NOMEM:
+            let system = database.map { sqlite3_system_errno($0) } ?? 0
+            let cause = system == 0 ? "" : ": \(String(cString: strerror(system)))"
+            self.init(
+                .unavailable,
+                "\(store) cannot be opened, read or written (\(said)\(cause)). Check the file, its folder's permissions "
+                    + "and the disk.", sqliteCode: result)
         default:
-            code = .defect
-            remedy = ""
+            self.init(
+                .defect, "\(store) refused what Broker asked of it (\(said)). This is a defect of Broker's; report it.",
+                sqliteCode: result, statement: sql)
         }
-        self.init(code, "SQLite could not \(task): \(said).\(remedy)", sqliteCode: result)
+    }
+
+    private static func path(_ database: OpaquePointer) -> String? {
+        sqlite3_db_filename(database, "main").map { String(cString: $0) }
     }
 }

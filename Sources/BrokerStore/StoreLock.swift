@@ -1,41 +1,138 @@
 internal import Glibc
+internal import Synchronization
 
-/// One server owns a store: a lock on a file beside it, held until this object goes.
+/// One server owns a store: two locks, held until this object goes.
 ///
-/// The lock is the kernel's (`flock`), so it ends with its process, however that ends. It lies beside the database and
-/// not on it, because closing any other descriptor of a file ends SQLite's own locks on that.
+/// 1. On a file beside the database, `<store>.lock`, at the place to which every symbolic link of the store's path leads.
+///    It keeps the *name*, and so the log that SQLite finds by it, also while another file lies there.
+/// 2. On the database itself, so that another name of it (a hard link, a mount) is no way around the first. The kernel
+///    keeps these locks (`flock`) apart from SQLite's (`fcntl`). But closing *any* descriptor of a file ends SQLite's
+///    locks on it in this process. So the descriptor stays open for as long as this object lives, which must be longer
+///    than every connection to the store; and a file that this process holds already is not even opened.
+///
+/// A database that is not there yet is made, empty, because only what exists can be locked; see ``abandon()``.
 public final class StoreLock: Sendable {
-    private let descriptor: Int32
+    private let beside: HeldFile
+    private let store: HeldFile
+
+    /// The databases that locks of this process are on.
+    private static let held = Mutex<[FileIdentity]>([])
 
     /// - Throws: ``StoreError`` `unavailable`, saying which process owns the store.
     public init(storePath: String) throws(StoreError) {
-        let path = storePath + ".lock"
-        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o660)
-        guard descriptor >= 0 else {
-            throw StoreError(
-                .unavailable,
-                "The lock file \(path) cannot be opened: \(String(cString: strerror(errno))). "
-                    + "Check that the folder exists and may be written.")
+        let file = try StoreFile(path: storePath)
+        beside = try Self.hold(file.location + ".lock", beside: storePath)
+        do throws(StoreError) {
+            if let identity = FileIdentity(ofFileAt: file.location), Self.held.withLock({ $0.contains(identity) }) {
+                throw Self.belongs(storePath, to: getpid())
+            }
+            store = try Self.hold(file)
+        } catch {
+            beside.discardIfNew()
+            throw error
         }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            let owner = Self.owner(descriptor)
-            close(descriptor)
-            throw StoreError(
-                .unavailable,
-                "The store \(storePath) belongs to another broker\(owner.map { ", process \($0)" } ?? ""). "
-                    + "Use that one, stop it, or give this one another --store.")
-        }
+        Self.held.withLock { $0.append(store.identity) }
+        // For people alone: a lock is as good without the line that names its owner.
         let line = "\(getpid())\n"
-        ftruncate(descriptor, 0)
-        _ = pwrite(descriptor, line, line.utf8.count, 0)
+        if pwrite(beside.descriptor, line, line.utf8.count, 0) > 0 {
+            ftruncate(beside.descriptor, off_t(line.utf8.count))
+        }
     }
 
-    deinit { close(descriptor) }
+    deinit { Self.held.withLock { $0.removeAll { $0 == store.identity } } }
 
-    /// The process that a held lock names.
-    private static func owner(_ descriptor: Int32) -> Int32? {
-        var bytes = [UInt8](repeating: 0, count: 32)
+    /// The start has failed: takes away the files that it made, when there was no store before.
+    ///
+    /// To be called once no connection is open any more, and only if no job was taken.
+    public func abandon() {
+        if store.isNew {
+            for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
+        }
+        store.discardIfNew()
+        beside.discardIfNew()
+    }
+
+    private static func hold(_ path: String, beside storePath: String) throws(StoreError) -> HeldFile {
+        let file: HeldFile
+        do throws(HeldFile.Failure) {
+            file = try HeldFile(path: path, mode: 0o660)
+        } catch {
+            switch error {
+            case .held(let owner): throw belongs(storePath, to: owner ?? Self.owner(inFileAt: path))
+            case .noFile(let kind):
+                throw StoreError(
+                    .unavailable,
+                    "The lock file \(path) is \(kind), and no file. Move it away, or give another --store.")
+            case .system(let cause):
+                throw StoreError(
+                    .unavailable,
+                    "The lock file \(path) cannot be opened: \(String(cString: strerror(cause))). "
+                        + "Check that the folder exists and may be written.")
+            }
+        }
+        guard file.linkCount == 1, isOurs(file.descriptor) else {
+            throw StoreError(
+                .unavailable,
+                "\(path) is there and is no lock file of Broker's. Move it away, or give another --store.")
+        }
+        return file
+    }
+
+    private static func hold(_ store: StoreFile) throws(StoreError) -> HeldFile {
+        let file: HeldFile
+        do throws(HeldFile.Failure) {
+            // The mode that SQLite gives a new database.
+            file = try HeldFile(path: store.location, mode: 0o644)
+        } catch {
+            switch error {
+            case .held(let owner): throw belongs(store.path, to: owner)
+            case .noFile(let kind):
+                throw StoreError(.unavailable, "The store \(store.path) is \(kind), and no file. Give --store a file.")
+            case .system(let cause):
+                throw StoreError(
+                    .unavailable,
+                    "The store \(store.path) cannot be opened: \(String(cString: strerror(cause))). "
+                        + "Check the file, and that its folder exists and may be written.")
+            }
+        }
+        guard file.linkCount == 1 else {
+            throw StoreError(
+                .unavailable,
+                "The store \(store.path) has \(file.linkCount) names (hard links), but its log lies beside one of them "
+                    + "alone. Remove the other names, or copy the file.")
+        }
+        return file
+    }
+
+    private static func belongs(_ path: String, to owner: Int32?) -> StoreError {
+        StoreError(
+            .unavailable,
+            "The store \(path) belongs to another broker\(owner.map { ", process \($0)" } ?? ""). "
+                + "Use that one, stop it, or give this one another --store.")
+    }
+
+    // MARK: - The lock file: the owner's number, and a line's end
+
+    /// What holds anything else was not written by us, and is not overwritten. (A kill may have left two lines.)
+    private static func isOurs(_ descriptor: Int32) -> Bool {
+        let bytes = contents(descriptor)
+        return bytes.count <= longestLine
+            && bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || $0 == UInt8(ascii: "\n") }
+    }
+
+    /// Ten digits and the line's end.
+    private static let longestLine = 11
+
+    private static func owner(inFileAt path: String) -> Int32? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        return Int32(String(decoding: contents(descriptor).prefix { $0 != 10 }, as: UTF8.self))
+    }
+
+    private static func contents(_ descriptor: Int32) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: longestLine + 1)
         let count = pread(descriptor, &bytes, bytes.count, 0)
-        return count > 0 ? Int32(String(decoding: bytes.prefix(count).prefix { $0 != 10 }, as: UTF8.self)) : nil
+        return Array(bytes.prefix(max(0, count)))
     }
 }

@@ -45,13 +45,25 @@ struct Brokerd: AsyncParsableCommand {
 
     static func main() async { await Program.run(Brokerd.self) }
 
+    mutating func validate() throws {
+        // chown(2) and its kin take the highest number for "no user".
+        guard !allowedUsers.contains(.max) else { throw ValidationError("--allow-user \(UInt32.max) is no user.") }
+    }
+
     func run() async throws {
         let plan = try ModelFile(path: model).plan()
         let lock = try claim(plan.model)
+        // Longer than everything that has the store open.
         defer { withExtendedLifetime(lock) {} }
         let logger = Logger(label: "brokerd", level: logLevel)
-        let coordinator = try startCoordinator(plan, logger)
-        let server = try await startServer(coordinator, logger)
+        let server: BrokerServer
+        do throws(CommandFailure) {
+            let coordinator = try startCoordinator(plan, logger)
+            server = try await startServer(coordinator, logger)
+        } catch {
+            lock.abandon()
+            throw error
+        }
         let service = BrokerService(
             server: server,
             readyLine: "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
@@ -68,7 +80,7 @@ struct Brokerd: AsyncParsableCommand {
             throw CommandFailure(.failed, error.message)
         }
         do throws(StoreError) {
-            if access(store, F_OK) == 0 { try Store.check(path: store, model: model) }
+            try Store.check(path: store, model: model)
             return try StoreLock(storePath: store)
         } catch {
             throw CommandFailure(.failed, error.message)

@@ -1,31 +1,132 @@
+import Foundation
 import Testing
 import TestSupport
 
 @testable import BrokerStore
 
-@Suite struct StoreLockTests {
+@Suite(.timeLimit(.minutes(1))) struct StoreLockTests {
     private let folder = TemporaryFolder()
+    private var path: String { folder.path("store") }
+    private let files = FileManager.default
+
+    private func refusal(_ path: String) throws -> StoreError {
+        try #require(throws: StoreError.self) { try StoreLock(storePath: path) }
+    }
 
     @Test func `a second owner is refused and told who the first is`() throws {
-        let lock = try StoreLock(storePath: folder.path("store"))
-        let error = try #require(throws: StoreError.self) { try StoreLock(storePath: folder.path("store")) }
+        let lock = try StoreLock(storePath: path)
+        let error = try refusal(path)
         #expect(error.code == .unavailable)
-        #expect(error.message.contains("process "))
+        #expect(error.message.contains("process \(getpid())"))
         #expect(error.message.contains("--store"))
         withExtendedLifetime(lock) {}
     }
 
     @Test func `a lock ends with its owner, and another store has another`() throws {
         do {
-            let lock = try StoreLock(storePath: folder.path("store"))
+            let lock = try StoreLock(storePath: path)
             _ = try StoreLock(storePath: folder.path("other"))
             withExtendedLifetime(lock) {}
         }
-        _ = try StoreLock(storePath: folder.path("store"))
+        _ = try StoreLock(storePath: path)
     }
 
-    @Test func `a folder that is not there is told with the lock's path`() throws {
-        let error = try #require(throws: StoreError.self) { try StoreLock(storePath: "/nowhere/at/all/store") }
-        #expect(error.message.contains("/nowhere/at/all/store.lock"))
+    @Test func `the lock is the store's, whatever its name`() throws {
+        let lock = try StoreLock(storePath: path)
+        try files.createDirectory(atPath: folder.path("sub"), withIntermediateDirectories: false)
+        try files.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "store")
+        try files.createSymbolicLink(atPath: folder.path("sub/link"), withDestinationPath: "../link")
+        try files.createSymbolicLink(atPath: folder.path("folder"), withDestinationPath: folder.path(""))
+        try files.linkItem(atPath: path, toPath: folder.path("hard"))
+        let descriptor = open(folder.path("sub"), O_RDONLY)
+        defer { close(descriptor) }
+        let names = [
+            "link", "sub/link", "sub/../store", "./store", "folder/store", "folder/link", "hard",
+            "/proc/self/fd/\(descriptor)/../store",
+        ]
+        for name in names {
+            let error = try refusal(name.hasPrefix("/") ? name : folder.path("") + "/" + name)
+            #expect(error.message.contains("belongs to another broker, process \(getpid())"), "\(name): \(error)")
+        }
+        withExtendedLifetime(lock) {}
+        #expect(try files.contentsOfDirectory(atPath: folder.path("sub")) == ["link"], "no lock beside a link")
+        #expect(!files.fileExists(atPath: folder.path("hard.lock")))
+    }
+
+    @Test func `an owner that is refused in the same process does not end SQLite's own locks`() throws {
+        let lock = try StoreLock(storePath: path)
+        let connection = try Connection(path: path)
+        try connection.execute("CREATE TABLE t (x); BEGIN; SELECT * FROM t")
+        try files.linkItem(atPath: path, toPath: folder.path("hard"))
+        let inode = try #require(FileIdentity(ofFileAt: path)).inode
+        let locks = {
+            try String(contentsOfFile: "/proc/locks", encoding: .utf8).split(separator: "\n")
+                .filter { $0.contains(" POSIX ") && $0.contains(":\(inode) ") }.count
+        }
+        let before = try locks()
+        #expect(before > 0)
+        _ = try refusal(folder.path("hard"))
+        #expect(try locks() == before)
+        withExtendedLifetime((lock, connection)) {}
+    }
+
+    @Test func `a store that is not there yet has one lock, too, through a link that leads to it`() throws {
+        try files.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "store")
+        let lock = try StoreLock(storePath: folder.path("link"))
+        #expect(try refusal(path).message.contains("process"))
+        #expect(files.fileExists(atPath: folder.path("store.lock")))
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a name whose file was replaced is still its owner's`() throws {
+        let lock = try StoreLock(storePath: path)
+        try files.removeItem(atPath: path)
+        try Data().write(to: URL(filePath: path))
+        #expect(try refusal(path).message.contains("process"))
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a store with two names is refused, because its log has but one`() throws {
+        try Data().write(to: URL(filePath: path))
+        try files.linkItem(atPath: path, toPath: folder.path("hard"))
+        #expect(try refusal(folder.path("hard")).message.contains("hard links"))
+        #expect(try files.contentsOfDirectory(atPath: folder.path("")).sorted() == ["hard", "store"])
+    }
+
+    @Test func `what lies at the lock's name is neither followed nor overwritten`() throws {
+        let letter = "a letter of mine\n"
+        try letter.write(toFile: folder.path("letter"), atomically: false, encoding: .utf8)
+        try files.createSymbolicLink(atPath: folder.path("store.lock"), withDestinationPath: "letter")
+        #expect(try refusal(path).message.contains("store.lock is a symbolic link"))
+        try files.removeItem(atPath: folder.path("store.lock"))
+        try files.linkItem(atPath: folder.path("letter"), toPath: folder.path("store.lock"))
+        #expect(try refusal(path).message.contains("no lock file of Broker's"))
+        try files.removeItem(atPath: folder.path("store.lock"))
+        try letter.write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
+        #expect(try refusal(path).message.contains("no lock file of Broker's"))
+        #expect(try String(contentsOfFile: folder.path("letter"), encoding: .utf8) == letter)
+        #expect(try String(contentsOfFile: folder.path("store.lock"), encoding: .utf8) == letter)
+        #expect(!files.fileExists(atPath: path))
+    }
+
+    @Test func `the lock file of one that was killed is taken over`() throws {
+        try "1234567890\n".write(toFile: folder.path("store.lock"), atomically: false, encoding: .utf8)
+        let lock = try StoreLock(storePath: path)
+        #expect(try String(contentsOfFile: folder.path("store.lock"), encoding: .utf8) == "\(getpid())\n")
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `what a failed start has made is taken away, and what was there stays`() throws {
+        let lock = try StoreLock(storePath: path)
+        lock.abandon()
+        #expect(try files.contentsOfDirectory(atPath: folder.path("")) == [])
+        try Data("x".utf8).write(to: URL(filePath: folder.path("there")))
+        try StoreLock(storePath: folder.path("there")).abandon()
+        #expect(try files.contentsOfDirectory(atPath: folder.path("")) == ["there"])
+        withExtendedLifetime(lock) {}
+    }
+
+    @Test func `a folder that is not there is told with the store's path`() throws {
+        #expect(try refusal("/nowhere/at/all/store").message.contains("/nowhere/at/all/store"))
     }
 }

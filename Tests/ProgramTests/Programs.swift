@@ -99,14 +99,17 @@ final class Programs {
 
     private func process(_ program: String, _ arguments: [String]) -> Process {
         let process = Process()
-        // The programs lie beside the bundle of tests that is running.
-        process.executableURL =
-            Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }
-            .map { URL(fileURLWithPath: $0.bundlePath).deletingLastPathComponent() }
-            .map { $0.appendingPathComponent(program) } ?? Self.besideTests(program)
+        process.executableURL = executable(program)
         process.arguments = arguments
         process.currentDirectoryURL = URL(fileURLWithPath: folder)
         return process
+    }
+
+    /// The programs lie beside the bundle of tests that is running.
+    func executable(_ program: String) -> URL {
+        Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }
+            .map { URL(fileURLWithPath: $0.bundlePath).deletingLastPathComponent() }
+            .map { $0.appendingPathComponent(program) } ?? Self.besideTests(program)
     }
 
     private static func besideTests(_ program: String) -> URL {

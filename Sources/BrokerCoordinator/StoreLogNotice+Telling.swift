@@ -1,0 +1,21 @@
+internal import BrokerStore
+internal import Logging
+
+extension StoreLogNotice {
+    /// Tells the operator.
+    func tell(_ logger: Logger) {
+        switch self {
+        case .held(let bytes):
+            logger.warning(
+                "The store's log grows, because a reader's transaction stays open: find it and end it.",
+                metadata: ["bytes": "\(bytes)"])
+        case .released(let bytes):
+            logger.notice("No reader holds the store's log any more.", metadata: ["bytes": "\(bytes)"])
+        case .uncopied(let error):
+            logger.warning(
+                "The store's log cannot be copied into the database, and grows; what is committed is safe in it.",
+                metadata: ["cause": "\(error)"])
+        case .copied: logger.notice("The store's log is copied into the database again.")
+        }
+    }
+}

@@ -1,0 +1,92 @@
+internal import Glibc
+
+/// A file that this process has locked, made if it was not there.
+///
+/// The lock is the kernel's (flock(2)), so it ends with its process, however that ends. It is the file's and not the
+/// name's: whoever holds one knows that, when it was taken, the name led to that very file.
+final class HeldFile: Sendable {
+    enum Failure: Error {
+        /// Another process has it, if the kernel tells which.
+        case held(by: Int32?)
+        /// The name leads to something that is no file; what it is.
+        case noFile(String)
+        /// An error of the system, by `errno`.
+        case system(Int32)
+    }
+
+    let path: String
+    let descriptor: Int32
+    let identity: FileIdentity
+    /// This object made the file.
+    let isNew: Bool
+    /// How many names it has.
+    let linkCount: Int
+
+    /// - Parameter path: a symbolic link there is not followed.
+    init(path: String, mode: mode_t) throws(Failure) {
+        self.path = path
+        while true {
+            let (descriptor, isNew) = try Self.open(path, mode)
+            var status = stat()
+            fstat(descriptor, &status)
+            do throws(Failure) {
+                guard status.kind == S_IFREG else { throw .noFile(status.kindName) }
+                guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+                    throw errno == EWOULDBLOCK ? .held(by: Self.owner(status)) : .system(errno)
+                }
+            } catch {
+                close(descriptor)
+                throw error
+            }
+            // Between opening and locking, its last owner may have taken the file away.
+            if FileIdentity(ofFileAt: path) == FileIdentity(status) {
+                self.descriptor = descriptor
+                self.isNew = isNew
+                identity = FileIdentity(status)
+                linkCount = Int(status.st_nlink)
+                return
+            }
+            close(descriptor)
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Takes the file away again if this object made it.
+    func discardIfNew() {
+        if isNew, FileIdentity(ofFileAt: path) == identity { unlink(path) }
+    }
+
+    private static func open(_ path: String, _ mode: mode_t) throws(Failure) -> (descriptor: Int32, isNew: Bool) {
+        while true {
+            var status = stat()
+            // Opening a device may do something, and a FIFO may wait.
+            if lstat(path, &status) == 0, status.kind != S_IFREG { throw .noFile(status.kindName) }
+            let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+            let existing = Glibc.open(path, flags)
+            if existing >= 0 { return (existing, false) }
+            guard errno == ENOENT else { throw .system(errno) }
+            let made = Glibc.open(path, flags | O_CREAT | O_EXCL, mode)
+            if made >= 0 { return (made, true) }
+            guard errno == EEXIST else { throw .system(errno) }
+        }
+    }
+
+    /// The process that has locked the file: proc_locks(5). Nil when the kernel does not tell, or not clearly.
+    private static func owner(_ status: stat) -> Int32? {
+        guard let file = fopen("/proc/locks", "r") else { return nil }
+        defer { fclose(file) }
+        var owners: Set<Int32> = []
+        var line = [CChar](repeating: 0, count: 256)
+        while fgets(&line, Int32(line.count), file) != nil {
+            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            let fields = text.split { $0 == " " || $0 == "\n" }
+            // 7: FLOCK ADVISORY WRITE 1234 fe:01:5678 0 EOF
+            guard fields.count >= 6, fields[1] == "FLOCK", let process = Int32(fields[4]), process > 0,
+                fields[5].split(separator: ":").last.flatMap({ UInt64($0) }) == UInt64(status.st_ino)
+            else { continue }
+            owners.insert(process)
+        }
+        return owners.count == 1 ? owners.first : nil
+    }
+}

@@ -1,0 +1,36 @@
+/// The database and SQLite's two files beside it, as they were when they were opened.
+///
+/// A file that is deleted or replaced lives on for who has it open: commits would still succeed, and nobody would ever
+/// see them. So before each COMMIT the names are looked up again; that costs three stat(2) a transaction.
+struct OpenedFiles {
+    private let path: String
+    private let files: [(name: String, identity: FileIdentity)]
+
+    /// - Parameter store: open, and in use, so that the log is there. It is watched by its given path, because that is
+    ///   where readers look, whatever symbolic links are on the way.
+    init(_ store: StoreFile) throws(StoreError) {
+        path = store.path
+        var files: [(name: String, identity: FileIdentity)] = []
+        for name in [store.path, store.location + "-wal", store.location + "-shm"] {
+            guard let identity = FileIdentity(ofFileAt: name) else { throw Self.lost(path, name, isReplaced: false) }
+            files.append((name, identity))
+        }
+        self.files = files
+    }
+
+    /// - Throws: ``StoreError`` `unavailable` when one of the names leads to another file than then, or to none.
+    func check() throws(StoreError) {
+        for (name, identity) in files {
+            let now = FileIdentity(ofFileAt: name)
+            if now != identity { throw Self.lost(path, name, isReplaced: now != nil) }
+        }
+    }
+
+    private static func lost(_ path: String, _ name: String, isReplaced: Bool) -> StoreError {
+        let what = isReplaced ? "was replaced by another file" : "was deleted or moved"
+        return StoreError(
+            .unavailable,
+            "\(name) \(what) while the store \(path) was open. Nothing of this job is stored, and nothing will be until the "
+                + "server is started again: stop it, put the files back, or begin with a new store.")
+    }
+}

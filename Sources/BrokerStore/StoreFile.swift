@@ -1,0 +1,134 @@
+internal import Glibc
+
+/// The file that a store's path leads to: looked at, neither opened nor made.
+struct StoreFile {
+    /// As it was given; what messages tell.
+    let path: String
+    /// Absolute and without symbolic links, so that every name of the file leads to one log and one lock.
+    let location: String
+    /// There is such a file, though it may be empty.
+    let exists: Bool
+
+    /// - Throws: ``StoreError`` `unavailable` when no store can be there: nothing, a folder, a FIFO, memory.
+    init(path: String) throws(StoreError) {
+        guard !path.isEmpty else { throw StoreError(.unavailable, "The store has no name. Give --store a file.") }
+        guard path != ":memory:" else {
+            throw StoreError(
+                .unavailable, "A store is a file; one in memory would be lost at the end. Give --store a file.")
+        }
+        self.path = path
+        location = try Self.resolved(path)
+        var status = stat()
+        exists = lstat(location, &status) == 0
+        if exists, status.kind != S_IFREG {
+            throw StoreError(
+                .unavailable, "The store \(path) is \(status.kindName), and no file. Give --store a file.")
+        }
+    }
+
+    /// Whether a store can be read, written and have its log beside it; makes nothing.
+    func checkAccess() throws(StoreError) {
+        let folder = Self.folder(of: location)
+        for (name, permissions) in [(location, R_OK | W_OK), (folder, W_OK | X_OK)] where name == folder || exists {
+            guard access(name, permissions) == 0 else {
+                let cause = String(cString: strerror(errno))
+                throw StoreError(
+                    .unavailable,
+                    "The store \(path) cannot be used: \(name): \(cause). "
+                        + "The server must be able to write the file and its folder.")
+            }
+        }
+    }
+
+    // MARK: - Names
+
+    /// As many as the kernel follows (path_resolution(7)).
+    private static let longestChainOfLinks = 40
+
+    /// The name without symbolic links, of a file that need not exist.
+    private static func resolved(_ path: String) throws(StoreError) -> String {
+        var name = path
+        for _ in 0..<longestChainOfLinks {
+            if let real = real(name) { return real }
+            guard errno == ENOENT else { throw unreachable(path, errno) }
+            if let target = linkTarget(name) {
+                name = target.utf8.first == UInt8(ascii: "/") ? target : "\(folder(of: name))/\(target)"
+                continue
+            }
+            guard let folder = real(folder(of: name)) else { throw unreachable(path, errno) }
+            let last =
+                name.utf8.lastIndex(of: UInt8(ascii: "/")).map { name[name.utf8.index(after: $0)...] } ?? name[...]
+            guard !last.isEmpty else { throw unreachable(path, ENOENT) }
+            return folder == "/" ? "/\(last)" : "\(folder)/\(last)"
+        }
+        throw unreachable(path, ELOOP)
+    }
+
+    private static func folder(of name: String) -> String {
+        guard let slash = name.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "." }
+        return slash == name.startIndex ? "/" : String(name[..<slash])
+    }
+
+    /// Nil with the cause in `errno`.
+    private static func real(_ name: String) -> String? {
+        guard let resolved = realpath(name, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    /// Where a symbolic link leads to; nil of anything else.
+    private static func linkTarget(_ name: String) -> String? {
+        var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = bytes.withUnsafeMutableBytes {
+            readlink(name, $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
+        }
+        return count > 0 ? String(decoding: bytes.prefix(count), as: UTF8.self) : nil
+    }
+
+    private static func unreachable(_ path: String, _ cause: Int32) -> StoreError {
+        StoreError(
+            .unavailable,
+            "The store \(path) cannot be reached: \(String(cString: strerror(cause))). "
+                + "Check that its folder exists and may be used.")
+    }
+}
+
+/// Which file it is, whatever its names: stat(2).
+struct FileIdentity: Equatable, Sendable {
+    let device: dev_t
+    let inode: ino_t
+
+    init(_ status: stat) {
+        device = status.st_dev
+        inode = status.st_ino
+    }
+
+    /// Nil when nothing can be found by that name.
+    init?(ofFileAt path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+}
+
+extension stat {
+    var kind: mode_t { st_mode & S_IFMT }
+
+    /// "a folder", "a FIFO" …
+    var kindName: String {
+        switch kind {
+        case S_IFREG: "a file"
+        case S_IFDIR: "a folder"
+        case S_IFIFO: "a FIFO"
+        case S_IFSOCK: "a socket"
+        case S_IFLNK: "a symbolic link"
+        default: "a device"
+        }
+    }
+}
+
+/// Bytes of a file; nil when there is none.
+func fileSize(_ path: String) -> Int? {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int(status.st_size) : nil
+}

@@ -1,0 +1,133 @@
+internal import CSQLite
+
+/// SQLite's write-ahead log, beside the database.
+public struct StoreLog: Sendable, Equatable {
+    /// Of its file.
+    public var bytes = 0
+    /// Pages in it that are not in the database yet.
+    public var uncheckpointedPages = 0
+
+    public init() {}
+}
+
+/// Something about the log that an operator should know: told once when it begins, and once when it is over.
+public enum StoreLogNotice: Sendable {
+    /// It grows, because a reader's transaction stays open and what that sees must be kept.
+    case held(bytes: Int)
+    /// It has been given back.
+    case released(bytes: Int)
+    /// It could not be copied into the database, and so grows; what was committed is safe in it.
+    case uncopied(StoreError)
+    case copied
+}
+
+/// Watches the log from COMMIT to COMMIT: how long it is, whether it can begin anew, and when to copy it.
+///
+/// SQLite copies the log into the database (a checkpoint) once it has its working size, and then begins at its start
+/// again, unless a reader still needs what is there. So a log that was beyond its size before a transaction, and to which
+/// that transaction was appended, is held by a reader.
+struct LogWatch {
+    /// In units of the working size.
+    static let heldFactor = 4
+
+    let workingPages: Int
+    private(set) var isHeld = false
+    /// Pages in the log when last looked.
+    private var pages = 0
+    private var copiedPages = 0
+
+    init(workingPages: Int) { self.workingPages = workingPages }
+
+    var wantsCheckpoint: Bool { pages >= workingPages }
+    var uncheckpointedPages: Int { max(0, pages - copiedPages) }
+
+    /// A transaction has been committed.
+    ///
+    /// - Parameters:
+    ///   - pages: in the log now.
+    ///   - written: by this transaction.
+    /// - Returns: whether a reader holds the log, when that has changed.
+    mutating func committed(pages: Int, written: Int) -> Bool? {
+        // It began anew: nothing but this transaction is in it.
+        if pages <= written { copiedPages = 0 }
+        self.pages = pages
+        let isHeldNow = pages - written > workingPages * Self.heldFactor || (isHeld && pages > written)
+        defer { isHeld = isHeldNow }
+        return isHeldNow == isHeld ? nil : isHeldNow
+    }
+
+    /// - Parameter copied: pages of the log that are in the database, of all that are in it.
+    mutating func checkpointed(copied: Int) { copiedPages = copied }
+}
+
+/// Counts, copies and measures the log of the one connection that writes.
+final class LogKeeper {
+    private let connection: Connection
+    private let name: String
+    private var watch: LogWatch
+    private var hasFailed = false
+    /// Pages in the log after the newest COMMIT that wrote, else negative: SQLite's hook writes to it.
+    private let pages: UnsafeMutablePointer<Int32>
+    private(set) var log = StoreLog()
+    private(set) var notices: [StoreLogNotice] = []
+
+    /// - Parameter name: of the log's file.
+    init(of connection: Connection, file name: String, workingPages: Int) throws(StoreError) {
+        self.connection = connection
+        self.name = name
+        watch = LogWatch(workingPages: workingPages)
+        pages = .allocate(capacity: 1)
+        pages.initialize(to: -1)
+        log.bytes = fileSize(name) ?? 0
+        // In place of SQLite's own hook, which copies without saying how far it came.
+        sqlite3_wal_hook(
+            connection.handle,
+            { context, _, _, pages in
+                context?.assumingMemoryBound(to: Int32.self).pointee = pages
+                return SQLITE_OK
+            }, pages)
+        _ = writtenPages()
+    }
+
+    deinit {
+        sqlite3_wal_hook(connection.handle, nil, nil)
+        pages.deallocate()
+    }
+
+    func takeNotices() -> [StoreLogNotice] {
+        defer { notices = [] }
+        return notices
+    }
+
+    /// After COMMIT. What goes wrong here takes nothing from what is committed, so it is told and not thrown.
+    func committed() {
+        let written = writtenPages()
+        guard pages.pointee >= 0 else { return }
+        let changed = watch.committed(pages: Int(pages.pointee), written: written)
+        pages.pointee = -1
+        if watch.wantsCheckpoint { checkpoint() }
+        log.bytes = fileSize(name) ?? 0
+        log.uncheckpointedPages = watch.uncheckpointedPages
+        if let changed { notices.append(changed ? .held(bytes: log.bytes) : .released(bytes: log.bytes)) }
+    }
+
+    private func checkpoint() {
+        var inLog: Int32 = 0
+        var copied: Int32 = 0
+        let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
+        if result == SQLITE_OK { watch.checkpointed(copied: Int(copied)) }
+        // Somebody else copies it at the moment.
+        let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
+        if hasFailedNow, !hasFailed { notices.append(.uncopied(StoreError(result, on: connection.handle))) }
+        if !hasFailedNow, hasFailed { notices.append(.copied) }
+        hasFailed = hasFailedNow
+    }
+
+    /// Pages written to the log since the last call.
+    private func writtenPages() -> Int {
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(connection.handle, SQLITE_DBSTATUS_CACHE_WRITE, &current, &highest, 1)
+        return Int(current)
+    }
+}

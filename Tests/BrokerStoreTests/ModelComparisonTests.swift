@@ -1,0 +1,182 @@
+import Testing
+
+@testable import BrokerStore
+
+/// A changed model may not change what is stored means, whether or not the columns' types agree.
+@Suite(.timeLimit(.minutes(1))) struct ModelComparisonTests {
+    private static let before = """
+        {"entities": {
+          "Person": {"identity": "id", "attributes": {
+            "id": "integer64", "name": "string", "active": "boolean", "size": "integer32", "born": "date",
+            "tag": "uuid", "price": "decimal", "rate": "float"},
+            "relationships": {
+              "home": {"entity": "Place"},
+              "work": {"entity": "Place", "inverse": "workers"},
+              "boss": {"entity": "Person", "inverse": "staff"},
+              "staff": {"entity": "Person", "toMany": true, "inverse": "boss"},
+              "friends": {"entity": "Person", "toMany": true, "inverse": "friends"},
+              "seen": {"entity": "Place", "toMany": true},
+              "spot": {"entity": "Spot"}}},
+          "Place": {"identity": "code", "attributes": {"code": "string"}, "relationships": {
+            "workers": {"entity": "Person", "toMany": true, "inverse": "work"}}},
+          "Spot": {"identity": ["x", "y"], "attributes": {"x": "integer16", "y": "integer16"}}
+        }}
+        """
+
+    /// Opens the store with a part of the model replaced.
+    ///
+    /// - Returns: what differs, as it was told; nil when the store was opened.
+    private func change(_ part: String, to new: String, keepsModel: Bool = true) throws -> [String]? {
+        #expect(Self.before.contains(part))
+        let store = try TestStore(Self.before)
+        if !keepsModel { try store.execute("DELETE FROM _broker_meta; PRAGMA application_id = 0") }
+        do {
+            try store.reopen(Self.before.replacing(part, with: new))
+            // What is in force now is what is compared from now on.
+            #expect(try store.rows("SELECT value FROM _broker_meta WHERE key = 'model'") == [store.plan.model.text])
+            return nil
+        } catch let error as StoreError {
+            #expect(error.code == .incompatible)
+            let list = error.message.split(separator: "to without loss: ")[1].split(separator: ". Use the model")[0]
+            return list.split(separator: "; ").map(String.init)
+        }
+    }
+
+    @Test(arguments: [
+        (#""name": "string""#, #""name": "date""#, "Person.name is string in the store, and date in the model"),
+        (#""active": "boolean""#, #""active": "integer16""#, "Person.active is boolean in the store, and integer16"),
+        (#""size": "integer32""#, #""size": "integer16""#, "Person.size is integer32 in the store, and integer16"),
+        (#""tag": "uuid""#, #""tag": "string""#, "Person.tag is uuid in the store, and string"),
+        (#""price": "decimal""#, #""price": "string""#, "Person.price is decimal in the store, and string"),
+        (#""rate": "float""#, #""rate": "double""#, "Person.rate is float in the store, and double"),
+        (#""born": "date""#, #""born": {"type": "date", "storage": "unix"}"#, "Person.born is stored as iso8601"),
+        (#""born": "date","#, "", "Person.born is in the store, but not in the model"),
+        (#""home": {"entity": "Place"},"#, "", "Person.home is in the store, but not in the model"),
+        (#""home": {"entity": "Place"},"#, #""home": {"entity": "Person"},"#, "Person.home leads to Place"),
+        (#""home": {"entity": "Place"},"#, #""home": {"entity": "Place", "toMany": true},"#, "Person.home is to-one"),
+        (#""seen": {"entity": "Place", "toMany": true}"#, #""seen": {"entity": "Place"}"#, "Person.seen is to-many"),
+        (#""seen": {"entity": "Place", "toMany": true},"#, "", "Person.seen is in the store, but not in the model"),
+        (#""toMany": true, "inverse": "friends""#, #""toMany": true"#, "the inverse of Person.friends is friends"),
+        (#""boss": {"entity": "Person", "inverse": "staff"}"#, #""boss": {"entity": "Person"}"#, "the inverse"),
+        (#""identity": "id""#, #""identity": "size""#, "Person is identified by id in the store, and by size"),
+        (
+            #""identity": "id""#, #""identity": ["id", "size"]"#,
+            "Person is identified by id in the store, and by id, size"
+        ),
+        (
+            #""identity": ["x", "y"]"#, #""identity": ["y", "x"]"#,
+            "Spot is identified by x, y in the store, and by y, x"
+        ),
+        (
+            #""identity": "code","#, #""identity": "code", "identityOptional": true,"#,
+            "the identity of Place is required"
+        ),
+        (#""Place": {"identity""#, #""Place": {"table": "places", "identity""#, "Place is kept in the table Place"),
+    ])
+    func `what would change its meaning is refused`(part: String, new: String, told: String) throws {
+        let inverse = part.contains(#""inverse": "staff""#)
+        let all = inverse ? Self.before.replacing(#", "inverse": "boss""#, with: "") : Self.before
+        let differences = try inverse ? changeAll(to: all.replacing(part, with: new)) : change(part, to: new)
+        #expect(differences?.contains { $0.hasPrefix(told) } == true, "\(differences ?? ["opened"])")
+    }
+
+    private func changeAll(to model: String) throws -> [String]? { try change(Self.before, to: model) }
+
+    @Test func `an entity that is gone is refused, with every relationship to it`() throws {
+        let differences = try changeAll(
+            to: """
+                {"entities": {"Place": {"identity": "code", "attributes": {"code": "string"}}}}
+                """)
+        #expect(
+            differences == [
+                "Person is in the store, but not in the model", "Place.workers is in the store, but not in the model",
+                "Spot is in the store, but not in the model",
+            ])
+    }
+
+    @Test func `a name of other bytes is another name, also where Swift takes them for equal`() throws {
+        let store = try TestStore(#"{"entities": {"A": {"attributes": {"caf\u00e9": "string"}}}}"#)
+        let error = try #require(throws: StoreError.self) {
+            try store.reopen(#"{"entities": {"A": {"attributes": {"cafe\u0301": "string"}}}}"#)
+        }
+        #expect(error.message.contains("A.caf\u{e9} is in the store, but not in the model"))
+    }
+
+    @Test(arguments: [
+        (#""size": "integer32""#, #""size": "integer64""#),
+        (#""name": "string""#, #""name": {"type": "string", "key": ["n"], "default": "x", "transform": "trim"}"#),
+        (#""name": "string""#, #""name": {"type": "string", "pattern": "^a", "maxLength": 9, "onInvalid": "null"}"#),
+        (#""size": "integer32""#, #""size": {"type": "integer32", "min": 1, "max": 9, "enum": [1, 2]}"#),
+        (#""born": "date""#, #""born": {"type": "date", "format": "yyyy", "timeZone": "+02:00"}"#),
+        (#""home": {"entity": "Place"}"#, #""home": {"entity": "Place", "key": "h", "missing": "fail"}"#),
+        (#""seen": {"entity": "Place", "#, #""seen": {"entity": "Place", "assignment": "replace", "key": "s", "#),
+        (#""home": {"entity": "Place"}"#, #""home": {"entity": "Place", "deleteRule": "deny"}"#),
+        (#""Person": {"identity""#, #""Person": {"root": "person", "identity""#),
+        (#""name": "string""#, #""name": "string", "new": "date""#),
+        (#""Spot": {"#, #""New": {"attributes": {"x": "string"}}, "Spot": {"#),
+    ])
+    func `what only matters to records on their way in, and what is new, may change`(part: String, new: String) throws {
+        #expect(try change(part, to: new) == nil)
+    }
+
+    @Test func `a delete rule may change as long as the tables' foreign keys say the same`() throws {
+        let work = #""workers": {"entity": "Person", "toMany": true"#
+        #expect(
+            try change(work, to: work + #", "deleteRule": "cascade""#)
+                == [
+                    "Person.work refers to Place.code ON DELETE SET NULL in the store, and to Place.code ON DELETE CASCADE "
+                        + "in the model"
+                ])
+    }
+
+    @Test func `a to-one relationship may get a to-many inverse, and a to-many one if its table stays`() throws {
+        let spots = #""Spot": {"identity": ["x", "y"], "#
+        let visitors =
+            spots + #""relationships": {"people": {"entity": "Person", "toMany": true, "inverse": "spot"}}, "#
+        #expect(
+            try changeAll(
+                to: Self.before.replacing(spots, with: visitors).replacing(
+                    #""spot": {"entity": "Spot"}"#, with: #""spot": {"entity": "Spot", "inverse": "people"}"#)) == nil)
+        let workers = #""workers": {"#
+        let seen = #""seen": {"entity": "Place", "toMany": true"#
+        for (inverse, isAllowed) in [(#""toMany": true, "#, true), ("", false)] {
+            let differences = try changeAll(
+                to: Self.before.replacing(seen, with: seen + #", "inverse": "seers""#).replacing(
+                    workers, with: #""seers": {"entity": "Person", \#(inverse)"inverse": "seen"}, "# + workers))
+            #expect((differences == nil) == isAllowed, "\(differences ?? [])")
+        }
+        let home = #""home": {"entity": "Place"}"#
+        #expect(
+            try changeAll(
+                to: Self.before.replacing(home, with: #""home": {"entity": "Place", "inverse": "owner"}"#).replacing(
+                    workers, with: #""owner": {"entity": "Person", "inverse": "home"}, "# + workers))
+                == ["the inverse of Person.home is none in the store, and owner in the model"])
+    }
+
+    @Test func `a table that is there already is not taken for a new entity's`() throws {
+        let store = try TestStore(Self.before)
+        try store.execute("CREATE TABLE Extra (id INTEGER PRIMARY KEY)")
+        let error = try #require(throws: StoreError.self) {
+            try store.reopen(
+                Self.before.replacing(
+                    #""Spot": {"#, with: #""Extra": {"identity": "id", "attributes": {"id": "integer64"}}, "Spot": {"#))
+        }
+        #expect(error.message.contains("the table Extra is there already"))
+    }
+
+    @Test func `a store that keeps no model is compared by its columns, and then keeps one`() throws {
+        #expect(try change(#""name": "string""#, to: #""name": "uri""#, keepsModel: false) == nil)
+        #expect(
+            try change(#""name": "string""#, to: #""name": "double""#, keepsModel: false)
+                == ["Person.name is TEXT in the store, and REAL in the model"])
+    }
+
+    @Test func `links of several columns are compared, too`() throws {
+        let store = try TestStore(Self.before)
+        try store.execute(
+            "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, '(\"x\", \"y\") ON UPDATE CASCADE ON "
+                + "DELETE SET NULL', '(\"x\", \"y\") ON UPDATE CASCADE ON DELETE CASCADE') WHERE name = 'Person'")
+        let error = try #require(throws: StoreError.self) { try store.reopen() }
+        #expect(error.message.contains("Person.spot_x, spot_y refers to Spot.x, y ON DELETE CASCADE in the store"))
+    }
+}

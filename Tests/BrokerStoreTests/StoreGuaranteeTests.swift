@@ -1,0 +1,68 @@
+import BrokerModel
+import CSQLite
+import Testing
+
+@testable import BrokerStore
+
+/// What is asked of SQLite once, when the store is opened, and everything relies on.
+@Suite(.timeLimit(.minutes(1))) struct StoreGuaranteeTests {
+    private static let model = """
+        {"entities": {
+          "Person": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"home": {"entity": "Place"}}},
+          "Place": {"identity": "code", "attributes": {"code": "string"}}
+        }}
+        """
+
+    @Test func `foreign keys are enforced on the connection that writes`() throws {
+        let store = try TestStore(Self.model)
+        try store.apply(#"{"Person": {"id": 1, "home": "x"}}"#)
+        let writer = store.store.connection
+        #expect(try writer.integer("PRAGMA foreign_keys") == 1)
+        let error = try #require(throws: StoreError.self) {
+            try writer.execute("INSERT INTO Person VALUES (2, 'nowhere')")
+        }
+        #expect(error.code == .constraint)
+        try writer.execute("UPDATE Place SET code = 'y'")
+        #expect(try store.rows("SELECT home FROM Person") == ["y"])
+        try writer.execute("DELETE FROM Place")
+        #expect(try store.rows("SELECT home FROM Person") == ["NULL"])
+    }
+
+    @Test func `a job that leaves a link to nothing fails by itself, before COMMIT`() throws {
+        let store = try TestStore(Self.model)
+        try store.store.begin()
+        guard case .completed = try store.store.apply(store.job(#"{"Person": {"id": 1, "home": "x"}}"#)) else {
+            Issue.record("the good job failed")
+            return
+        }
+        // No job of this version can do it by itself, so it is done for it.
+        let writer = store.store.connection
+        try writer.execute("INSERT INTO Person VALUES (2, 'nowhere')")
+        guard case .failed(let fault) = try store.store.apply(store.job(#"{"Person": {"id": 3}}"#, id: "bad")) else {
+            Issue.record("a dangling link was let through")
+            return
+        }
+        #expect(fault.code == .constraintViolation)
+        try writer.execute("DELETE FROM Person WHERE id = 2")
+        try store.store.commit()
+        #expect(try store.rows("SELECT * FROM Person") == ["1|x"])
+        #expect(try store.store.outcome(ofJob: "bad")?.isFailure == true)
+    }
+
+    @Test func `a COMMIT waits for the disk, unless it was asked not to`() throws {
+        SyncCounter.install()
+        #expect(StoreOptions().synchronous == .full)
+        for (synchronous, level, waits) in [(Synchronous.full, 2, true), (.normal, 1, false), (.off, 0, false)] {
+            var options = StoreOptions()
+            options.synchronous = synchronous
+            let store = try TestStore(Self.model, options: options)
+            #expect(try store.store.connection.integer("PRAGMA synchronous") == Int64(level))
+            try store.apply(#"{"Person": {"id": 0}}"#)
+            for id in 1...5 {
+                let before = SyncCounter.syncs(ofFile: store.path + "-wal")
+                try store.apply("{\"Person\": {\"id\": \(id)}}")
+                #expect((SyncCounter.syncs(ofFile: store.path + "-wal") > before) == waits, "\(synchronous)")
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import Foundation
+import Testing
+import TestSupport
+
+@testable import BrokerStore
+
+/// The write-ahead log: its working size, and what a long reader does to it.
+@Suite(.timeLimit(.minutes(1))) struct StoreLogTests {
+    private static let workingPages = 16
+    /// Of 4,096 bytes, each with a header of 24, behind one of 32.
+    private static let workingBytes = 32 + workingPages * (4096 + 24)
+    private let store: TestStore
+
+    init() throws {
+        var options = StoreOptions()
+        options.logPages = Self.workingPages
+        options.synchronous = .off
+        store = try TestStore(
+            #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#,
+            options: options)
+    }
+
+    private func write(_ id: Int, bytes: Int = 3_000) throws {
+        try store.apply("{\"Row\": {\"id\": \(id), \"text\": \"\(String(repeating: "x", count: bytes))\"}}")
+    }
+
+    private var logBytes: Int { fileSize(store.path + "-wal") ?? -1 }
+
+    @Test func `without readers the log keeps its working size and is never held`() throws {
+        for id in 0..<200 {
+            try write(id)
+            #expect(store.store.log.bytes == logBytes)
+            #expect(logBytes < 2 * Self.workingBytes)
+        }
+        #expect(store.store.takeLogNotices().isEmpty)
+        try store.store.begin()
+        try store.store.commit()
+        #expect(logBytes >= Self.workingBytes / 2, "it is not emptied in service")
+    }
+
+    @Test func `a long reader's growth is told once, and given back when it has ended`() throws {
+        let reader = try Connection(path: store.path, .read)
+        try reader.execute("BEGIN")
+        _ = try reader.integer("SELECT count(*) FROM Row")
+        var notices: [StoreLogNotice] = []
+        for id in 0..<200 {
+            try write(id)
+            notices += store.store.takeLogNotices()
+        }
+        guard case .held(let bytes)? = notices.first, notices.count == 1 else {
+            Issue.record("not told once: \(notices)")
+            return
+        }
+        #expect(bytes > LogWatch.heldFactor * Self.workingBytes)
+        #expect(store.store.log.bytes == logBytes)
+        #expect(store.store.log.uncheckpointedPages > LogWatch.heldFactor * Self.workingPages)
+        try reader.execute("COMMIT")
+        notices = []
+        for id in 200..<210 {
+            try write(id)
+            notices += store.store.takeLogNotices()
+        }
+        guard case .released(let rest)? = notices.first, notices.count == 1 else {
+            Issue.record("not told once: \(notices)")
+            return
+        }
+        #expect(rest <= Self.workingBytes)
+        #expect(logBytes <= Self.workingBytes)
+        #expect(store.store.log.uncheckpointedPages < Self.workingPages)
+        #expect(try store.isSound())
+    }
+
+    @Test func `large transactions, one after the other, are no reader's doing`() throws {
+        for id in 0..<4 { try write(id, bytes: (id + 1) << 20) }
+        #expect(store.store.takeLogNotices().isEmpty)
+        #expect(store.store.log.bytes > LogWatch.heldFactor * Self.workingBytes)
+        try write(5)
+        #expect(logBytes <= Self.workingBytes)
+    }
+
+    @Test func `the watch tells the beginning and the end of what holds the log, once each`() {
+        var watch = LogWatch(workingPages: 10)
+        #expect(watch.committed(pages: 9, written: 9) == nil)
+        #expect(!watch.wantsCheckpoint)
+        #expect(watch.committed(pages: 12, written: 3) == nil)
+        #expect(watch.wantsCheckpoint)
+        watch.checkpointed(copied: 5)
+        #expect(watch.uncheckpointedPages == 7)
+        #expect(watch.committed(pages: 42, written: 30) == nil, "what was there before is not beyond the threshold")
+        #expect(watch.committed(pages: 45, written: 3) == true)
+        #expect(watch.committed(pages: 48, written: 3) == nil)
+        watch.checkpointed(copied: 48)
+        #expect(watch.committed(pages: 2, written: 2) == false)
+        #expect(watch.uncheckpointedPages == 2)
+        #expect(watch.committed(pages: 100, written: 100) == nil)
+    }
+}

@@ -1,0 +1,136 @@
+import BrokerClient
+import Foundation
+import Testing
+
+/// brokerd refuses what cannot be meant with one line, and leaves no file behind.
+@Suite(.timeLimit(.minutes(2))) struct StartTests {
+    private let programs: Programs
+
+    init() throws { programs = try Programs() }
+
+    private var names: [String] {
+        get throws {
+            try FileManager.default.contentsOfDirectory(atPath: programs.folder).filter { !$0.hasPrefix(".") }.sorted()
+        }
+    }
+
+    /// The one line on standard error of a start that is refused and leaves the folder as it was.
+    private func refusal(_ status: Int32, _ arguments: [String], store: String = "store.sqlite") throws -> String {
+        let before = try names
+        let result = try programs.run(
+            "brokerd", ["--model", "model.json", "--store", store, "--socket", "new.sock"] + arguments)
+        #expect(result.status == status, "\(result.complaints)")
+        let lines = result.complaints.split(separator: "\n")
+        #expect(lines.count == 1 && lines.first?.hasPrefix("brokerd: ") == true, "\(result.complaints)")
+        #expect(result.output.isEmpty)
+        #expect(try names == before)
+        return lines.first.map(String.init) ?? ""
+    }
+
+    @Test(arguments: [
+        ("--keep-outcomes-seconds", "99999999999999999"), ("--keep-outcomes-seconds", "0"),
+        ("--keep-outcomes-seconds", "99999999999999999999"), ("--keep-outcomes", "9223372036854775807"),
+        ("--keep-outcomes", "-1"), ("--max-content-bytes", "9223372036854775807"), ("--max-content-bytes", "0"),
+        ("--max-frame-bytes", "16777216"), ("--max-bytes-in-flight", "9223372036854775807"),
+        ("--max-jobs-in-flight", "9223372036854775807"), ("--jobs-per-connection", "9223372036854775807"),
+        ("--connections", "9223372036854775807"), ("--workers", "1000000"), ("--workers", "0"), ("--workers", "many"),
+        ("--allow-user", "4294967295"), ("--synchronous", "sometimes"), ("--modell", "x"),
+    ])
+    func `a number that cannot be meant is one line that names its option, and status 2`(
+        option: String, value: String
+    ) throws {
+        #expect(try refusal(2, ["\(option)=\(value)"]).contains(option))
+    }
+
+    @Test func `the other programs refuse such numbers, too`() throws {
+        for (program, arguments) in [
+            ("broker", ["submit", "--entity", "E", "--window", "9223372036854775807"]),
+            ("broker", ["submit", "--entity", "E", "--records", "0"]),
+            ("brokerload", ["run", "--jobs", "9223372036854775807"]),
+            ("brokerload", ["records", "--jobs", "1000000", "--records", "1000000"]),
+            ("brokerload", ["records", "--first", "9223372036854775807"]),
+            ("brokerload", ["run", "--concurrency", "9223372036854775807"]),
+        ] {
+            let result = try programs.run(program, arguments)
+            #expect(result.status == 2, "\(program) \(arguments): \(result.complaints)")
+            #expect(result.complaints.split(separator: "\n").count == 1)
+        }
+    }
+
+    @Test func `what is no store is one line, status 1, and is not touched`() throws {
+        try programs.write(String(repeating: "this is no database\n", count: 99), to: "garbage")
+        #expect(try programs.shell("sqlite3 foreign 'CREATE TABLE t (x)'; mkfifo fifo; mkdir dir").status == 0)
+        for (store, told) in [
+            ("", "has no name"), (":memory:", "in memory"), ("fifo", "is a FIFO"), ("dir", "is a folder"),
+            ("garbage", "garbage is no SQLite database"), ("foreign", "foreign is a database, but not one"),
+            ("missing/store", "missing/store cannot be reached"), ("/dev/full", "is a device"),
+        ] {
+            let line = try refusal(1, [], store: store)
+            #expect(line.contains(told), "\(line)")
+        }
+        #expect(try programs.shell("ln -s model.json store.sqlite.lock").status == 0)
+        let model = try String(contentsOfFile: programs.path("model.json"), encoding: .utf8)
+        #expect(try refusal(1, []).contains("store.sqlite.lock is a symbolic link"))
+        #expect(try String(contentsOfFile: programs.path("model.json"), encoding: .utf8) == model)
+    }
+
+    @Test func `a start that fails behind the store takes the store away again, but none that was there`() throws {
+        let before = try names
+        let arguments = ["--model", "model.json", "--store", "store.sqlite", "--socket", "missing/new.sock"]
+        #expect(try programs.run("brokerd", arguments).status == 1)
+        #expect(try names == before)
+        let server = try programs.startServer()
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        #expect(try programs.run("brokerd", arguments).status == 1)
+        #expect(try names.contains("store.sqlite"))
+    }
+
+    @Test func `one store has one server, whatever the name that it is given`() throws {
+        let server = try programs.startServer()
+        #expect(
+            try programs.shell(
+                "ln -s store.sqlite link; ln store.sqlite hard; mkdir sub; ln -s ../link sub/link; ln -s . here"
+            ).status == 0)
+        let names = [
+            "store.sqlite", "./store.sqlite", "sub/../store.sqlite", "link", "hard", "sub/link", "here/link",
+            programs.path("store.sqlite"), "/proc/self/cwd/store.sqlite",
+        ]
+        for name in names {
+            let line = try refusal(1, [], store: name)
+            #expect(line.contains("belongs to another broker, process \(server.processIdentifier)"), "\(line)")
+        }
+        // An open descriptor is a name as well.
+        let result = try programs.shell(
+            "exec 9<store.sqlite; exec \(programs.executable("brokerd").path) --model model.json --store /proc/self/fd/9 "
+                + "--socket new.sock")
+        #expect(result.status == 1)
+        #expect(result.complaints.contains("process \(server.processIdentifier)"), "\(result.complaints)")
+    }
+
+    @Test func `a store that is deleted under the server acknowledges nothing more`() async throws {
+        let server = try programs.startServer()
+        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let first: [UInt8] = Array(#"[{"id": 1}]"#.utf8)
+        _ = try await broker.process(first, as: "Employee")
+        try FileManager.default.removeItem(atPath: programs.path("store.sqlite"))
+        for id in 2...3 {
+            let json: [UInt8] = Array("[{\"id\": \(id)}]".utf8)
+            let error = await #expect(throws: BrokerError.self) { try await broker.process(json, as: "Employee") }
+            #expect("\(error as Any)".contains("store.sqlite was deleted or moved"), "\(error as Any)")
+        }
+        await broker.close()
+        #expect(server.isRunning)
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        #expect(server.terminationStatus == 0)
+        #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite")))
+    }
+
+    @Test func `stats tell the size of the log`() throws {
+        _ = try programs.startServer()
+        let result = try programs.run("broker", ["stats", "--socket", "broker.sock"])
+        let lines = result.output.split(separator: "\n").filter { $0.hasPrefix("log.") }
+        #expect(lines.map { $0.split(separator: " ")[0] } == ["log.bytes", "log.uncheckpointedPages"])
+    }
+}
