@@ -12,6 +12,8 @@ struct ByteArena: ~Copyable {
     private var freeCount = 0
     private var nextChunk = ByteArena.smallestChunk
     private var fresh = 0
+    /// What patterns may still cost the conversions whose values lie here.
+    var patternBudget = PatternBudget()
 
     init() {}
 

@@ -26,9 +26,26 @@ extension ValueConverter {
         case .length:
             "\(shown) has \(ValueLimits.scalarCount(cell.bytes)) characters; "
                 + "attribute \"\(name)\" wants \(wantedLengths)"
-        case .pattern:
-            "\(shown) does not match the pattern of attribute \"\(name)\", \(limits.pattern?.pattern ?? "")"
+        case .pattern(let verdict): "\(shown) \(sentence(verdict)): attribute \"\(name)\", \(pattern)"
         case .notListed: "\(shown) is not among the values that the \"enum\" of attribute \"\(name)\" lists"
+        }
+    }
+
+    private var pattern: String { limits.pattern?.pattern ?? "" }
+
+    private func sentence(_ verdict: PatternConstraint.Verdict) -> String {
+        switch verdict {
+        case .matches, .doesNotMatch: "does not match the pattern"
+        case .givenUp:
+            "is not known to match the pattern, because it takes too many steps to find out; shorten the text, or "
+                + "simplify the pattern"
+        case .tooLong:
+            "is longer than the \(PatternConstraint.longestLookedAround) UTF-16 units that are tried with a pattern that "
+                + "looks around; shorten the text, or write the pattern without lookaround, atomic groups and back "
+                + "references"
+        case .budgetSpent:
+            "was not tried with the pattern, because others of this job have taken all the steps that a job may take; "
+                + "send it in another job, or simplify the pattern"
         }
     }
 

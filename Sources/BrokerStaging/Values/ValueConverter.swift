@@ -43,7 +43,7 @@ struct ValueConverter: Sendable {
             case .transformable: Cell.text(CompactJSON.text(of: value, arena: &arena))
             }
         guard limits.isLimiting else { return cell }
-        if let breach = limits.breach(by: cell) { throw violation(breach, value, cell) }
+        if let breach = limits.breach(by: cell, budget: &arena.patternBudget) { throw violation(breach, value, cell) }
         return cell
     }
 

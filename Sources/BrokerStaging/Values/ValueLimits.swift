@@ -26,15 +26,19 @@ struct ValueLimits: Sendable {
     enum Breach: Equatable {
         case bounds
         case length
-        case pattern
+        /// The pattern does not match, or is not known to.
+        case pattern(PatternConstraint.Verdict)
         case notListed
     }
 
-    func breach(by cell: Cell) -> Breach? {
+    /// - Parameter budget: what patterns may still cost.
+    func breach(by cell: Cell, budget: inout PatternBudget) -> Breach? {
         if !isWithinBounds(cell) { return .bounds }
         if cell.kind == .text {
             if let lengths, !lengths.contains(Self.scalarCount(cell.bytes)) { return .length }
-            if let pattern, !pattern.matches(cell.bytes) { return .pattern }
+            if let pattern, case let verdict = pattern.verdict(on: cell.bytes, budget: &budget), verdict != .matches {
+                return .pattern(verdict)
+            }
         }
         guard !allowed.isEmpty else { return nil }
         for index in allowed.indices where isEqual(cell, allowed[index].cell) { return nil }
