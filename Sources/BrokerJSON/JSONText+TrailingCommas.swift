@@ -1,10 +1,12 @@
 extension JSONText {
-    /// A copy in which every comma right before a closing bracket is a space, so that places stay what they were.
+    /// A copy in which every comma between a value and a closing bracket is a space, so that places stay what they were.
     ///
-    /// Nil when there is no such comma: then nothing is gained by a copy.
+    /// Commas that follow no value (`[,]`, `[1,,]`, `{"a":,}`) stay, for the parser to refuse. Nil when there is nothing
+    /// to blank: then nothing is gained by a copy.
     public func blankingTrailingCommas() -> JSONText? {
         var commas: [Int] = []
         var lastComma: Int?
+        var followsValue = false
         var isInString = false
         var isEscaped = false
         for (offset, byte) in bytes.enumerated() {
@@ -20,13 +22,20 @@ extension JSONText {
             }
             switch byte {
             case UInt8(ascii: " "), UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: "\t"): continue
-            case UInt8(ascii: ","): lastComma = offset
+            case UInt8(ascii: ","):
+                lastComma = followsValue ? offset : nil
+                followsValue = false
             case UInt8(ascii: "]"), UInt8(ascii: "}"):
                 if let lastComma { commas.append(lastComma) }
                 lastComma = nil
+                followsValue = true
+            case UInt8(ascii: "["), UInt8(ascii: "{"), UInt8(ascii: ":"):
+                lastComma = nil
+                followsValue = false
             default:
                 isInString = byte == UInt8(ascii: "\"")
                 lastComma = nil
+                followsValue = true
             }
         }
         guard !commas.isEmpty else { return nil }
