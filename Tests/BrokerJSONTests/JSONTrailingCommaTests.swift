@@ -30,7 +30,9 @@ import Testing
 
     @Test func `random texts are accepted as an independent reader says`() {
         var generator = SeededGenerator(for: "trailing commas")
-        let pieces = ["[", "]", "{", "}", ",", ",", ":", "1", "\"a\"", "\"a\":", "\",]\"", " ", "\n", "null", "[]", "{}"]
+        let pieces = [
+            "[", "]", "{", "}", ",", ",", ":", "1", "\"a\"", "\"a\":", "\",]\"", " ", "\n", "null", "[]", "{}",
+        ]
         var accepted = 0
         for _ in 0..<60_000 {
             let count = Int.random(in: 1...8, using: &generator)
