@@ -12,7 +12,12 @@ struct KeyTree: Sendable {
         var isClaimed = false
     }
 
+    /// A node with more children than this has them indexed; of fewer, looking at each is faster.
+    private static let searchedChildren = 8
+
     private(set) var nodes = [Node(key: [])]
+    /// By node, made when all paths are claimed.
+    private var indexes: [ChildIndex?] = []
 
     /// The node at the end of that path, made when it is new.
     mutating func claim(_ path: [String]) -> Int {
@@ -31,7 +36,16 @@ struct KeyTree: Sendable {
         return node
     }
 
+    /// All paths are claimed: from here on children are found quickly, however many they are.
+    mutating func indexChildren() {
+        indexes = nodes.map { node in
+            guard node.children.count > Self.searchedChildren else { return nil }
+            return ChildIndex(node.children.map { (nodes[$0].key, $0) })
+        }
+    }
+
     func child(of node: Int, _ key: UnsafeBufferPointer<UInt8>) -> Int? {
+        if node < indexes.count, let index = indexes[node] { return index[key] }
         for child in nodes[node].children {
             let isEqual = nodes[child].key.withUnsafeBufferPointer { Bytes.areEqual($0, key) }
             if isEqual { return child }
@@ -48,4 +62,26 @@ struct KeyTree: Sendable {
     func knows(_ key: String) -> Bool {
         nodes[0].children.contains { nodes[$0].key == Array(key.utf8) }
     }
+}
+
+/// The children of one node by their keys. Holds the bytes of the keys, which never change.
+private final class ChildIndex: @unchecked Sendable {
+    // Filled in init, then only read.
+    private let bytes: UnsafeMutableBufferPointer<UInt8>
+    private var children: [BytesKey: Int] = [:]
+
+    init(_ keys: [(key: [UInt8], child: Int)]) {
+        bytes = .allocate(capacity: keys.reduce(0) { $0 + $1.key.count })
+        _ = bytes.initialize(fromContentsOf: keys.flatMap(\.key))
+        var start = 0
+        for (key, child) in keys {
+            let place = UnsafeBufferPointer(rebasing: bytes[start..<start + key.count])
+            children[BytesKey(bytes: place)] = child
+            start += key.count
+        }
+    }
+
+    deinit { bytes.deallocate() }
+
+    subscript(key: UnsafeBufferPointer<UInt8>) -> Int? { children[BytesKey(bytes: key)] }
 }

@@ -23,6 +23,8 @@ struct RecordScanner: ~Copyable {
 
     /// Unknown keys named in the warnings of one job: a record that uses keys as data must not fill the answer.
     private static let namedUnknownKeys = 1_000
+    /// Positions of an object whose keys are remembered: more than records have, when they are no dictionaries.
+    private static let predictedPositions = 4_096
     /// Bytes of an unknown key that a warning shows.
     private static let shownKeyBytes = 128
 
@@ -92,7 +94,7 @@ struct RecordScanner: ~Copyable {
         let prediction = Prediction(key: bytes, target: target)
         if position < predictions[place].count {
             predictions[place][position] = prediction
-        } else if position == predictions[place].count {
+        } else if position == predictions[place].count, position < Self.predictedPositions {
             predictions[place].append(prediction)
         }
         return target

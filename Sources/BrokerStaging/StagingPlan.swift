@@ -106,6 +106,7 @@ final class EntityPlan: Sendable {
                 form: layout.forms[position])
         }
         guard faults.isEmpty else { throw ModelError(faults: faults) }
+        tree.indexChildren()
         self.index = index
         self.firstNode = firstNode
         self.layout = layout
