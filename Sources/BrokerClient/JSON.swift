@@ -14,8 +14,9 @@ extension BrokerClient {
 
         public init(_ text: String) { bytes = Array(text.utf8) }
 
-        /// Encodes a value as the client encodes records: dates as seconds since 1970, which keep their fractions, and
-        /// data as base64. What is text or bytes already (`String`, `[UInt8]`, `Data`) is taken as JSON as it is.
+        /// Encodes a value as the client encodes records: dates as seconds since 1970, which keep their fractions, data as
+        /// base64, keys sorted, so that the same values give the same bytes. What is text or bytes already (`String`,
+        /// `[UInt8]`, `Data`) is taken as JSON as it is.
         ///
         /// - Throws: ``BrokerError/notEncodable(reason:)``
         public init(encoding value: some Encodable) throws(BrokerError) {
@@ -26,7 +27,8 @@ extension BrokerClient {
             default:
                 let encoder = JSONEncoder()
                 encoder.dateEncodingStrategy = .secondsSince1970
-                encoder.outputFormatting = .withoutEscapingSlashes
+                // Sorted, so that the same values are the same bytes: a job sent again is known by them.
+                encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
                 do {
                     self.init(try encoder.encode(value))
                 } catch {

@@ -33,6 +33,13 @@ import BrokerClient
         }
     }
 
+    @Test func `the same values give the same bytes, so that a job sent again is known as the same`() throws {
+        let employee = Dictionary(uniqueKeysWithValues: (0..<50).map { ("key \($0)", $0) })
+        let text = try BrokerClient.JSON(encoding: [employee]).description
+        let keys = employee.keys.sorted().map { #""\#($0)":\#(employee[$0] ?? -1)"# }
+        #expect(text == "[{" + keys.joined(separator: ",") + "}]")
+    }
+
     @Test func `keys are read as what they are, entity by entity`() throws {
         let completion = BrokerClient.Completion(
             id: "a", sequence: 1,

@@ -1,7 +1,7 @@
 import BrokerJSON
 import Testing
 
-@Suite struct JSONDocumentTests {
+@Suite(.timeLimit(.minutes(5))) struct JSONDocumentTests {
     @Test func `numbers keep their text`() throws {
         let json = "[12345678901234567890.10, 9223372036854775807, -0, 1E+2]"
         let values = try withRoot(of: json) { $0.elements.map { String(decoding: $0.bytes, as: UTF8.self) } }

@@ -4,7 +4,7 @@ import Testing
 import TestSupport
 
 /// Random values against another reader and writer of JSON: Foundation's.
-@Suite struct JSONRoundTripTests {
+@Suite(.timeLimit(.minutes(5))) struct JSONRoundTripTests {
     private indirect enum Value: Equatable {
         case null
         case bool(Bool)

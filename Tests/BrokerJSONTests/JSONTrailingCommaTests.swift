@@ -2,7 +2,7 @@ import BrokerJSON
 import TestSupport
 import Testing
 
-@Suite struct JSONTrailingCommaTests {
+@Suite(.timeLimit(.minutes(5))) struct JSONTrailingCommaTests {
     private func blanked(_ json: String) -> String? {
         text(json.utf8).blankingTrailingCommas().map { String(decoding: $0.bytes, as: UTF8.self) }
     }

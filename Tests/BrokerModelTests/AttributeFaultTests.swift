@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerModel
 
-@Suite struct AttributeFaultTests {
+@Suite(.timeLimit(.minutes(5))) struct AttributeFaultTests {
     private static let pointer = "/entities/A/attributes/a"
 
     @Test(arguments: [
@@ -66,7 +66,7 @@ import Testing
     }
 }
 
-@Suite struct NameFaultTests {
+@Suite(.timeLimit(.minutes(5))) struct NameFaultTests {
     @Test(arguments: [
         FaultCase(entity(#""attributes": {"": "string"}"#), "/entities/A/attributes/", "the name is empty"),
         FaultCase(entity(#""attributes": {"a.b": "string"}"#), "/entities/A/attributes/a.b", "dot"),

@@ -24,7 +24,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite struct ModelFaultTests {
+@Suite(.timeLimit(.minutes(5))) struct ModelFaultTests {
     @Test func `text that is no JSON is one fault with its place`() {
         let place = ModelPlace(pointer: "", line: 2, column: 3)
         #expect(

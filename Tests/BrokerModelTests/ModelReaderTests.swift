@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerModel
 
-@Suite struct ModelReaderTests {
+@Suite(.timeLimit(.minutes(5))) struct ModelReaderTests {
     @Test func `the example of the contract is read`() throws {
         let model = try read(staffModel)
         #expect(model.entities.map(\.name) == ["Department", "Employee"])
@@ -110,7 +110,7 @@ import Testing
     }
 }
 
-@Suite struct IdentityTests {
+@Suite(.timeLimit(.minutes(5))) struct IdentityTests {
     private func keyPaths(_ fields: String) throws -> [[String]] {
         try read(entity(fields)).entities[0].attributes[0].keyPaths
     }
@@ -160,7 +160,7 @@ import Testing
     }
 }
 
-@Suite struct InverseTests {
+@Suite(.timeLimit(.minutes(5))) struct InverseTests {
     private func model(_ first: String, _ second: String) -> String {
         #"{"entities": {"A": {"relationships": {\#(first)}}, "B": {"relationships": {\#(second)}}}}"#
     }

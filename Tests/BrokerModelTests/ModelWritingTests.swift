@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerModel
 
-@Suite struct ModelWritingTests {
+@Suite(.timeLimit(.minutes(5))) struct ModelWritingTests {
     @Test(arguments: [
         staffModel,
         attribute(

@@ -2,7 +2,7 @@ import BrokerWire
 import Testing
 
 /// Each bad input gets its own clear error, and the server serves the next client.
-@Suite struct BadInputTests {
+@Suite(.timeLimit(.minutes(5))) struct BadInputTests {
     /// Sends bytes that end the connection, expects one error, the end, and that the next client is served.
     private func expectRefusal(
         _ bytes: [UInt8], _ code: String, mentioning words: String..., endSending: Bool = false,

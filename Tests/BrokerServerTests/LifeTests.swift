@@ -3,7 +3,7 @@ import BrokerStore
 import Foundation
 import Testing
 
-@Suite struct LifeTests {
+@Suite(.timeLimit(.minutes(5))) struct LifeTests {
     @Test func `a stopped server has finished what it accepted and leaves no socket and no log behind`() async throws {
         let running = try await RunningServer()
         let client = try running.connect()

@@ -1,6 +1,6 @@
 import Testing
 
-@Suite struct MessageTests {
+@Suite(.timeLimit(.minutes(5))) struct MessageTests {
     @Test func `hello is answered by what the server is and holds`() async throws {
         try await RunningServer.run { running in
             let welcome = try running.connect().ask(#"{"type": "hello", "version": 1, "client": "test", "tag": [1]}"#)

@@ -1,7 +1,7 @@
 import BrokerCoordinator
 import Testing
 
-@Suite struct OrderTests {
+@Suite(.timeLimit(.minutes(5))) struct OrderTests {
     @Test func `a client that ends its sending side gets every answer that is due, in order`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStaging
 
 /// Finding rows by identity, and the order in which rows are merged.
-@Suite struct StagedIdentityTests {
+@Suite(.timeLimit(.minutes(5))) struct StagedIdentityTests {
     private static func staging(_ identity: String) throws -> Staging {
         try Staging(
             """

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStaging
 
 /// One-to-one pairs are true on both sides at every step of a job.
-@Suite struct StagedOneToOneTests {
+@Suite(.timeLimit(.minutes(5))) struct StagedOneToOneTests {
     private let staging: Staging
 
     init() throws { staging = try Staging(company) }

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStaging
 
 /// Records and identities: what one record brings to its row.
-@Suite struct StagedRecordTests {
+@Suite(.timeLimit(.minutes(5))) struct StagedRecordTests {
     private let staging: Staging
 
     init() throws {

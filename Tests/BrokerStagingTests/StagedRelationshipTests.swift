@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStaging
 
 /// Nested records and bare keys: rows of their own, and links that are true on both sides.
-@Suite struct StagedRelationshipTests {
+@Suite(.timeLimit(.minutes(5))) struct StagedRelationshipTests {
     private let staging: Staging
 
     init() throws { staging = try Staging(company) }

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStaging
 
 /// Collections are staged apart, and their union is what one context would have made of them.
-@Suite struct StagedUnitingTests {
+@Suite(.timeLimit(.minutes(5))) struct StagedUnitingTests {
     @Test func `later collections win attribute by attribute, and links come along`() throws {
         let staged = try Staging(company).stage(
             """

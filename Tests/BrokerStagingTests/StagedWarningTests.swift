@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStaging
 
-@Suite struct StagedWarningTests {
+@Suite(.timeLimit(.minutes(5))) struct StagedWarningTests {
     private let staging: Staging
 
     init() throws {

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import BrokerStaging
 
-@Suite struct ValuesDateFormatTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesDateFormatTests {
     private func seconds(_ text: String, _ pattern: String, zone: String = "UTC") throws -> Double? {
         let format = try DateFormat(pattern: pattern, zone: try #require(LocalZone(zone)))
         return withBytes(of: text) { bytes, _ in format.instant(bytes) }

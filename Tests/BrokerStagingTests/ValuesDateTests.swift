@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import BrokerStaging
 
-@Suite struct ValuesDateTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesDateTests {
     private func stored(
         _ json: String, formats: [String] = [], zone: String? = nil, storage: DateStorage = .iso8601
     ) throws -> StoredValue {

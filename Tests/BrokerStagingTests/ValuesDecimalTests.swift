@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerStaging
 
-@Suite struct ValuesDecimalTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesDecimalTests {
     private func normal(_ text: String) -> String? {
         withBytes(of: text) { bytes, arena in
             NumberText(bytes).flatMap { DecimalText.normalise($0, arena: &arena) }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStaging
 
-@Suite struct ValuesLimitTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesLimitTests {
     private func check(
         _ type: AttributeType, _ constraints: ValueConstraints, transforms: [Transform] = [],
         _ cases: [(String, StoredValue)]

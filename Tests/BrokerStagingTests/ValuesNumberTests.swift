@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStaging
 
-@Suite struct ValuesNumberTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesNumberTests {
     private func check(_ type: AttributeType, _ cases: [(String, StoredValue)]) throws {
         let converter = try ValueConverter(Attribute(name: "value", type: type))
         for (json, expected) in cases {

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import BrokerStaging
 
-@Suite struct ValuesTextTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesTextTests {
     private func check(
         _ type: AttributeType, transforms: [Transform] = [], _ cases: [(String, StoredValue)]
     ) throws {

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// The contract's rules for the database, as SQL.
-@Suite struct SchemaTests {
+@Suite(.timeLimit(.minutes(5))) struct SchemaTests {
     private func schema(_ entities: String) throws -> [String] {
         try Schema(stagingPlan("{\"entities\": {\(entities)}}").model).sql.split(separator: ";\n").map(String.init)
     }

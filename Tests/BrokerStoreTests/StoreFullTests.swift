@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// A store that reaches its limit refuses what does not fit, and goes on.
-@Suite struct StoreFullTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreFullTests {
     private let store: TestStore
 
     init() throws {

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// The `keys` of an outcome: what was inserted and updated, by identity.
-@Suite struct StoreKeysTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreKeysTests {
     private let store: TestStore
 
     init() throws { store = try TestStore(company) }

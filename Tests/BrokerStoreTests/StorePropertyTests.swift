@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// Random jobs, one after the other: what must hold after each of them.
-@Suite struct StorePropertyTests {
+@Suite(.timeLimit(.minutes(5))) struct StorePropertyTests {
     private static let tables = ["Employee", "Department", "Project", "Desk", "Skill"]
 
     /// Links that are not true on both sides.

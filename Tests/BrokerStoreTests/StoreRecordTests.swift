@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// Rows of records: what is written, what is left alone, and how it is counted.
-@Suite struct StoreRecordTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreRecordTests {
     private let store: TestStore
 
     init() throws {

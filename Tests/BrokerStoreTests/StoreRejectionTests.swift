@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// Rows that the store itself refuses: unique constraints, and stubs that cannot be made.
-@Suite struct StoreRejectionTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreRejectionTests {
     private let store: TestStore
 
     init() throws {

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// Links in tables of their own: many-to-many, without an inverse, and symmetric.
-@Suite struct StoreToManyTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreToManyTests {
     private let store: TestStore
 
     init() throws { store = try TestStore(company) }

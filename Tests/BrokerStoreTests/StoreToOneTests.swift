@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// Links in columns: to-one, one-to-many, one-to-one.
-@Suite struct StoreToOneTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreToOneTests {
     private let store: TestStore
 
     init() throws { store = try TestStore(company) }

@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
-@Suite struct ClientMessageTests {
+@Suite(.timeLimit(.minutes(5))) struct ClientMessageTests {
     private func refused(_ json: String, at location: SourceLocation = #_sourceLocation) -> WireError? {
         refusal(
             { () throws(WireError) in _ = try ClientEnvelope.decode(parsing: JSONText(copying: utf8(json))) },

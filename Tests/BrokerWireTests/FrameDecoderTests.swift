@@ -2,7 +2,7 @@ import BrokerWire
 import Testing
 import TestSupport
 
-@Suite struct FrameDecoderTests {
+@Suite(.timeLimit(.minutes(5))) struct FrameDecoderTests {
     private func refused(_ payload: [UInt8], limits: FrameLimits = FrameLimits()) -> WireError? {
         refusal { () throws(WireError) in _ = try decode(payload: payload, limits: limits) }
     }

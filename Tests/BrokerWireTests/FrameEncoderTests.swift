@@ -2,7 +2,7 @@ import BrokerWire
 import Testing
 import TestSupport
 
-@Suite struct FrameEncoderTests {
+@Suite(.timeLimit(.minutes(5))) struct FrameEncoderTests {
     @Test func `content limits hold before anything is compressed`() {
         var encoder = FrameEncoder(limits: FrameLimits(maximumContentCount: 10))
         let error = refusal { () throws(WireError) in _ = try encoder.encode([UInt8](repeating: 1, count: 11)) }

@@ -3,7 +3,7 @@ import Testing
 import TestSupport
 
 /// Damaged frames: refused or, where a checksum is missing, read as something within the limit; never a crash.
-@Suite struct FrameFuzzTests {
+@Suite(.timeLimit(.minutes(5))) struct FrameFuzzTests {
     private static let limits = FrameLimits(maximumContentCount: 100_000)
 
     private func samples(_ generator: inout SeededGenerator) throws -> [[UInt8]] {

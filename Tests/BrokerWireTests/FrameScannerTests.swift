@@ -1,7 +1,7 @@
 import BrokerWire
 import Testing
 
-@Suite struct FrameScannerTests {
+@Suite(.timeLimit(.minutes(5))) struct FrameScannerTests {
     private func scan(_ bytes: [UInt8], limits: FrameLimits = FrameLimits()) throws(WireError) -> FrameScan {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, bytes.count), alignment: 8)
         defer { buffer.deallocate() }

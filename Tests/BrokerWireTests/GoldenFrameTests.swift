@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// The frames of `protocol/examples` hold what the JSON beside them says, and both are messages of the protocol.
-@Suite struct GoldenFrameTests {
+@Suite(.timeLimit(.minutes(5))) struct GoldenFrameTests {
     private static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().appendingPathComponent("../../protocol/examples").standardizedFileURL
 

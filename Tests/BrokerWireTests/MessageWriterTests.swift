@@ -3,7 +3,7 @@ import BrokerWire
 import Testing
 
 /// What one side writes, the other reads.
-@Suite struct MessageWriterTests {
+@Suite(.timeLimit(.minutes(5))) struct MessageWriterTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
     private func server(_ content: [UInt8]) throws -> ServerEnvelope {

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `broker` and the scripts, as somebody at a shell uses them.
-@Suite struct BrokerTests {
+@Suite(.timeLimit(.minutes(5))) struct BrokerTests {
     private func submit(_ programs: Programs, _ input: String, _ arguments: [String] = []) throws -> Programs.Result {
         try programs.run(
             "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee"] + arguments, input: input)

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Real processes over a real socket.
-@Suite struct BrokerdTests {
+@Suite(.timeLimit(.minutes(5))) struct BrokerdTests {
     @Test func `SIGTERM finishes what was accepted and ends with status 0`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()

@@ -7,7 +7,9 @@ import Testing
     private func job(_ number: Int) -> BrokerClient.Job { .process(Array(#"{"id": \#(number)}"#.utf8), as: "Employee") }
 
     /// The numbers that jobs are told when they are accepted.
-    private func accepted(_ programs: Programs, _ jobs: [BrokerClient.Job], areCompleted: Bool = true) async throws -> [Int64] {
+    private func accepted(_ programs: Programs, _ jobs: [BrokerClient.Job], areCompleted: Bool = true) async throws
+        -> [Int64]
+    {
         let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
         var sequences: [Int64] = []
         for job in jobs {

@@ -1,0 +1,34 @@
+import BrokerClient
+
+struct Employee: Codable {
+    var id: Int
+    var name: String
+}
+
+/// Stores two employees, one of them twice, and says what became of them.
+@main struct Consumer {
+    static func main() async throws {
+        let path = CommandLine.arguments[1]
+        let broker = try await BrokerClient.connect(to: path, options: .init(clientName: "consumer"))
+        print("\(broker.server.name) keeps \(broker.server.entities.joined(separator: ", "))")
+
+        let employees = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
+        let completion = try await broker.process(employees, as: "Employee", id: "load-1", reply: .keys)
+        let keys = try completion.keys(of: "Employee", as: Int.self)
+        print("inserted \(completion.changes["Employee"]?.inserted ?? 0): \(keys.inserted)")
+
+        let again = try await broker.process(employees, as: "Employee", id: "load-1", reply: .keys)
+        print(again.isDuplicate ? "applied once" : "applied twice")
+
+        let ticket = try await broker.submit(.process([Employee(id: 2, name: "Grace Hopper")], as: "Employee"))
+        let outcome: BrokerClient.Completion = try await ticket.completion
+        print("updated \(outcome.changes["Employee"]?.updated ?? 0)")
+
+        do {
+            _ = try await broker.process(#"{"id": "not a number"}"#, as: "Employee")
+        } catch let error as BrokerError where error.code == .invalidValue {
+            print("refused at \(error.fault?.path ?? "")")
+        }
+        await broker.close()
+    }
+}
