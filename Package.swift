@@ -149,6 +149,7 @@ let package = Package(
             also: [
                 "BrokerJSON", "BrokerWire",
                 .product(name: "NIOCore", package: nio),
+                .product(name: "NIOEmbedded", package: nio),
                 .product(name: "NIOPosix", package: nio),
             ]),
         .testTarget(

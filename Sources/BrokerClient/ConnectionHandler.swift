@@ -43,12 +43,14 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// cut in two by the socket.
     private func watchFrame(on eventLoop: any EventLoop) {
         guard received != nil else { return frameBegin = nil }
-        let begin = frameBegin ?? .now()
+        let begin = frameBegin ?? eventLoop.now
         frameBegin = begin
         guard frameTimer == nil else { return }
         frameTimer = eventLoop.assumeIsolated().scheduleTask(deadline: begin + driver.frameTime) { [self] in
             frameTimer = nil
-            guard let frameBegin, frameBegin + driver.frameTime <= .now() else { return watchFrame(on: eventLoop) }
+            guard let frameBegin, frameBegin + driver.frameTime <= eventLoop.now else {
+                return watchFrame(on: eventLoop)
+            }
             driver.lost(connection, reason: "the server sent the beginning of a frame, and not its end in time")
         }
     }

@@ -111,28 +111,4 @@ import Testing
         await client.close()
         try await server.stop()
     }
-
-    @Test func `frames that come in time, one after the other, are no frame that never ends`() async throws {
-        var server = try await FakeServer()
-        var options = BrokerClient.Options()
-        options.frameTimeout = .milliseconds(200)
-        let (client, opened) = try await server.connect(options: options)
-        var connection = opened
-        var encoder = FrameEncoder()
-        let start = ContinuousClock.now
-        var rest: [UInt8] = []
-        // A frame is always begun when the one before ends, for twice the time that one may take.
-        while start.duration(to: .now) < .milliseconds(400) {
-            let job = try await client.enqueue(.process(record, as: "E"))
-            #expect(try await connection.nextMembers().id == job.id)
-            let frame = try encoder.encode(Array(#"{"type":"completed","id":"\#(job.id)","sequence":1}"#.utf8))
-            try await connection.send(bytes: rest + frame.prefix(3))
-            rest = Array(frame.dropFirst(3))
-            try await connection.send(bytes: rest)
-            rest = []
-            _ = try await job.completion
-        }
-        await client.close()
-        try await server.stop()
-    }
 }
