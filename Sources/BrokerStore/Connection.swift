@@ -34,8 +34,6 @@ final class Connection {
         }
         self.handle = handle
         waitForLocks(milliseconds: Self.lockMilliseconds)
-        // Closing the last connection would copy the log into the database, and take it away.
-        if access == .look { broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1) }
     }
 
     deinit { sqlite3_close_v2(handle) }

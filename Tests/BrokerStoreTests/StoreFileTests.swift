@@ -89,6 +89,17 @@ import TestSupport
         withExtendedLifetime(stranger) {}
     }
 
+    @Test func `a store that was killed and is refused keeps its log`() throws {
+        let other = TemporaryFolder()
+        let killed = try Store(path: other.path("store"), plan: stagingPlan(Self.model))
+        try killed.connection.execute("UPDATE _broker_meta SET value = '9' WHERE key = 'formatVersion'")
+        for suffix in ["", "-wal", "-shm"] {
+            try FileManager.default.copyItem(atPath: other.path("store") + suffix, toPath: path + suffix)
+        }
+        #expect(try refusal(path).message.contains("newer Broker"))
+        withExtendedLifetime(killed) {}
+    }
+
     @Test func `a store bears Broker's mark, its format's version and its model`() throws {
         let store = try Store(path: path, plan: stagingPlan(Self.model))
         #expect(try SQLRows.of("PRAGMA application_id", in: path) == ["1114795883"])

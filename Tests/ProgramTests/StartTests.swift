@@ -17,8 +17,10 @@ import Testing
     /// The one line on standard error of a start that is refused and leaves the folder as it was.
     private func refusal(_ status: Int32, _ arguments: [String], store: String = "store.sqlite") throws -> String {
         let before = try names
-        let result = try programs.run(
-            "brokerd", ["--model", "model.json", "--store", store, "--socket", "new.sock"] + arguments)
+        // One that starts all the same would serve for ever.
+        let words = ["--model", "model.json", "--store", store, "--socket", "new.sock"] + arguments
+        let result = try programs.shell(
+            "exec timeout 20 \(programs.executable("brokerd").path) \(words.map { "'\($0)'" }.joined(separator: " "))")
         #expect(result.status == status, "\(result.complaints)")
         let lines = result.complaints.split(separator: "\n")
         #expect(lines.count == 1 && lines.first?.hasPrefix("brokerd: ") == true, "\(result.complaints)")
@@ -102,7 +104,7 @@ import Testing
         }
         // An open descriptor is a name as well.
         let result = try programs.shell(
-            "exec 9<store.sqlite; exec \(programs.executable("brokerd").path) --model model.json --store /proc/self/fd/9 "
+            "exec 9<store.sqlite; exec timeout 20 \(programs.executable("brokerd").path) --model model.json --store /proc/self/fd/9 "
                 + "--socket new.sock")
         #expect(result.status == 1)
         #expect(result.complaints.contains("process \(server.processIdentifier)"), "\(result.complaints)")
