@@ -110,7 +110,8 @@ struct StagingContext: ~Copyable {
 /// Why a record, or a bare key, is left out.
 enum StagingFault: Error {
     /// Something in it is wrong; `offset` is the value's place in the text.
-    case invalid(Fault, offset: Int)
+    // Boxed, because what is thrown takes its room on every call on the way, also when nothing is.
+    indirect case invalid(Fault, offset: Int)
     /// It belongs to what the job is staged without; that is told elsewhere.
     case leftOut
     /// No memory is to be had: the whole staging ends.

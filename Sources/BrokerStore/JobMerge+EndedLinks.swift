@@ -8,6 +8,7 @@ extension JobMerge {
     mutating func endLinks() throws(MergeFailure) {
         do throws(StoreError) {
             try endOneToOneLinks()
+            guard !rows.replacements.isEmpty else { return }
             try gatherSpared()
             var ended = EndedLinks(linkTableCount: rows.links.count)
             for replacement in rows.replacements { try replace(replacement, &ended) }
