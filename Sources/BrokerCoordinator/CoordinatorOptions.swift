@@ -11,14 +11,15 @@ public struct CoordinatorLimits: Sendable {
     public static let smallPayloadBytes = 4 << 10
     /// Jobs in one transaction at most: one COMMIT then costs each of them next to nothing.
     public static let jobsPerCommit = 1_024
-    /// Sequences that are set aside in the store at a time. More than twice the jobs in flight, so that none waits for
-    /// another block; and how many numbers a crash leaves unused at most.
-    public static let sequencesReserved: Int64 = 10_000
+    /// More than twice the jobs in flight, so that none waits for another block.
+    public static let defaultSequenceBlock: Int64 = 10_000
     /// For how long a server that stops keeps jobs for a store that another program has locked, before they fail.
     public static let defaultLockSecondsAtStop = 5
 
     public var jobs = defaultJobs
     public var bytes = defaultBytes
+    /// Sequences that are set aside in the store at a time, and so how many numbers a crash leaves unused at most.
+    public var sequenceBlock = defaultSequenceBlock
     /// Staging threads. Two at least, so that a large job does not hold up the small ones.
     public var workers: Int
 

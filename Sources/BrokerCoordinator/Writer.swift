@@ -21,10 +21,9 @@ final class Writer: Sendable {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
                 // Durable before anybody can be told one of them.
-                let sequence = try store.openSequences(CoordinatorLimits.sequencesReserved)
-                flight.withLock {
-                    $0 = Flight(after: sequence, reservedThrough: sequence + CoordinatorLimits.sequencesReserved)
-                }
+                let block = options.limits.sequenceBlock
+                let sequence = try store.openSequences(block)
+                flight.withLock { $0 = Flight(after: sequence, reservedThrough: sequence + block) }
                 let log = store.log
                 statistics.count { $0.log = log }
                 opened.broadcast {

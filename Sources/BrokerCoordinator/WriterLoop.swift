@@ -74,8 +74,7 @@ struct WriterLoop {
                 batch.append((next.sequence, next.work))
             }
             if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
-            return Turn(
-                batch: batch, reservation: flight.order.reservationDue(block: CoordinatorLimits.sequencesReserved))
+            return Turn(batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
         }
     }
 

@@ -10,18 +10,29 @@ import TestSupport
     private let other = #"{"Row": {"id": 2}}"#
     private let bad = #"{"Row": {"id": "x"}}"#
 
-    @Test func `what is committed is told, not the conflict of a job of the same id behind it`() throws {
+    /// A coordinator whose jobs are accepted and none of them merged, until the store is unlocked.
+    private func held() throws -> (test: TestCoordinator, lock: Locker) {
         let test = try TestCoordinator(model)
-        let gate = Gate()
-        test.submit("{}", behind: gate)
+        return (test, try Locker(test.storePath))
+    }
+
+    /// Asks, and waits until the question has been asked.
+    private func ask(_ test: TestCoordinator, _ id: String) -> Monitor<Awaited?> {
+        let awaited = test.admitAwaiting(id)
+        #expect(test.admitAwaiting("never").told == .unknown)
+        return awaited
+    }
+
+    @Test func `what is committed is told, not the conflict of a job of the same id behind it`() throws {
+        let (test, lock) = try held()
         test.submit(good, id: "job")
         test.submit(other, id: "job")
-        let awaited = test.admitAwaiting("job")
-        gate.open()
-        #expect(awaited.told.ending?.sequence == 2)
+        let awaited = ask(test, "job")
+        try lock.unlock()
+        #expect(awaited.told.ending?.sequence == 1)
         #expect(awaited.told.ending?.code == nil)
-        #expect(test.events.ends(3).map(\.code) == [nil, nil, "idConflict"])
-        #expect(test.await("job").ending?.sequence == 2)
+        #expect(test.events.ends(2).map(\.code) == [nil, "idConflict"])
+        #expect(test.await("job").ending?.sequence == 1)
     }
 
     @Test func `what is committed is told at once, though a conflict and a duplicate are in flight`() throws {
@@ -39,30 +50,43 @@ import TestSupport
         #expect(test.events.ends(4).map(\.code) == [nil, nil, nil, "idConflict"])
     }
 
-    @Test func `of a job sent again corrected, the newer one's end is told`() throws {
+    @Test func `a conflict that ends while somebody awaits tells the committed outcome, not its own`() throws {
         let test = try TestCoordinator(model)
-        let gate = Gate()
-        test.submit("{}", behind: gate)
-        test.submit(bad, id: "job")
-        test.submit(bad, id: "job")
         test.submit(good, id: "job")
+        _ = test.events.ends(1)
+        let lock = try Locker(test.storePath)
+        test.submit(other, id: "job")
+        // The ledger's thread is held, so that only the writer can answer.
+        let gate = Gate()
+        test.coordinator.await("never") { _ in gate.pass() }
         let awaited = test.admitAwaiting("job")
+        test.submit("{}", id: "behind the question", wantsAcceptance: true)
+        test.events.waitUntil("accepted behind the question 3")
+        try lock.unlock()
+        #expect(awaited.told.ending?.sequence == 1)
+        #expect(awaited.told.ending?.code == nil)
         gate.open()
-        #expect(awaited.told.ending?.sequence == 4)
+        #expect(test.events.ends(3).map(\.code) == [nil, "idConflict", nil])
+    }
+
+    @Test func `of a job sent again corrected, the newer one's end is told`() throws {
+        let (test, lock) = try held()
+        for job in [bad, bad, good] { test.submit(job, id: "job") }
+        let awaited = ask(test, "job")
+        try lock.unlock()
+        #expect(awaited.told.ending?.sequence == 3)
         #expect(awaited.told.ending?.code == nil)
     }
 
     @Test func `a failure is told to who asked before the job was sent again`() throws {
-        let test = try TestCoordinator(model)
-        let gate = Gate()
-        test.submit("{}", behind: gate)
+        let (test, lock) = try held()
         test.submit(bad, id: "job")
-        let first = test.admitAwaiting("job")
+        let first = ask(test, "job")
         test.submit(bad, id: "job")
-        let second = test.admitAwaiting("job")
-        gate.open()
-        #expect(first.told.ending?.sequence == 2)
-        #expect(second.told.ending?.sequence == 3)
+        let second = ask(test, "job")
+        try lock.unlock()
+        #expect(first.told.ending?.sequence == 1)
+        #expect(second.told.ending?.sequence == 2)
         #expect(second.told.ending?.code == "invalidValue")
     }
 

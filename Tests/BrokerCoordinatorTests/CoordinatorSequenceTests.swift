@@ -21,26 +21,37 @@ import TestSupport
     }
 
     @Test func `numbers are set aside in the store before any is told`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator(model) { $0.limits.sequenceBlock = 20 }
         let reserved = "SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'"
-        #expect(try test.rows(reserved) == ["10000"])
-        for _ in 0..<4_999 { test.submit("{}") }
-        _ = test.events.ends(4_999)
-        #expect(try test.rows(reserved) == ["10000"])
-        test.submit("{}", wantsAcceptance: true)
-        test.submit("{}", wantsAcceptance: true)
-        _ = test.events.ends(5_001)
-        #expect(try #require(Int(try test.rows(reserved)[0])) >= 15_000)
+        #expect(try test.rows(reserved) == ["20"])
+        for _ in 0..<9 { test.submit("{}") }
+        _ = test.events.ends(9)
+        #expect(try test.rows(reserved) == ["20"])
+        test.submit("{}")
+        _ = test.events.ends(10)
+        #expect(try test.rows(reserved) == ["30"])
     }
 
     @Test func `more jobs than a block has numbers are numbered without gaps`() throws {
-        let test = try TestCoordinator(model)
+        let test = try TestCoordinator(model) { $0.limits.sequenceBlock = 4 }
         let gate = Gate()
         test.submit("{}", behind: gate)
-        for _ in 0..<10_499 { test.submit("{}") }
-        test.waitUntil(#""accepted":10499,"#)
+        for _ in 0..<199 { test.submit("{}", wantsAcceptance: true) }
+        test.waitUntil(#""accepted":199,"#)
         gate.open()
-        #expect(test.events.ends(10_500).map(\.sequence) == (1...10_500).map { $0 })
+        #expect(test.events.ends(200).map(\.sequence) == (1...200).map { $0 })
+        #expect(test.events.all.count == 399)
+    }
+
+    @Test func `jobs for which no number can be set aside fail without one, and hold up nothing`() throws {
+        let test = try TestCoordinator(model) { $0.limits.sequenceBlock = 4 }
+        try Locker(test.storePath).execute("DROP TABLE _broker_meta; COMMIT")
+        for number in 1...20 { test.submit("{}", id: "\(number)", wantsAcceptance: true) }
+        let ends = test.events.ends(20)
+        #expect(ends.map(\.sequence) == [1, 2, 3, 4] + [Int64?](repeating: nil, count: 16))
+        #expect(ends.map(\.code) == [String?](repeating: nil, count: 4) + [String?](repeating: "internal", count: 16))
+        #expect(test.events.all.count { $0.hasPrefix("accepted") } == 4)
+        #expect(test.await("20") == .unknown)
     }
 
     @Test func `a clean stop leaves no gap, and what the server made ids of is told apart after it`() throws {

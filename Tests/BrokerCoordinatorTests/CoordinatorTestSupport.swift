@@ -44,7 +44,7 @@ final class Locker {
 
     func unlock() throws { try execute("ROLLBACK") }
 
-    private func execute(_ sql: String) throws {
+    func execute(_ sql: String) throws {
         guard sqlite3_exec(database, sql, nil, nil, nil) == SQLITE_OK else {
             throw SQLRows.Failure(message: String(cString: sqlite3_errmsg(database)))
         }

@@ -22,14 +22,17 @@ final class Events: Sendable {
     }
 
     /// `accepted a 1`, `ended a 1`: everything so far.
-    var all: [String] {
-        events.withLock { events in
-            events.map { event in
-                switch event {
-                case .accepted(let id, let sequence): "accepted \(id) \(sequence)"
-                case .ended(let ending): "ended \(ending.id) \(ending.sequence.map(String.init) ?? "-")"
-                }
-            }
+    var all: [String] { events.withLock { $0.map(Self.described) } }
+
+    /// Waits until that, as in ``all``, has happened.
+    func waitUntil(_ event: String) {
+        events.patiently(event) { $0.contains { Self.described($0) == event } ? () : nil }
+    }
+
+    private static func described(_ event: JobEvent) -> String {
+        switch event {
+        case .accepted(let id, let sequence): "accepted \(id) \(sequence)"
+        case .ended(let ending): "ended \(ending.id) \(ending.sequence.map(String.init) ?? "-")"
         }
     }
 }
