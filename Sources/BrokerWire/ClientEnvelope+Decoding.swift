@@ -1,4 +1,4 @@
-public import BrokerJSON
+package import BrokerJSON
 
 extension ClientEnvelope {
     private static let knownTypes = ["hello", "job", "await", "ping", "stats", "model"]
@@ -7,7 +7,7 @@ extension ClientEnvelope {
     /// Parses the content of a frame and reads the message in it. Blocking work, by the size of the text.
     ///
     /// - Throws: `malformedJSON`, `unsupportedMessage` or `unsupportedVersion`; none ends the connection.
-    public static func decode(parsing text: JSONText) throws(WireError) -> ClientEnvelope {
+    package static func decode(parsing text: JSONText) throws(WireError) -> ClientEnvelope {
         let document: JSONDocument
         do {
             document = try JSONDocument(parsing: text)
@@ -19,7 +19,7 @@ extension ClientEnvelope {
 
     /// - Throws: `malformedJSON` when it is no object, `unsupportedMessage` or `unsupportedVersion`, with the `id` and
     ///   the `tag` of the message if they could be read.
-    public static func decode(_ document: JSONDocument) throws(WireError) -> ClientEnvelope {
+    package static func decode(_ document: JSONDocument) throws(WireError) -> ClientEnvelope {
         let root = document.root
         guard root.kind == .object else {
             throw WireError(

@@ -1,7 +1,7 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// What a client asks for.
-public enum ClientMessage {
+package enum ClientMessage {
     case hello(version: Int, client: String?)
     case job(JobMessage)
     case await(id: String)
@@ -12,21 +12,21 @@ public enum ClientMessage {
 
 /// A client's message and what every message may bear.
 // `message` points into `document`, which is immutable and held here, so an envelope may move between threads as a whole.
-public struct ClientEnvelope: @unchecked Sendable {
+package struct ClientEnvelope: @unchecked Sendable {
     /// The one version of the protocol that is spoken.
-    public static let protocolVersion = 1
+    package static let protocolVersion = 1
 
     /// Its JSON values are valid while `document` lives.
-    public let message: ClientMessage
+    package let message: ClientMessage
     /// The client's `tag` as JSON text, to be given back in every answer.
-    public let tag: [UInt8]?
-    public let document: JSONDocument
+    package let tag: [UInt8]?
+    package let document: JSONDocument
 }
 
 /// A job as the client sent it. Valid while the document it was read from lives.
-public struct JobMessage {
+package struct JobMessage {
     /// What becomes of a job with a bad record.
-    public enum OnInvalid: String, Sendable, CaseIterable {
+    package enum OnInvalid: String, Sendable, CaseIterable {
         /// The job changes nothing.
         case fail
         /// The bad record is left out and listed.
@@ -34,41 +34,41 @@ public struct JobMessage {
     }
 
     /// What `completed` tells.
-    public enum Reply: String, Sendable, CaseIterable {
+    package enum Reply: String, Sendable, CaseIterable {
         case none, summary, keys
     }
 
     /// The answers that the client wants; errors are always sent.
-    public struct Notify: OptionSet, Sendable {
-        public let rawValue: UInt8
+    package struct Notify: OptionSet, Sendable {
+        package let rawValue: UInt8
 
-        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-        public static let accepted = Notify(rawValue: 1)
-        public static let completed = Notify(rawValue: 2)
+        package static let accepted = Notify(rawValue: 1)
+        package static let completed = Notify(rawValue: 2)
     }
 
     /// Bytes that a job's id may have.
-    public static let idCounts = 1...128
+    package static let idCounts = 1...128
     /// How the ids begin that the server makes; a client's may not, or one job could be taken for another.
-    public static let reservedIDPrefix = "broker-"
+    package static let reservedIDPrefix = "broker-"
 
     /// Chosen by the client; nil when the server is to make one.
-    public let id: String?
+    package let id: String?
     /// Never empty, in the order in which they take effect.
-    public let operations: [OperationMessage]
-    public let onInvalid: OnInvalid
-    public let reply: Reply
-    public let notify: Notify
+    package let operations: [OperationMessage]
+    package let onInvalid: OnInvalid
+    package let reply: Reply
+    package let notify: Notify
     /// Trailing commas are to be forgiven.
-    public let isLenient: Bool
+    package let isLenient: Bool
 }
 
 /// One `process` of a job: find or create objects of `entity` and fill them from `json`.
-public struct OperationMessage {
-    public let entity: String
+package struct OperationMessage {
+    package let entity: String
     /// Whatever stood there, an object or an array or not.
-    public let json: JSONValue
+    package let json: JSONValue
     /// Where the message names the entity: a JSON Pointer (RFC 6901), such as `/operations/0/entity`.
-    public let entityPointer: String
+    package let entityPointer: String
 }

@@ -3,9 +3,9 @@ internal import BrokerJSON
 /// Makes the content of the messages from a client to a server, but for `job` (``JobMessageWriter``).
 ///
 /// A `tag` is any JSON value as text; it comes back in every answer.
-public enum ClientMessageWriter {
+package enum ClientMessageWriter {
     /// - Parameter client: a name for the server's logs.
-    public static func hello(client: String?, tag: [UInt8]? = nil) -> [UInt8] {
+    package static func hello(client: String?, tag: [UInt8]? = nil) -> [UInt8] {
         message("hello", tag: tag) { writer in
             writer.key("version")
             writer.integer(ClientEnvelope.protocolVersion)
@@ -14,15 +14,15 @@ public enum ClientMessageWriter {
     }
 
     /// - Parameter members: further members as JSON text without braces; the `pong` bears them too.
-    public static func ping(members: [UInt8] = [], tag: [UInt8]? = nil) -> [UInt8] {
+    package static func ping(members: [UInt8] = [], tag: [UInt8]? = nil) -> [UInt8] {
         message("ping", tag: tag) { $0.rawMembers(members) }
     }
 
-    public static func stats(tag: [UInt8]? = nil) -> [UInt8] { message("stats", tag: tag) { _ in } }
-    public static func model(tag: [UInt8]? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
+    package static func stats(tag: [UInt8]? = nil) -> [UInt8] { message("stats", tag: tag) { _ in } }
+    package static func model(tag: [UInt8]? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
 
     /// - Parameter id: the job whose `completed` or `failed` is wanted.
-    public static func await(id: String, tag: [UInt8]? = nil) -> [UInt8] {
+    package static func await(id: String, tag: [UInt8]? = nil) -> [UInt8] {
         message("await", tag: tag) { $0.member("id", id) }
     }
 

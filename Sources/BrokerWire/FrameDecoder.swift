@@ -1,4 +1,4 @@
-public import BrokerJSON
+package import BrokerJSON
 internal import CLZ4
 
 /// Decompresses frames, one after the other; keep one per thread, its memory is used again.
@@ -8,11 +8,11 @@ internal import CLZ4
 /// 2. A payload is exactly one LZ4 frame: nothing in front of it, nothing behind its end mark.
 /// 3. After an error the decoder is as good as new.
 // It owns its context alone and has only mutating methods, so it may move between threads.
-public struct FrameDecoder: ~Copyable, @unchecked Sendable {
-    public let limits: FrameLimits
+package struct FrameDecoder: ~Copyable, @unchecked Sendable {
+    package let limits: FrameLimits
     private let context: OpaquePointer
 
-    public init(limits: FrameLimits = FrameLimits()) {
+    package init(limits: FrameLimits = FrameLimits()) {
         var context: OpaquePointer?
         let status = LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))
         guard LZ4F_isError(status) == 0, let context else {
@@ -28,7 +28,7 @@ public struct FrameDecoder: ~Copyable, @unchecked Sendable {
     /// it is small.
     ///
     /// - Throws: `malformedLZ4` or `contentTooLarge`.
-    public mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
+    package mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
         let header = try FrameHeader(inspecting: payload)
         let maximumCount = limits.maximumContentCount
         if let declared = header.contentCount, declared > UInt64(maximumCount) {

@@ -7,11 +7,11 @@ internal import CLZ4
 /// checksum: it doubles the time to write a large frame and multiplies the time to read it, while a Unix socket does
 /// not corrupt and the JSON is checked as a whole on the other side.
 // It owns its context alone and has only mutating methods, so it may move between threads.
-public struct FrameEncoder: ~Copyable, @unchecked Sendable {
-    public let limits: FrameLimits
+package struct FrameEncoder: ~Copyable, @unchecked Sendable {
+    package let limits: FrameLimits
     private let context: OpaquePointer
 
-    public init(limits: FrameLimits = FrameLimits()) {
+    package init(limits: FrameLimits = FrameLimits()) {
         var context: OpaquePointer?
         let status = LZ4F_createCompressionContext(&context, UInt32(LZ4F_VERSION))
         guard LZ4F_isError(status) == 0, let context else {
@@ -26,12 +26,12 @@ public struct FrameEncoder: ~Copyable, @unchecked Sendable {
     /// A whole frame of `content`: the length and the LZ4 frame.
     ///
     /// - Throws: `contentTooLarge`, or `frameTooLarge` when it does not compress below the limit.
-    public mutating func encode(_ content: [UInt8]) throws(WireError) -> [UInt8] {
+    package mutating func encode(_ content: [UInt8]) throws(WireError) -> [UInt8] {
         // A closure of the standard library's cannot throw a typed error out of this, so the result carries it.
         try content.withUnsafeBytes { bytes in Result { () throws(WireError) in try encode(bytes) } }.get()
     }
 
-    public mutating func encode(_ content: UnsafeRawBufferPointer) throws(WireError) -> [UInt8] {
+    package mutating func encode(_ content: UnsafeRawBufferPointer) throws(WireError) -> [UInt8] {
         guard content.count <= limits.maximumContentCount else {
             throw WireError(
                 .contentTooLarge,

@@ -1,5 +1,5 @@
 /// What the bytes at the front of a stream are.
-public enum FrameScan: Sendable, Equatable {
+package enum FrameScan: Sendable, Equatable {
     /// More bytes are needed: `totalCount` with the length prefix, or nil while the prefix itself is not whole.
     case incomplete(totalCount: Int?)
     /// One whole frame: `payload` is the place of its LZ4 frame, and the next frame begins at the end of it.
@@ -11,9 +11,9 @@ public enum FrameScan: Sendable, Equatable {
 /// A length's first byte is always 0. Another first byte is refused at once, without waiting for more: as
 /// `malformedFrame` when it looks like text or like an LZ4 frame sent bare, and as `frameTooLarge` otherwise, because
 /// then it is a length of 16 MiB or more.
-public enum FrameScanner {
+package enum FrameScanner {
     /// Bytes of the length in front of every frame.
-    public static let prefixCount = 4
+    package static let prefixCount = 4
 
     static let recipe = """
         Send each message as a 4-byte big-endian length followed by one LZ4 frame of the JSON, as `broker frame` and \
@@ -21,7 +21,7 @@ public enum FrameScanner {
         """
 
     /// - Throws: `malformedFrame` or `frameTooLarge`; the stream cannot be read on after either.
-    public static func scan(
+    package static func scan(
         _ readable: UnsafeRawBufferPointer, limits: FrameLimits = FrameLimits()
     ) throws(WireError) -> FrameScan {
         guard let first = readable.first else { return .incomplete(totalCount: nil) }
@@ -41,7 +41,7 @@ public enum FrameScanner {
     /// What is wrong when the stream ends with `leftoverCount` bytes that are no whole frame; nil when there are none.
     ///
     /// - Parameter totalCount: what ``FrameScan/incomplete(totalCount:)`` said of those bytes.
-    public static func endOfStream(_ leftoverCount: Int, totalCount: Int?) -> WireError? {
+    package static func endOfStream(_ leftoverCount: Int, totalCount: Int?) -> WireError? {
         guard leftoverCount > 0 else { return nil }
         guard let totalCount else {
             return WireError(

@@ -1,38 +1,38 @@
 internal import BrokerJSON
 
 /// Makes the content of a `job` message.
-public struct JobMessageWriter: Sendable {
+package struct JobMessageWriter: Sendable {
     /// One `process`, with its records as JSON text.
-    public struct Operation: Sendable {
-        public var entity: String
+    package struct Operation: Sendable {
+        package var entity: String
         /// One JSON value, not checked here: the server tells what is wrong with it.
-        public var json: [UInt8]
+        package var json: [UInt8]
 
-        public init(entity: String, json: [UInt8]) {
+        package init(entity: String, json: [UInt8]) {
             self.entity = entity
             self.json = json
         }
     }
 
     /// 1 to 128 bytes; with an id the job is applied exactly once. Nil: the server makes one, and promises at most once.
-    public var id: String?
+    package var id: String?
     /// In the order in which they take effect.
-    public var operations: [Operation]
-    public var onInvalid = JobMessage.OnInvalid.fail
-    public var reply = JobMessage.Reply.summary
-    public var notify = JobMessage.Notify.completed
-    public var isLenient = false
+    package var operations: [Operation]
+    package var onInvalid = JobMessage.OnInvalid.fail
+    package var reply = JobMessage.Reply.summary
+    package var notify = JobMessage.Notify.completed
+    package var isLenient = false
     /// Any JSON value, given back in every answer.
-    public var tag: [UInt8]?
+    package var tag: [UInt8]?
 
-    public init(id: String?, operations: [Operation]) {
+    package init(id: String?, operations: [Operation]) {
         self.id = id
         self.operations = operations
     }
 
     /// The message as JSON: what differs from the defaults, then the operations, each copied once. The same values
     /// give the same bytes, so that a job sent again is known as the same.
-    public func content() -> [UInt8] {
+    package func content() -> [UInt8] {
         let records = operations.reduce(0) { $0 + $1.json.count + $1.entity.utf8.count + 40 }
         var writer = JSONWriter(capacity: records + 320 + (tag?.count ?? 0))
         writer.object { writer in

@@ -1,10 +1,10 @@
-public import BrokerJSON
+package import BrokerJSON
 
 extension ServerEnvelope {
     /// Parses the content of a frame and reads the message in it.
     ///
     /// - Throws: `malformedJSON` or `unsupportedMessage`: this is no server of this protocol.
-    public static func decode(parsing text: JSONText) throws(WireError) -> ServerEnvelope {
+    package static func decode(parsing text: JSONText) throws(WireError) -> ServerEnvelope {
         let document: JSONDocument
         do {
             document = try JSONDocument(parsing: text)
@@ -16,7 +16,7 @@ extension ServerEnvelope {
 
     /// - Throws: `malformedJSON` when it is no object, `unsupportedMessage` when a member that the protocol promises is
     ///   missing or of another kind.
-    public static func decode(_ document: JSONDocument) throws(WireError) -> ServerEnvelope {
+    package static func decode(_ document: JSONDocument) throws(WireError) -> ServerEnvelope {
         let root = document.root
         guard root.kind == .object else {
             throw WireError(

@@ -1,11 +1,11 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// Makes the content of the messages from a server to a client, but for `error` (``WireError/encoded()``).
 ///
 /// A `tag` is what the client's message brought, as JSON text. Members are given as JSON text without braces.
-public enum ServerMessageWriter {
+package enum ServerMessageWriter {
     /// - Parameter limits: the members of `limits`.
-    public static func welcome(
+    package static func welcome(
         version: Int = ClientEnvelope.protocolVersion, server: String, limits: [UInt8], entities: [String],
         tag: [UInt8]?
     ) -> [UInt8] {
@@ -23,7 +23,7 @@ public enum ServerMessageWriter {
     }
 
     /// The answer to a `ping`: the same fields, its `tag` among them.
-    public static func pong(to ping: JSONDocument) -> [UInt8] {
+    package static func pong(to ping: JSONDocument) -> [UInt8] {
         message("pong", capacity: ping.text.count, tag: nil) { writer in
             for (key, value) in ping.root.members {
                 let key = String(decoding: key.bytes, as: UTF8.self)
@@ -34,12 +34,12 @@ public enum ServerMessageWriter {
         }
     }
 
-    public static func accepted(id: String, sequence: Int64, tag: [UInt8]?) -> [UInt8] {
+    package static func accepted(id: String, sequence: Int64, tag: [UInt8]?) -> [UInt8] {
         message("accepted", capacity: 0, tag: tag) { $0.jobMembers(id: id, sequence: sequence) }
     }
 
     /// - Parameter members: the outcome; empty for `reply: none`, and then `duplicate` is left out too.
-    public static func completed(
+    package static func completed(
         id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, tag: [UInt8]?
     ) -> [UInt8] {
         message("completed", capacity: members.count, tag: tag) { writer in
@@ -54,7 +54,7 @@ public enum ServerMessageWriter {
     /// - Parameters:
     ///   - sequence: nil for a job that was refused before it had a ticket.
     ///   - error: the `error` object as JSON text, with its braces.
-    public static func failed(id: String?, sequence: Int64?, error: [UInt8], tag: [UInt8]?) -> [UInt8] {
+    package static func failed(id: String?, sequence: Int64?, error: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("failed", capacity: error.count, tag: tag) { writer in
             writer.jobMembers(id: id, sequence: sequence)
             writer.key("error")
@@ -62,12 +62,12 @@ public enum ServerMessageWriter {
         }
     }
 
-    public static func stats(members: [UInt8], tag: [UInt8]?) -> [UInt8] {
+    package static func stats(members: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("stats", capacity: members.count, tag: tag) { $0.rawMembers(members) }
     }
 
     /// - Parameter model: the model as JSON text, with its braces.
-    public static func model(_ model: [UInt8], tag: [UInt8]?) -> [UInt8] {
+    package static func model(_ model: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("model", capacity: model.count, tag: tag) { writer in
             writer.key("model")
             writer.raw(model)

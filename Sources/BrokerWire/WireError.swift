@@ -1,13 +1,13 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// The codes that an `error` message can bear: what is wrong with a frame, a message or a connection.
-public enum WireCode: String, Sendable, CaseIterable {
+package enum WireCode: String, Sendable, CaseIterable {
     case malformedFrame, frameTooLarge, malformedLZ4, contentTooLarge, malformedJSON
     case unsupportedMessage, unsupportedVersion, unknownJob, tooLate
     case unauthorized, busy, draining, `internal`
 
     /// What follows on the connection cannot be trusted or is not wanted, so it is closed after the one `error`.
-    public var endsConnection: Bool {
+    package var endsConnection: Bool {
         switch self {
         case .malformedFrame, .frameTooLarge, .malformedLZ4, .contentTooLarge, .unauthorized, .busy: true
         case .malformedJSON, .unsupportedMessage, .unsupportedVersion, .unknownJob, .tooLate, .draining, .internal:
@@ -17,22 +17,22 @@ public enum WireCode: String, Sendable, CaseIterable {
 }
 
 /// A frame or a message was refused: what happened, where, and the remedy.
-public struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
-    public var code: WireCode
+package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
+    package var code: WireCode
     /// What happened and what to do about it, in one or two sentences.
-    public var message: String
+    package var message: String
     /// The `id` of the message at fault, when it could be read.
-    public var id: String?
+    package var id: String?
     /// The `tag` of the message at fault as JSON text, when it could be read.
-    public var tag: [UInt8]?
+    package var tag: [UInt8]?
     /// JSON Pointer (RFC 6901) into the message.
-    public var path: String?
+    package var path: String?
     /// Where the text is not JSON; only for `malformedJSON`.
-    public var position: JSONPosition?
+    package var position: JSONPosition?
     /// For `busy`: when it is worth trying again.
-    public var retryAfterMilliseconds: Int?
+    package var retryAfterMilliseconds: Int?
 
-    public init(_ code: WireCode, _ message: String, path: String? = nil, position: JSONPosition? = nil) {
+    package init(_ code: WireCode, _ message: String, path: String? = nil, position: JSONPosition? = nil) {
         self.code = code
         self.message = message
         self.path = path
@@ -40,21 +40,21 @@ public struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// The content of a frame is not JSON.
-    public init(_ error: JSONError) {
+    package init(_ error: JSONError) {
         self.init(
             .malformedJSON,
             "The content of the frame is not JSON: \(error). Nothing was changed; mend it and send it again.",
             position: error.position)
     }
 
-    public var endsConnection: Bool { code.endsConnection }
+    package var endsConnection: Bool { code.endsConnection }
 
-    public var description: String {
+    package var description: String {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
     }
 
     /// The content of the `error` message that tells this to the other side.
-    public func encoded() -> [UInt8] {
+    package func encoded() -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + message.utf8.count)
         writer.object { writer in
             writer.member("type", "error")

@@ -53,10 +53,16 @@ import Testing
             Task { [record] in _ = try await client.submit(.process(record, as: "E")) },
             Task { [record] in _ = try await client.enqueue(.process(record, as: "E")) },
         ]
-        while client.unansweredJobCount < 4 { await Task.yield() }
+        while client.unansweredJobCount < 4 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
         for task in waiting { task.cancel() }
+        while client.unansweredJobCount > 1 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
         for task in waiting { await #expect(throws: CancellationError.self) { try await task.value } }
-        #expect(client.unansweredJobCount == 1)
         try await connection.complete(first.id)
         _ = try await first.completion
         let next = try await client.enqueue(.process(record, as: "E"))

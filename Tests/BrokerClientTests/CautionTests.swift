@@ -106,7 +106,10 @@ import Testing
         var connection = try await server.greet()
         let pong = Task { try await client.ping() }
         let more = Task { [self] in [try await client.enqueue(job("c")), try await client.enqueue(job("d"))] }
-        while client.unansweredJobCount < 3 { await Task.yield() }
+        while client.unansweredJobCount < 3 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
         #expect(try await connection.nextMembers().id == "a")
         try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
         connection = try await server.greet()

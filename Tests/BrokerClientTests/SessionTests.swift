@@ -124,7 +124,7 @@ import Testing
         }
         #expect(delays == [50, 100, 200, 400, 800, 1600, 2000, 2000])
         #expect(said(effects).count == 1)
-        #expect(said(effects)[0].contains("The connection was lost: nobody listens"))
+        #expect(said(effects).first?.contains("The connection was lost: nobody listens") == true)
         #expect(session.link == .disconnected)
     }
 
@@ -161,7 +161,7 @@ import Testing
         }
         #expect(attempts == 8)
         #expect(said(effects).count == 1)
-        #expect(said(effects)[0].contains("The connection was lost: it closed"))
+        #expect(said(effects).first?.contains("The connection was lost: it closed") == true)
     }
 
     @Test func `each attempt has its own time for the welcome, within the patience`() throws {
@@ -178,7 +178,7 @@ import Testing
             deadlines == [
                 start + .milliseconds(10_050), start + .milliseconds(20_150), start + .seconds(25),
             ])
-        #expect(said(effects)[0].contains("did not answer the greeting in time"))
+        #expect(said(effects).first?.contains("did not answer the greeting in time") == true)
     }
 
     @Test func `with nothing unanswered it stays disconnected until there is something`() throws {
@@ -206,7 +206,7 @@ import Testing
 
     @Test func `a server that never welcomes is given up at the deadline`() throws {
         var session = session()
-        #expect(said(session.deadlinePassed(1, at: start))[0].contains("did not answer the greeting"))
+        #expect(said(session.deadlinePassed(1, at: start)).first?.contains("did not answer the greeting") == true)
         session = self.session()
         _ = try welcome(&session)
         #expect(session.deadlinePassed(1, at: start).close == nil)
