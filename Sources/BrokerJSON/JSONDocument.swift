@@ -21,19 +21,53 @@ public final class JSONDocument: Sendable {
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let tape: broker_json_tape
 
+    /// Parses and takes what memory it needs.
+    ///
     /// - Throws: ``JSONError`` with the first fault and its place.
-    public init(parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth) throws(JSONError) {
-        var tape = broker_json_tape()
-        var fault = 0
-        let status = broker_json_parse(
-            text.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count, UInt32(maximumDepth), &tape, &fault
-        )
-        guard status == BROKER_JSON_OK else {
-            throw JSONError(status: status, offset: fault, text: text, maximumDepth: maximumDepth)
+    public convenience init(
+        parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth
+    ) throws(JSONError) {
+        self.init(text, try Self.parse(text, maximumDepth, nil).get())
+    }
+
+    /// - Parameter allowance: asked for the memory of the tape and of the scratch space; the latter is given back.
+    /// - Throws: ``JSONRefusal``: the first fault and its place, or that there is no room.
+    public convenience init(
+        parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth, allowance: any MemoryAllowance
+    ) throws(JSONRefusal) {
+        switch Self.parse(text, maximumDepth, allowance) {
+        case .success(let tape): self.init(text, tape)
+        case .failure(let error): throw error.isWantOfMemory ? .noRoom : .fault(error)
         }
+    }
+
+    private init(_ text: JSONText, _ tape: broker_json_tape) {
         self.text = text
         self.tape = tape
         unescaped = UnescapedStrings(adopting: tape.unescaped)
+    }
+
+    private static func parse(
+        _ text: JSONText, _ maximumDepth: Int, _ allowance: (any MemoryAllowance)?
+    ) -> Result<broker_json_tape, JSONError> {
+        var tape = broker_json_tape()
+        var fault = 0
+        var asked = allowance
+        let status = withUnsafeMutablePointer(to: &asked) { asked in
+            broker_json_parse(
+                text.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), text.count, UInt32(maximumDepth),
+                allowance == nil ? nil : take, asked, &tape, &fault)
+        }
+        guard status == BROKER_JSON_OK else {
+            return .failure(JSONError(status: status, offset: fault, text: text, maximumDepth: maximumDepth))
+        }
+        return .success(tape)
+    }
+
+    /// Bytes of memory that the tape takes, beside the text.
+    public var memory: Int {
+        var tape = tape
+        return broker_json_memory(&tape)
     }
 
     deinit {
@@ -47,6 +81,14 @@ public final class JSONDocument: Sendable {
             element: UnsafePointer(tape.elements), text: text.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self),
             unescaped: unescaped.start)
     }
+}
+
+/// What the parser calls to ask an allowance, which it is handed as the place of an optional one.
+private func take(_ context: UnsafeMutableRawPointer?, _ bytes: Int) -> Bool {
+    guard let allowance = context?.assumingMemoryBound(to: (any MemoryAllowance)?.self).pointee else { return true }
+    if bytes >= 0 { return allowance.take(bytes) }
+    allowance.giveBack(-bytes)
+    return true
 }
 
 /// The strings of a document that had escapes, unescaped, one after the other.

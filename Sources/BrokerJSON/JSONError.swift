@@ -25,6 +25,8 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
     /// What is wrong, without the place: "expected a comma or '}'".
     public let reason: String
     public let position: JSONPosition
+    /// Nothing is known to be wrong with the text; there was no memory to look.
+    let isWantOfMemory: Bool
 
     public var description: String {
         "\(reason), at line \(position.line), column \(position.column) (byte \(position.offset))"
@@ -34,12 +36,13 @@ public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
 extension JSONError {
     init(status: broker_json_status, offset: Int, text: JSONText, maximumDepth: Int) {
         position = JSONPosition(offset: offset, in: text)
+        isWantOfMemory = status == BROKER_JSON_OUT_OF_MEMORY || status == BROKER_JSON_NO_ROOM
         let seen = offset < text.count ? Self.describe(text.bytes[offset]) : "the end of the text"
         reason =
             switch status {
             case BROKER_JSON_EMPTY: "there is no JSON here, only white space or nothing"
             case BROKER_JSON_TOO_LARGE: "the text is longer than 2 GiB"
-            case BROKER_JSON_OUT_OF_MEMORY: "there is no memory left to parse the text"
+            case BROKER_JSON_OUT_OF_MEMORY, BROKER_JSON_NO_ROOM: "there is no memory left to parse the text"
             case BROKER_JSON_TOO_DEEP: "the text is nested deeper than \(maximumDepth) levels"
             case BROKER_JSON_NOT_UTF8: "the text is not UTF-8: \(seen) is out of place"
             case BROKER_JSON_UNCLOSED_STRING: "a string begins here and never ends"

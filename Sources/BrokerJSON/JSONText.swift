@@ -44,32 +44,65 @@ public final class JSONText: Sendable {
 
 /// A growing buffer for a text of unknown length, never longer than `maximumCount`.
 public struct JSONTextBuilder: ~Copyable {
+    /// Bytes by which a large buffer grows: the system moves its pages, so that growing copies nothing.
+    private static let largestStep = 4 << 20
+    /// Unused bytes for which a text is moved to a smaller place.
+    private static let worthShrinking = 4 << 10
+
     public private(set) var count = 0
     public let maximumCount: Int
-    private var capacity: Int
-    private var start: UnsafeMutableRawPointer
+    private var capacity = 0
+    private var start: UnsafeMutableRawPointer?
+    private let firstCapacity: Int
+    private let allowance: (any MemoryAllowance)?
 
     /// - Parameters:
     ///   - maximumCount: bytes beyond which ``withFreeSpace(atLeast:_:)`` offers none.
     ///   - capacity: bytes to begin with; only a hint, and no more than `maximumCount` of it is taken.
-    public init(maximumCount: Int, capacity: Int = 4096) {
+    ///   - allowance: asked for the memory; nil takes what it needs.
+    public init(maximumCount: Int, capacity: Int = 4096, allowance: (any MemoryAllowance)? = nil) {
         self.maximumCount = maximumCount
-        self.capacity = max(1, min(capacity, maximumCount))
-        start = allocate(self.capacity, replacing: nil)
+        self.allowance = allowance
+        firstCapacity = max(1, min(capacity, maximumCount))
     }
 
-    deinit { free(start) }
+    deinit {
+        free(start)
+        allowance?.giveBack(capacity)
+    }
+
+    /// Makes room for `minimum` bytes more, or for what is left below ``maximumCount``.
+    ///
+    /// - Returns: false when the allowance was refused, or the system has no memory left.
+    public mutating func reserve(_ minimum: Int) -> Bool {
+        let wanted = min(minimum, maximumCount - count)
+        guard capacity - count < wanted || start == nil else { return true }
+        let step = start == nil ? firstCapacity : min(capacity, Self.largestStep)
+        return grow(to: min(maximumCount, max(count + wanted, capacity + step))) || grow(to: count + wanted)
+    }
+
+    private mutating func grow(to wanted: Int) -> Bool {
+        let added = wanted - capacity
+        guard allowance?.take(added) ?? true else { return false }
+        guard let grown = realloc(start, wanted + JSONText.padding) else {
+            allowance?.giveBack(added)
+            return false
+        }
+        start = grown
+        capacity = wanted
+        return true
+    }
 
     /// Lets `fill` write behind what is there, and counts what it says it wrote.
     ///
     /// The space is at least `minimum` bytes, unless ``maximumCount`` is nearer: then it is what is left, perhaps none.
+    ///
+    /// - Precondition: the memory can be had; ``reserve(_:)`` tells.
     public mutating func withFreeSpace<Failure: Error>(
         atLeast minimum: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
-        let wanted = min(minimum, maximumCount - count)
-        if capacity - count < wanted {
-            capacity = min(maximumCount, max(count + wanted, capacity * 2))
-            start = allocate(capacity, replacing: start)
+        guard reserve(minimum), let start else {
+            preconditionFailure("out of memory for a JSON text of \(count + minimum) bytes")
         }
         let space = min(capacity, maximumCount) - count
         count += try fill(UnsafeMutableRawBufferPointer(start: start + count, count: space))
@@ -85,16 +118,25 @@ public struct JSONTextBuilder: ~Copyable {
     }
 
     /// Hands the bytes over as an immutable text.
+    ///
+    /// What was taken for them stays taken: ``JSONText/count`` bytes.
     public consuming func finish() -> JSONText {
-        let text = JSONText(adopting: start, count: count)
-        discard self
-        return text
+        guard reserve(0), let start else { preconditionFailure("out of memory for an empty JSON text") }
+        var held = start
+        if capacity - count > Self.worthShrinking, let shrunk = realloc(start, count + JSONText.padding) {
+            held = shrunk
+        }
+        allowance?.giveBack(capacity - count)
+        // What is left for deinit to free and give back: nothing.
+        self.start = nil
+        capacity = 0
+        return JSONText(adopting: held, count: count)
     }
 }
 
-/// `capacity` bytes and the padding, holding what `old` held; `old` is gone.
-private func allocate(_ capacity: Int, replacing old: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer {
-    guard let start = realloc(old, capacity + JSONText.padding) else {
+/// `capacity` bytes and the padding.
+private func allocate(_ capacity: Int) -> UnsafeMutableRawPointer {
+    guard let start = malloc(capacity + JSONText.padding) else {
         preconditionFailure("out of memory for a JSON text of \(capacity) bytes")
     }
     return start
@@ -102,7 +144,7 @@ private func allocate(_ capacity: Int, replacing old: UnsafeMutableRawPointer?) 
 
 /// A copy of the bytes with the padding behind it.
 private func copy(_ bytes: UnsafeRawBufferPointer) -> UnsafeMutableRawPointer {
-    let start = allocate(bytes.count, replacing: nil)
+    let start = allocate(bytes.count)
     if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: bytes.count) }
     return start
 }

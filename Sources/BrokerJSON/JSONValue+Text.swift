@@ -5,6 +5,11 @@ extension JSONValue {
         writer.value(self)
         return writer.bytes
     }
+
+    /// A string in quotes and no longer than a message bears; no more of it is decoded than that.
+    package var quotedBriefly: String {
+        String(decoding: bytes.prefix(4 * String.longestQuote + 1), as: UTF8.self).quotedBriefly
+    }
 }
 
 extension JSONValue.Kind {
@@ -35,5 +40,20 @@ extension String {
             }
         }
         return token
+    }
+}
+
+extension String {
+    /// Characters of what was sent that a message quotes.
+    package static let longestQuote = 64
+
+    /// In quotes and no longer than a message bears: what was sent may be megabytes.
+    package var quotedBriefly: String { "\"\(briefly)\"" }
+
+    /// No longer than a message bears.
+    package var briefly: String {
+        guard utf8.count > Self.longestQuote else { return self }
+        let first = unicodeScalars.prefix(Self.longestQuote)
+        return first.endIndex == unicodeScalars.endIndex ? self : String(String.UnicodeScalarView(first)) + "…"
     }
 }

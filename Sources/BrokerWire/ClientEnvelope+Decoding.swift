@@ -17,6 +17,26 @@ extension ClientEnvelope {
         return try decode(document)
     }
 
+    /// - Parameter allowance: asked for the memory of the operations.
+    /// - Throws: as ``decode(_:)``, or that there is no room.
+    package static func decode(
+        _ document: JSONDocument, allowance: any MemoryAllowance
+    ) throws(FrameRefusal) -> ClientEnvelope {
+        let root = document.root
+        var operations = 1
+        if let list = root["operations"] { for _ in list.elements { operations += 1 } }
+        if let collections = root["collections"] {
+            // A key is copied while it is compared with the others.
+            for (key, _) in collections.members { operations += 1 + key.bytes.count / OperationMessage.memory }
+        }
+        guard allowance.take(operations * OperationMessage.memory) else { throw .noRoom }
+        do throws(WireError) {
+            return try decode(document)
+        } catch {
+            throw .fault(error)
+        }
+    }
+
     /// - Throws: `malformedJSON` when it is no object, `unsupportedMessage` or `unsupportedVersion`, with the `id` and
     ///   the `tag` of the message if they could be read.
     package static func decode(_ document: JSONDocument) throws(WireError) -> ClientEnvelope {
@@ -38,8 +58,9 @@ extension ClientEnvelope {
     }
 
     private static func message(in root: JSONValue) throws(WireError) -> ClientMessage {
-        guard let type = try root.optionalString("type", in: "") else { return .job(try JobMessage(root)) }
-        switch type {
+        guard let type = root["type"] else { return .job(try JobMessage(root)) }
+        guard type.kind == .string else { throw type.isNo("a string", at: "/type") }
+        switch knownTypes.first(where: { type.isText($0) }) {
         case "job": return .job(try JobMessage(root))
         case "hello": return try hello(in: root)
         case "ping": return .ping
@@ -51,9 +72,10 @@ extension ClientEnvelope {
                     .unsupportedMessage, "An `await` needs the `id` of the job to wait for.", path: "/id")
             }
             return .await(id: id)
-        case let type where laterTypes.contains(type):
-            throw WireError(.unsupportedMessage, "This server does not do `\(type)` yet.", path: "/type")
         default:
+            if let later = laterTypes.first(where: { type.isText($0) }) {
+                throw WireError(.unsupportedMessage, "This server does not do `\(later)` yet.", path: "/type")
+            }
             throw WireError(
                 .unsupportedMessage,
                 "There is no message of the type \(type.quotedBriefly); the types are \(knownTypes.listed).",

@@ -68,7 +68,7 @@ package struct JobMessage {
 package struct OperationMessage {
     package let entity: String
     /// Whatever stood there, an object or an array or not.
-    package let json: JSONValue
+    package internal(set) var json: JSONValue
     /// Where the message names the entity: a JSON Pointer (RFC 6901), such as `/operations/0/entity`.
     package let entityPointer: String
 }

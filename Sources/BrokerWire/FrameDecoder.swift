@@ -1,6 +1,13 @@
 package import BrokerJSON
 internal import CLZ4
 
+/// Why a frame or a message was not read.
+package enum FrameRefusal: Error, Sendable {
+    case fault(WireError)
+    /// The allowance was refused, or the system has no memory left. Nothing is kept, and the same may be tried again.
+    case noRoom
+}
+
 /// Decompresses frames, one after the other; keep one per thread, its memory is used again.
 ///
 /// Invariants:
@@ -29,15 +36,37 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
     ///
     /// - Throws: `malformedLZ4` or `contentTooLarge`.
     package mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
-        let header = try FrameHeader(inspecting: payload)
+        do throws(FrameRefusal) {
+            return try decode(payload, allowance: nil)
+        } catch {
+            switch error {
+            case .fault(let error): throw error
+            case .noRoom: preconditionFailure("out of memory for the content of a frame")
+            }
+        }
+    }
+
+    /// - Parameter allowance: asked for the memory of the content; what it granted for it stays taken:
+    ///   `JSONText.count` bytes. Nil takes what it needs.
+    /// - Throws: ``FrameRefusal``: `malformedLZ4`, `contentTooLarge`, or that there is no room.
+    package mutating func decode(
+        _ payload: UnsafeRawBufferPointer, allowance: (any MemoryAllowance)?
+    ) throws(FrameRefusal) -> JSONText {
+        let header: FrameHeader
+        do throws(WireError) {
+            header = try FrameHeader(inspecting: payload)
+        } catch {
+            throw .fault(error)
+        }
         let maximumCount = limits.maximumContentCount
         if let declared = header.contentCount, declared > UInt64(maximumCount) {
-            throw tooLarge("declares \(declared.grouped) bytes of content")
+            throw .fault(tooLarge("declares \(declared.grouped) bytes of content"))
         }
         let bound = header.contentCount.map { Int($0) } ?? maximumCount
         // One byte more than is allowed, so that a content that goes on shows itself.
         var content = JSONTextBuilder(
-            maximumCount: bound + 1, capacity: Self.capacity(for: payload.count, declared: header.contentCount))
+            maximumCount: bound + 1, capacity: Self.capacity(for: payload.count, declared: header.contentCount),
+            allowance: allowance)
         LZ4F_resetDecompressionContext(context)
         try decompress(payload, into: &content, bound: bound, isDeclared: header.contentCount != nil)
         return content.finish()
@@ -45,42 +74,59 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
 
     private func decompress(
         _ payload: UnsafeRawBufferPointer, into content: inout JSONTextBuilder, bound: Int, isDeclared: Bool
-    ) throws(WireError) {
+    ) throws(FrameRefusal) {
         var consumed = 0
         while true {
             var wanted = 0
             var hasSpaceLeft = false
-            try content.withFreeSpace(atLeast: 1) { free throws(WireError) in
+            guard content.reserve(1) else { throw .noRoom }
+            try content.withFreeSpace(atLeast: 1) { free throws(FrameRefusal) in
                 var produced = free.count
                 var taken = payload.count - consumed
                 wanted = LZ4F_decompress(
                     context, free.baseAddress, &produced, payload.baseAddress! + consumed, &taken, nil)
-                guard LZ4F_isError(wanted) == 0 else { throw refusal(wanted) }
+                guard LZ4F_isError(wanted) == 0 else { throw .fault(refusal(wanted)) }
                 consumed += taken
                 hasSpaceLeft = produced < free.count
                 return produced
             }
             guard content.count <= bound else {
                 guard !isDeclared else {
-                    throw FrameHeader.malformed(
-                        "The content is longer than the \(bound.grouped) bytes the frame declares")
+                    throw .fault(
+                        FrameHeader.malformed(
+                            "The content is longer than the \(bound.grouped) bytes the frame declares"))
                 }
-                throw tooLarge("holds more than \(bound.grouped) bytes of content")
+                throw .fault(tooLarge("holds more than \(bound.grouped) bytes of content"))
             }
             guard wanted != 0 else { break }
             // With space left, the decompressor stops only for want of bytes.
-            guard !hasSpaceLeft else { throw FrameHeader.truncated(payload.count) }
+            guard !hasSpaceLeft else { throw .fault(FrameHeader.truncated(payload.count)) }
         }
-        guard consumed == payload.count else { throw trailing(payload, from: consumed) }
+        guard consumed == payload.count else { throw .fault(trailing(payload, from: consumed)) }
     }
 
-    /// Bytes to begin with. A declared size is a hint, believed as far as LZ4 can compress at all: 1 to 255
-    /// (LZ4 block format: one more byte of length for every 255 bytes of match).
+    /// Bytes to begin with. A declared size is a hint, believed as far as LZ4 can compress at all.
     private static func capacity(for payloadCount: Int, declared: UInt64?) -> Int {
-        let possible = payloadCount * 255
+        let possible = payloadCount * mostCompression
         guard let declared else { return min(possible, max(1024, payloadCount * 4)) + 1 }
         return min(possible, Int(declared)) + 1
     }
+
+    /// Bytes of content that a payload can hold, told from its header and its length alone.
+    package static func contentBytesAtMost(_ payload: UnsafeRawBufferPointer, _ limits: FrameLimits) -> Int {
+        let declared: UInt64?
+        do throws(WireError) {
+            declared = try FrameHeader(inspecting: payload).contentCount
+        } catch {
+            // It will be refused.
+            return 0
+        }
+        let possible = min(payload.count * mostCompression, limits.maximumContentCount)
+        return declared.map { Int(min($0, UInt64(possible))) } ?? possible
+    }
+
+    /// LZ4 block format: one more byte of length for every 255 bytes of match.
+    private static let mostCompression = 255
 
     private func refusal(_ status: Int) -> WireError {
         let name = String(cString: LZ4F_getErrorName(status))

@@ -8,6 +8,14 @@ extension JSONValue {
         return string
     }
 
+    /// A string of exactly these bytes. What comes from outside is never compared as `String`, which normalises: that
+    /// takes time by the square of a run of combining marks, and takes two texts for one.
+    func isText(_ text: String) -> Bool {
+        guard kind == .string else { return false }
+        var text = text
+        return text.withUTF8 { hasBytes($0) }
+    }
+
     func optionalBool(_ key: String) throws(WireError) -> Bool? {
         guard let value = self[key] else { return nil }
         guard let bool = value.bool else { throw value.isNo("true or false", at: "/\(key)") }
@@ -18,11 +26,12 @@ extension JSONValue {
     func optionalWord<Word>(
         _ key: String, _: Word.Type
     ) throws(WireError) -> Word? where Word: RawRepresentable<String> & CaseIterable {
-        guard let text = try optionalString(key, in: "") else { return nil }
-        guard let word = Word(rawValue: text) else {
+        guard let value = self[key] else { return nil }
+        guard value.kind == .string else { throw value.isNo("a string", at: "/\(key)") }
+        guard let word = Word.allCases.first(where: { value.isText($0.rawValue) }) else {
             throw WireError(
                 .unsupportedMessage,
-                "`\(key)` cannot be \(text.quotedBriefly); the words are \(Word.allCases.map(\.rawValue).listed).",
+                "`\(key)` cannot be \(value.quotedBriefly); the words are \(Word.allCases.map(\.rawValue).listed).",
                 path: "/\(key)")
         }
         return word
@@ -32,14 +41,6 @@ extension JSONValue {
     func isNo(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
         return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
-    }
-}
-
-extension String {
-    /// In quotes and no longer than an error message bears: what was sent may be megabytes.
-    var quotedBriefly: String {
-        guard utf8.count > 64 else { return "\"\(self)\"" }
-        return "\"\(String(String.UnicodeScalarView(unicodeScalars.prefix(64))))…\""
     }
 }
 

@@ -40,12 +40,14 @@ extension JobMessage {
     }
 
     private static func reply(in root: JSONValue) throws(WireError) -> Reply {
-        if let value = root["reply"], value.string == "objects" {
+        if let value = root["reply"], value.isText("objects") {
             throw WireError(
                 .unsupportedMessage, "This server does not do `reply: objects` yet; ask for `keys`.", path: "/reply")
         }
         return try root.optionalWord("reply", Reply.self) ?? .summary
     }
+
+    private static let notifyWords = ["accepted", "progress", "completed"]
 
     private static func notify(in root: JSONValue) throws(WireError) -> Notify {
         guard let list = root["notify"] else { return .completed }
@@ -53,17 +55,15 @@ extension JobMessage {
         var notify: Notify = []
         for (index, word) in list.elements.enumerated() {
             guard word.kind == .string else { throw word.isNo("a string", at: "/notify/\(index)") }
-            switch word.string {
+            switch notifyWords.first(where: { word.isText($0) }) {
             case "accepted": notify.insert(.accepted)
             case "completed": notify.insert(.completed)
             case "progress": break  // A word of the protocol that has no effect yet.
             default:
                 throw WireError(
                     .unsupportedMessage,
-                    """
-                    `notify` does not know the word \((word.string ?? "").quotedBriefly); the words are `accepted`, \
-                    `progress` and `completed`.
-                    """, path: "/notify/\(index)")
+                    "`notify` does not know the word \(word.quotedBriefly); the words are \(notifyWords.listed).",
+                    path: "/notify/\(index)")
             }
         }
         return notify
@@ -112,17 +112,19 @@ extension JobMessage {
             throw collections.isNo("an object of entity names and records", at: "/collections")
         }
         var operations: [OperationMessage] = []
-        var places: [String: Int] = [:]
+        // Keys are told apart by their bytes: hashing a `String` normalises it.
+        var places: [[UInt8]: Int] = [:]
         for (key, json) in collections.members {
-            let entity = String(decoding: key.bytes, as: UTF8.self)
-            let operation = OperationMessage(
-                entity: entity, json: json, entityPointer: "/collections/\(entity.asPointerToken)")
-            if let place = places[entity] {
-                operations[place] = operation
-            } else {
-                places[entity] = operations.count
-                operations.append(operation)
+            let name = Array(key.bytes)
+            if let place = places[name] {
+                operations[place].json = json
+                continue
             }
+            places[name] = operations.count
+            let entity = key.name
+            // A name that no path bears is told by what holds it.
+            let token = name.count <= JSONValue.longestName ? "/" + entity.asPointerToken : ""
+            operations.append(OperationMessage(entity: entity, json: json, entityPointer: "/collections\(token)"))
         }
         guard !operations.isEmpty else { throw nothing(at: "collections") }
         return operations
@@ -142,6 +144,10 @@ extension JobMessage {
 }
 
 extension OperationMessage {
+    /// Bytes of memory that an operation takes on its way to staging, beside its records: the message's, the job's, and
+    /// the name and the path on the heap.
+    static let memory = 512
+
     private static let laterOperations = ["relate", "sync", "map", "delete"]
 
     /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
@@ -151,27 +157,38 @@ extension OperationMessage {
         where fields[field] != nil {
             throw WireError(.unsupportedMessage, "This server does not do \(meaning) yet.", path: "\(path)/\(field)")
         }
-        guard let entity = try fields.optionalString("entity", in: path) else {
+        guard let entity = fields["entity"] else {
             throw WireError(
                 .unsupportedMessage, "A `process` needs `entity`: the name of the records' entity in the model.",
                 path: "\(path)/entity")
         }
+        guard entity.kind == .string else { throw entity.isNo("a string", at: "\(path)/entity") }
         guard let json = fields["json"] else {
             throw WireError(
                 .unsupportedMessage, "A `process` needs `json`: a record, or an array of records.", path: "\(path)/json"
             )
         }
-        self.init(entity: entity, json: json, entityPointer: "\(path)/entity")
+        self.init(entity: entity.name, json: json, entityPointer: "\(path)/entity")
     }
 
     private static func checkIsProcess(_ fields: JSONValue, at path: String) throws(WireError) {
-        guard let operation = try fields.optionalString("op", in: path), operation != "process" else { return }
-        guard !laterOperations.contains(operation) else {
-            throw WireError(.unsupportedMessage, "This server does not do `\(operation)` yet.", path: "\(path)/op")
+        guard let operation = fields["op"] else { return }
+        guard operation.kind == .string else { throw operation.isNo("a string", at: "\(path)/op") }
+        guard !operation.isText("process") else { return }
+        if let later = laterOperations.first(where: { operation.isText($0) }) {
+            throw WireError(.unsupportedMessage, "This server does not do `\(later)` yet.", path: "\(path)/op")
         }
         throw WireError(
             .unsupportedMessage,
             "There is no operation \(operation.quotedBriefly); the operation that this server does is `process`.",
             path: "\(path)/op")
     }
+}
+
+extension JSONValue {
+    /// Bytes of a name that are looked at. No model has longer ones, and a message should not be copied for a name.
+    fileprivate static let longestName = 1_024
+
+    /// A string as a name: the whole of it, or as much as tells that it is none of the model's.
+    fileprivate var name: String { String(decoding: bytes.prefix(Self.longestName + 1), as: UTF8.self) }
 }

@@ -12,11 +12,39 @@ namespace {
 
 using Indexer = std::unique_ptr<simdjson::internal::dom_parser_implementation>;
 
-/// Scratch space larger than this (bytes of text) is not kept between parses: one large job must not hold memory for good.
-constexpr size_t kKeptCapacity = 4 << 20;
+/// Scratch space for texts up to this (bytes) is kept by each thread, four bytes for each of the text; that for longer
+/// ones is asked for and freed again: one large job must not hold memory for good.
+constexpr size_t kKeptCapacity = 256 << 10;
 constexpr size_t kMinimumCapacity = 4 << 10;
+constexpr size_t kIndexSize = sizeof(uint32_t);
 
 thread_local Indexer kept_indexer;
+
+/// What a parse has taken; unless it is kept, it is given back at the end.
+class Memory {
+public:
+    Memory(broker_json_take take, void *context) : take_(take), context_(context) {}
+    ~Memory() { give_back(taken_); }
+
+    bool take(size_t bytes) {
+        if (take_ != nullptr && !take_(context_, ptrdiff_t(bytes))) return false;
+        taken_ += bytes;
+        return true;
+    }
+
+    void give_back(size_t bytes) {
+        if (take_ != nullptr && bytes > 0) take_(context_, -ptrdiff_t(bytes));
+        taken_ -= bytes;
+    }
+
+    /// So much of it is the caller's now.
+    void keep(size_t bytes) { taken_ -= bytes; }
+
+private:
+    broker_json_take take_;
+    void *context_;
+    size_t taken_ = 0;
+};
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
@@ -102,18 +130,40 @@ const uint8_t *bad_escape(const uint8_t *p, const uint8_t *end) {
     return end;
 }
 
+/// As many structural characters as simdjson can find in a text, or more: brackets, commas, colons and quotes, and what
+/// begins behind one of them or behind white space, in strings and out of them.
+size_t most_structurals(const uint8_t *text, size_t length) {
+    auto is_mark = [](uint8_t c) {
+        return (c == '{') | (c == '}') | (c == '[') | (c == ']') | (c == ',') | (c == ':') | (c == '"');
+    };
+    size_t count = 0;
+    uint8_t before = ' ';
+    // Blocks whose count fits a byte, so that the compiler makes vector code of the inner loop.
+    for (size_t start = 0; start < length; start += 255) {
+        const size_t end = length - start < 255 ? length : start + 255;
+        uint8_t in_block = is_mark(text[start]) | (before <= ' ') | is_mark(before);
+        for (size_t i = start + 1; i < end; i++) {
+            in_block = uint8_t(in_block + (is_mark(text[i]) | is_mark(text[i - 1]) | (text[i - 1] <= ' ')));
+        }
+        count += in_block;
+        before = text[end - 1];
+    }
+    return count;
+}
+
 /// Walks the structural characters once and writes the tape.
 class TapeBuilder {
 public:
-    TapeBuilder(const uint8_t *text, size_t length, uint32_t maximum_depth, Indexer &indexer, broker_json_tape *tape)
-        : text_(text), length_(length), maximum_depth_(maximum_depth), indexer_(indexer),
+    TapeBuilder(const uint8_t *text, size_t length, uint32_t maximum_depth, Indexer &indexer, Memory &memory,
+                broker_json_tape *tape)
+        : text_(text), length_(length), maximum_depth_(maximum_depth), indexer_(indexer), memory_(memory),
           structural_(indexer->structural_indexes.get()), structural_end_(structural_ + indexer->n_structural_indexes),
           tape_(tape) {}
 
     broker_json_status build(size_t *fault) {
-        const size_t structurals = size_t(structural_end_ - structural_);
-        // Every element has a structural character of its own, so this is enough; untouched pages cost nothing.
-        tape_->elements = static_cast<broker_json_element *>(std::malloc(structurals * sizeof(broker_json_element)));
+        const size_t size = most_elements() * sizeof(broker_json_element);
+        if (!memory_.take(size)) return BROKER_JSON_NO_ROOM;
+        tape_->elements = static_cast<broker_json_element *>(std::malloc(size));
         stack_.reset(new (std::nothrow) uint32_t[maximum_depth_ + 1]);
         if (!tape_->elements || !stack_) return BROKER_JSON_OUT_OF_MEMORY;
         const broker_json_status status = document();
@@ -122,6 +172,16 @@ public:
     }
 
 private:
+    /// Every element begins at a structural character of its own that is none of these; in JSON there are no others.
+    size_t most_elements() const {
+        size_t count = 0;
+        for (const uint32_t *place = structural_; place < structural_end_; place++) {
+            const uint8_t c = text_[*place];
+            count += !((c == ',') | (c == ':') | (c == ']') | (c == '}'));
+        }
+        return count == 0 ? 1 : count;
+    }
+
     broker_json_status fail(broker_json_status status, size_t at) {
         fault_ = at;
         return status;
@@ -248,13 +308,24 @@ private:
         return escaped_string(content, size);
     }
 
+    /// Unescaping never lengthens; a string needs four bytes of header beside its content, and padding to write over.
+    broker_json_status make_room_unescaped(size_t size) {
+        const size_t wanted = tape_->unescaped_length + sizeof(uint32_t) + size + BROKER_JSON_PADDING;
+        if (wanted <= tape_->unescaped_capacity) return BROKER_JSON_OK;
+        const size_t doubled = tape_->unescaped_capacity * 2;
+        const size_t capacity = wanted > doubled ? wanted : doubled;
+        // Elements hold offsets into it, so it may move.
+        if (!memory_.take(capacity - tape_->unescaped_capacity)) return BROKER_JSON_NO_ROOM;
+        uint8_t *grown = static_cast<uint8_t *>(std::realloc(tape_->unescaped, capacity));
+        if (grown == nullptr) return BROKER_JSON_OUT_OF_MEMORY;
+        tape_->unescaped = grown;
+        tape_->unescaped_capacity = capacity;
+        return BROKER_JSON_OK;
+    }
+
     broker_json_status escaped_string(const uint8_t *content, size_t size) {
-        if (tape_->unescaped == nullptr) {
-            // Unescaping never lengthens, and each string with an escape spends two quotes and a backslash besides its
-            // content, so with four bytes of header each, twice the text is enough.
-            tape_->unescaped = static_cast<uint8_t *>(std::malloc(length_ * 2 + BROKER_JSON_PADDING));
-            if (tape_->unescaped == nullptr) return BROKER_JSON_OUT_OF_MEMORY;
-        }
+        const broker_json_status room = make_room_unescaped(size);
+        if (room != BROKER_JSON_OK) return room;
         const uint32_t text_offset = uint32_t(content - text_);
         uint8_t *header = tape_->unescaped + tape_->unescaped_length;
         std::memcpy(header, &text_offset, sizeof text_offset);
@@ -273,6 +344,7 @@ private:
     size_t length_;
     uint32_t maximum_depth_;
     Indexer &indexer_;
+    Memory &memory_;
     const uint32_t *structural_, *structural_end_;
     broker_json_tape *tape_;
     std::unique_ptr<uint32_t[]> stack_;
@@ -283,13 +355,19 @@ private:
 }  // namespace
 
 broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_t maximum_depth,
+                                     broker_json_take take, void *take_context,
                                      broker_json_tape *tape, size_t *fault_offset) {
     *tape = {};
     *fault_offset = 0;
     // Twice the length must still fit the 32-bit offsets of the unescaped strings.
     if (length > UINT32_MAX / 2 - BROKER_JSON_PADDING) return BROKER_JSON_TOO_LARGE;
 
-    Indexer indexer = std::move(kept_indexer);
+    Memory memory(take, take_context);
+    const bool is_long = length > kKeptCapacity;
+    // The index has room for every byte, but only what is written of it is memory.
+    const size_t most_scratch = is_long ? most_structurals(text, length) * kIndexSize : 0;
+    if (!memory.take(most_scratch)) return BROKER_JSON_NO_ROOM;
+    Indexer indexer = is_long ? nullptr : std::move(kept_indexer);
     const size_t wanted = length < kMinimumCapacity ? kMinimumCapacity : length;
     if (!indexer || indexer->capacity() < wanted) {
         indexer.reset();
@@ -299,18 +377,29 @@ broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_
 
     broker_json_status status;
     switch (indexer->stage1(text, length, simdjson::stage1_mode::regular)) {
-    case simdjson::SUCCESS: status = TapeBuilder(text, length, maximum_depth, indexer, tape).build(fault_offset); break;
+    case simdjson::SUCCESS: {
+        const size_t scratch = indexer->n_structural_indexes * kIndexSize;
+        if (scratch < most_scratch) memory.give_back(most_scratch - scratch);
+        status = TapeBuilder(text, length, maximum_depth, indexer, memory, tape).build(fault_offset);
+        break;
+    }
     case simdjson::EMPTY: *fault_offset = length; status = BROKER_JSON_EMPTY; break;
     case simdjson::MEMALLOC: case simdjson::CAPACITY: status = BROKER_JSON_OUT_OF_MEMORY; break;
     default: status = locate_lexical_fault(text, length, fault_offset); break;
     }
-    if (indexer->capacity() <= kKeptCapacity) kept_indexer = std::move(indexer);
+    if (!is_long) kept_indexer = std::move(indexer);
     if (status != BROKER_JSON_OK) {
         broker_json_free_elements(tape);
         std::free(tape->unescaped);
         *tape = {};
+        return status;
     }
+    memory.keep(broker_json_memory(tape));
     return status;
+}
+
+size_t broker_json_memory(const broker_json_tape *tape) {
+    return tape->count * sizeof(broker_json_element) + tape->unescaped_capacity;
 }
 
 void broker_json_free_elements(broker_json_tape *tape) {

@@ -9,6 +9,8 @@
 //  2. An object's members alternate key (a string), value.
 //  3. A string without escapes is an (offset, length) into the text: never copied. One with escapes lies in `unescaped`.
 //  4. Thread-safe: parses share nothing (scratch space is per thread).
+//  5. Memory is asked for before it is taken, by what will be touched of it; only scratch space for short texts, which
+//     each thread keeps, is not.
 #ifndef BROKER_CSIMDJSON_H
 #define BROKER_CSIMDJSON_H
 
@@ -57,13 +59,19 @@ typedef struct {
     size_t count;
     uint8_t *unescaped;
     size_t unescaped_length;
+    size_t unescaped_capacity;
 } broker_json_tape;
+
+/// Asks whether `bytes` of memory may be taken; a negative number gives some back, and the answer is then ignored.
+typedef bool (*broker_json_take)(void *context, ptrdiff_t bytes);
 
 typedef enum {
     BROKER_JSON_OK = 0,
     BROKER_JSON_EMPTY,
     BROKER_JSON_TOO_LARGE,
     BROKER_JSON_OUT_OF_MEMORY,
+    /// The allowance was refused.
+    BROKER_JSON_NO_ROOM,
     BROKER_JSON_TOO_DEEP,
     BROKER_JSON_NOT_UTF8,
     BROKER_JSON_UNCLOSED_STRING,
@@ -81,8 +89,13 @@ typedef enum {
 
 /// Parses strictly by RFC 8259. `text` must have BROKER_JSON_PADDING readable bytes behind its end.
 /// On success the caller owns `*tape` and frees it; on failure `*tape` is empty and `*fault_offset` is the byte at fault.
+/// `take` may be null; what it granted and the tape does not hold is given back before the end.
 broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_t maximum_depth,
+                                     broker_json_take take, void *take_context,
                                      broker_json_tape *tape, size_t *fault_offset);
+
+/// Bytes that a tape holds: what the parse took for it.
+size_t broker_json_memory(const broker_json_tape *tape);
 
 /// Frees `elements`, but not `unescaped`: rows may still point into that.
 void broker_json_free_elements(broker_json_tape *tape);

@@ -1,0 +1,103 @@
+import BrokerJSON
+import Synchronization
+import Testing
+
+/// An allowance of so many bytes.
+final class Allowance: MemoryAllowance {
+    private let state: Mutex<(left: Int, mostTaken: Int, taken: Int)>
+
+    init(_ bytes: Int) { state = Mutex((bytes, 0, 0)) }
+
+    var taken: Int { state.withLock { $0.taken } }
+    var mostTaken: Int { state.withLock { $0.mostTaken } }
+
+    func take(_ bytes: Int) -> Bool {
+        state.withLock { state in
+            guard bytes <= state.left else { return false }
+            state.left -= bytes
+            state.taken += bytes
+            state.mostTaken = max(state.mostTaken, state.taken)
+            return true
+        }
+    }
+
+    func giveBack(_ bytes: Int) {
+        state.withLock { state in
+            state.left += bytes
+            state.taken -= bytes
+        }
+    }
+}
+
+/// What a tape takes is asked for before.
+@Suite(.timeLimit(.minutes(1))) struct JSONMemoryTests {
+    private func document(_ json: String, _ allowance: Allowance) throws(JSONRefusal) -> JSONDocument {
+        try JSONDocument(parsing: JSONText(copying: Array(json.utf8)), allowance: allowance)
+    }
+
+    private func refusal(_ json: String, _ allowance: Allowance) -> String? {
+        do throws(JSONRefusal) {
+            _ = try document(json, allowance)
+            return nil
+        } catch {
+            if case .noRoom = error { return "no room" }
+            return "fault"
+        }
+    }
+
+    private static func list(_ element: String, _ count: Int) -> String {
+        "[" + String(repeating: element + ",", count: count) + "1]"
+    }
+
+    private static let texts = [
+        "[]", "{\"a\": [1, 2, {\"b\": null}]}", list("{}", 200_000), list(#""\n""#, 100_000),
+        "\"" + String(repeating: "x", count: 600_000) + "\"", list(#""a,b: {}" "# + "\n", 50_000),
+    ]
+
+    @Test(arguments: texts) func `what a tape holds is what was taken for it`(json: String) throws {
+        let allowance = Allowance(.max)
+        let document = try document(json, allowance)
+        #expect(allowance.taken == document.memory)
+        #expect(document.memory >= 16)
+        #expect(allowance.mostTaken >= allowance.taken)
+    }
+
+    @Test(arguments: texts) func `whatever is refused, nothing is kept`(json: String) throws {
+        let needed = Allowance(.max)
+        _ = try document(json, needed)
+        for bytes in [0, 15, needed.mostTaken / 2, needed.mostTaken - 1] {
+            let allowance = Allowance(bytes)
+            #expect(refusal(json, allowance) == "no room")
+            #expect(allowance.taken == 0)
+        }
+        #expect(throws: Never.self) { try document(json, Allowance(needed.mostTaken)) }
+    }
+
+    @Test(arguments: ["[1,", list("{}", 200_000) + "]", #""\x""#, #"["\n", "\ud800"]"#, ""])
+    func `a text with a fault keeps nothing`(json: String) {
+        let allowance = Allowance(.max)
+        #expect(refusal(json, allowance) == "fault")
+        #expect(allowance.taken == 0)
+    }
+
+    @Test func `a text that grows takes its bytes, and a bit while it grows`() {
+        let allowance = Allowance(3_000_000)
+        var builder = JSONTextBuilder(maximumCount: 10_000_000, capacity: 10, allowance: allowance)
+        let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 1_000)
+        for _ in 0..<2_500 {
+            let hasRoom = builder.reserve(piece.count)
+            #expect(hasRoom)
+            piece.withUnsafeBytes { builder.append($0) }
+        }
+        let hasMore = builder.reserve(600_000)
+        #expect(!hasMore)
+        let text = builder.finish()
+        #expect(text.count == 2_500_000)
+        #expect(allowance.taken == 2_500_000)
+        var other = JSONTextBuilder(maximumCount: 1_000, capacity: 100, allowance: allowance)
+        let hasRoom = other.reserve(1)
+        #expect(hasRoom)
+        _ = consume other
+        #expect(allowance.taken == 2_500_000)
+    }
+}
