@@ -66,7 +66,20 @@ public struct Outcome: Sendable {
     public init() {}
 
     /// The members of the contract's `completed` that tell the outcome, but for `timing`: JSON without the braces.
-    public var members: [UInt8] {
+    public var members: [UInt8] { members(rejectedBytes: .max, warningBytes: .max) }
+
+    /// As ``members``, of a size to be kept for every job: some of the rejections and warnings, and how many more there
+    /// were.
+    public var storedMembers: [UInt8] {
+        members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes)
+    }
+
+    /// Bytes of rejections that are kept: 200 and more, as a person would read. A frame of some hundred bytes can have
+    /// ten thousand of them.
+    private static let storedRejectedBytes = 64 << 10
+    private static let storedWarningBytes = 16 << 10
+
+    private func members(rejectedBytes: Int, warningBytes: Int) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         writer.key("changes")
         writer.object { writer in
@@ -76,18 +89,57 @@ public struct Outcome: Sendable {
             }
         }
         writer.key("rejected")
-        writer.array { writer in
-            for fault in rejected { fault.write(to: &writer) }
-        }
+        let listed = writer.array(of: rejected, within: rejectedBytes) { $0.write(to: &$1) }
         writer.key("warnings")
-        writer.array { writer in
-            for warning in warnings { warning.write(to: &writer) }
-        }
+        writer.warnings(warnings, unlisted: rejected.count - listed, within: warningBytes)
         if let keys {
             writer.key("keys")
             writer.raw(keys)
         }
         return writer.bytes
+    }
+}
+
+extension JSONWriter {
+    /// Writes as many elements as begin within so many bytes.
+    ///
+    /// - Returns: how many that were.
+    fileprivate mutating func array<Element>(
+        of elements: [Element], within bytes: Int, _ write: (Element, inout JSONWriter) -> Void
+    ) -> Int {
+        var listed = 0
+        array { writer in
+            let start = writer.bytes.count
+            while listed < elements.count, writer.bytes.count - start < bytes {
+                write(elements[listed], &writer)
+                listed += 1
+            }
+        }
+        return listed
+    }
+
+    /// - Parameter unlisted: rejections that are not listed here, beside those that a warning counts already.
+    fileprivate mutating func warnings(_ warnings: [Warning], unlisted: Int, within bytes: Int) {
+        let counted = warnings.first { $0.code == .rejectedNotListed }?.count ?? 0
+        let others = warnings.filter { $0.code != .rejectedNotListed }
+        array { writer in
+            let start = writer.bytes.count
+            var rest: [String: Int] = [:]
+            for warning in others {
+                if writer.bytes.count - start < bytes {
+                    warning.write(to: &writer)
+                } else {
+                    rest[warning.entity, default: 0] += warning.count
+                }
+            }
+            // Together, and without key, what is not listed by itself.
+            for (entity, count) in rest.sorted(by: { $0.key < $1.key }) {
+                Warning(.unknownKey, entity: entity, count: count).write(to: &writer)
+            }
+            if counted + unlisted > 0 {
+                Warning(.rejectedNotListed, entity: "", count: counted + unlisted).write(to: &writer)
+            }
+        }
     }
 }
 
@@ -107,6 +159,9 @@ extension ChangeCounts {
 }
 
 extension Warning {
+    /// Bytes of a key that are told: one may be megabytes.
+    private static let longestKey = 256
+
     public func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.key("code")
@@ -115,7 +170,7 @@ extension Warning {
             writer.string(entity)
             if let key {
                 writer.key("key")
-                writer.string(key)
+                writer.string(key.utf8.count <= Self.longestKey ? key : String(key.unicodeScalars.prefix(64)) + "…")
             }
             writer.key("count")
             writer.integer(count)

@@ -28,8 +28,10 @@ extension Store {
                 let known = exclusions ?? StagedExclusions(merger.plan, job.policy)
                 for object in rejected { known.add(entity: object.entity, row: object.row, of: rows, object.fault) }
                 exclusions = known
+                // What is staged again takes the place of the last try, so that there are never three.
+                rows = staged
                 do throws(StagingRefusal) {
-                    rows = try rows.staged(without: known, merger.plan)
+                    rows = try staged.staged(without: known, merger.plan)
                 } catch {
                     guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
                     return .failed(fault)

@@ -54,7 +54,8 @@ public enum JobEnd: Sendable {
     /// What the ledger keeps.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
-        case .completed(_, let members): return [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]
+        case .completed(let outcome, _):
+            return [UInt8(ascii: "{")] + outcome.storedMembers + [UInt8(ascii: "}")]
         case .failed(let fault), .conflict(let fault, _):
             var writer = JSONWriter()
             fault.write(to: &writer)
