@@ -47,6 +47,7 @@ let package = Package(
     targets: [
         // The outside, in C.
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CGlibc"),
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .target(
             name: "CSimdjson",
@@ -102,7 +103,7 @@ let package = Package(
             name: "brokerd",
             dependencies: [
                 "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
-                "BrokerCoordinator", "BrokerServer",
+                "BrokerCoordinator", "BrokerServer", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("ServiceLifecycle", "swift-service-lifecycle"),

@@ -8,12 +8,17 @@ public import Logging
 ///
 /// ```
 /// admit ─▶ place ─▶ worker: open ─▶ ticket ─▶ worker: stage ─▶ merge order ─▶ writer: merge, COMMIT ─▶ observers
+///                     ▲    no room    │               │ no room
+///                     └──── wait ◀────┴───────────────┘
 /// ```
+///
+/// What there is no room for gives up all that it took but the frame, and is opened and staged anew later: both are pure.
 ///
 /// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread and none blocks,
 /// but ``finishAdmitted()`` and ``stop()``.
 ///
-/// Ordering: places are given in the order of ``admit(payloadBytes:open:)``, and jobs take effect, and end, in the order
+/// Ordering: places are given in the order of ``admit(from:payloadBytes:contentBytesAtMost:open:refuse:)``,
+/// and jobs take effect, and end, in the order
 /// of their places. Observers are called one after the other, on one thread.
 public final class Coordinator: Sendable {
     public let model: Model
@@ -23,8 +28,9 @@ public final class Coordinator: Sendable {
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
+    let pool: WorkerPool
+    private let memory: MemoryBudget
     private let ledger: LedgerThread
-    private let pool: WorkerPool
     private let writer: Writer
     /// Tells the ids that this run of the server made from those of earlier runs.
     private let run = String(UInt64.random(in: .min ... .max), radix: 16)
@@ -37,11 +43,11 @@ public final class Coordinator: Sendable {
         let flight = Monitor(Flight(after: 0, reservedThrough: 0))
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
-        let pool = WorkerPool(count: limits.workers) { flight.withLock { $0.bytes < limits.bytes } }
+        let pool = WorkerPool(longTasks: limits.workers)
         do throws(StoreError) {
             writer = try Writer(
                 plan: plan, options: options, flight: flight, statistics: statistics, completions: completions,
-                wakePool: { pool.wake() }, logger: logger)
+                logger: logger)
         } catch {
             pool.stop()
             completions.stop()
@@ -50,6 +56,7 @@ public final class Coordinator: Sendable {
         self.plan = plan
         self.limits = limits
         self.flight = flight
+        memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
         model = plan.model
         retention = options.store.retention
@@ -63,22 +70,31 @@ public final class Coordinator: Sendable {
     /// A whole frame has arrived: it takes its place in the order, and a worker opens it.
     ///
     /// - Parameters:
+    ///   - source: whose it is; sources take turns with the workers.
     ///   - payloadBytes: bytes of the frame.
-    ///   - open: called once, on a worker: decodes the frame, answers it when it is no job. Must not call back here.
-    public func admit(payloadBytes: Int, open: @escaping @Sendable () -> Opened) {
-        let (place, isDraining) = flight.withLock { ($0.admit(payloadBytes), $0.isDraining) }
-        let admittedAt = monotonicMicroseconds()
-        pool.open(isSmall: payloadBytes <= CoordinatorLimits.smallPayloadBytes) { [self] in
-            let openedAt = monotonicMicroseconds()
-            switch open() {
-            case .nothing: skip(place, payloadBytes)
-            case .question(let ask): skip(place, payloadBytes, ask)
-            case .job(let job) where isDraining:
-                refuse(job, Self.draining)
-                skip(place, payloadBytes)
-            case .job(let job):
-                begin(job, place, payloadBytes, Timeline(admittedAt: admittedAt, openedAt: openedAt))
-            }
+    ///   - contentBytesAtMost: bytes of its content, as far as can be told from outside. Until the frame is opened it
+    ///     counts as that much.
+    ///   - open: called on a worker: decodes the frame, asking the memory that it is given; answers it when it is no
+    ///     job. Called again, if it said that there is no room, or if there is none later on; then it must give the
+    ///     same. Must not call back here.
+    ///   - refuse: called instead when there will never be room to open the frame; answers it.
+    public func admit(
+        from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
+        open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
+    ) {
+        let weight = max(payloadBytes, contentBytesAtMost)
+        let (place, memory, isDraining) = flight.withLock { flight in
+            let place = flight.admit(weight)
+            return (place, self.memory.admit(place, payloadBytes: payloadBytes), flight.isDraining)
+        }
+        let frame = AdmittedFrame(
+            place: place, source: source, payloadBytes: payloadBytes, weight: weight, memory: memory,
+            isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open,
+            refuse: refuse)
+        if payloadBytes <= CoordinatorLimits.briefBytes {
+            pool.run(.opening, .brief, from: source) { [self] in openBriefly(frame) }
+        } else {
+            pool.run(.opening, .long, from: source) { [self] in openWhole(frame, granted: 0) }
         }
     }
 
@@ -98,13 +114,15 @@ public final class Coordinator: Sendable {
     private static let draining = Fault(
         .draining, "The server is stopping and takes no new jobs. Send it again when the server is back.")
 
-    private func refuse(_ job: Job, _ fault: Fault) {
-        let ending = JobEnding.failed(fault, id: job.id ?? "", sequence: nil)
+    /// The frame held a job that is not wanted.
+    func refuseDraining(_ job: Job) {
+        let ending = JobEnding.failed(Self.draining, id: job.id ?? "", sequence: nil)
         completions.run { job.observer(.ended(ending)) }
-        statistics.count { $0.noteFailure(fault.code) }
+        statistics.count { $0.noteFailure(Self.draining.code) }
     }
 
-    private func skip(_ place: Int, _ weight: Int, _ question: (@Sendable (Int) -> Void)? = nil) {
+    /// The frame held no job, or one that was refused.
+    func skip(_ place: Int, _ weight: Int, _ question: (@Sendable (Int) -> Void)? = nil) {
         var roomWaiters: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             completions.run(flight.skipped(place, weight, question))
@@ -115,90 +133,8 @@ public final class Coordinator: Sendable {
         for tell in roomWaiters { tell() }
     }
 
-    // MARK: - Staging
-
-    private func begin(_ job: Job, _ place: Int, _ payloadBytes: Int, _ timeline: Timeline) {
-        let id = JobID(job.id ?? "broker-\(run)-\(place)")
-        let added = job.content.count
-        flight.broadcast { flight in
-            var acceptance: (@Sendable (Int64?) -> Void)?
-            if job.wantsAcceptance {
-                acceptance = { if let sequence = $0 { job.observer(.accepted(id: id.text, sequence: sequence)) } }
-            }
-            completions.run(flight.began(id, place, addedWeight: added, acceptance))
-            return flight.hasWork
-        }
-        statistics.count { $0.accepted += 1 }
-        let run = StagingRun(job, id, place, weight: payloadBytes + added, timeline)
-        do throws(Fault) {
-            let collections = JobCollection.collections(of: try operations(of: job), in: job.document)
-            if collections.count == 1 {
-                finish(run, StagedJobRows.unite([try staged(collections[0], job.policy)], plan))
-            } else {
-                stage(collections, run)
-            }
-        } catch {
-            finish(run, .refused(error))
-        }
-    }
-
-    private func operations(of job: Job) throws(Fault) -> [StagingOperation] {
-        var operations: [StagingOperation] = []
-        for operation in job.operations {
-            guard let entity = model.index(ofEntity: operation.entity) else {
-                let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
-                throw Fault(
-                    .unknownEntity, "The model has no entity \"\(operation.entity)\". It has: \(known).",
-                    path: operation.entityPointer, entity: operation.entity)
-            }
-            operations.append(StagingOperation(entity: entity, json: operation.json))
-        }
-        return operations
-    }
-
-    /// Stages each collection on whichever worker is free; the last one done unites them.
-    private func stage(_ collections: [JobCollection], _ run: StagingRun) {
-        let results = Monitor([Result<StagedPart, Fault>?](repeating: nil, count: collections.count))
-        for (number, collection) in collections.enumerated() {
-            pool.stage { [self] in
-                let result = Result { () throws(Fault) in try staged(collection, run.job.policy) }
-                let all = results.withLock { results -> [Result<StagedPart, Fault>]? in
-                    results[number] = result
-                    let done = results.compactMap { $0 }
-                    return done.count == results.count ? done : nil
-                }
-                guard let all else { return }
-                do throws(Fault) {
-                    var parts: [StagedPart] = []
-                    for result in all { parts.append(try result.get()) }
-                    finish(run, StagedJobRows.unite(parts, plan))
-                } catch {
-                    finish(run, .refused(error))
-                }
-            }
-        }
-    }
-
-    private func staged(_ collection: JobCollection, _ policy: InvalidRecordPolicy) throws(Fault) -> StagedPart {
-        do throws(StagingRefusal) {
-            return try collection.stage(plan, policy)
-        } catch {
-            switch error {
-            case .fault(let fault): throw fault
-            case .noRoom: preconditionFailure("no allowance was given, so none can be refused")
-            }
-        }
-    }
-
-    private func finish(_ run: StagingRun, _ rows: StagedRows) { finish(run, .rows(rows)) }
-
-    private func finish(_ run: StagingRun, _ work: StoreJob.Work) {
-        let ready = run.ready(work)
-        flight.broadcast { flight in
-            flight.order.finish(run.place, ready)
-            return flight.hasWork
-        }
-    }
+    /// The id of a job that brought none.
+    func madeId(_ place: Int) -> String { "broker-\(run)-\(place)" }
 
     // MARK: - Awaiting, stopping
 
@@ -259,43 +195,14 @@ public final class Coordinator: Sendable {
         completions.stop()
     }
 
+    /// Bytes of memory that everything in flight holds.
+    var memoryTotal: Int { memory.total }
+
     /// Queue depths, for `stats`.
     public func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
-        let (jobs, bytes) = flight.withLock { ($0.jobCount, $0.bytes) }
-        statistics.write(to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: bytes)
-    }
-}
-
-/// When what happened to one job, in microseconds of the monotonic clock.
-struct Timeline: Sendable {
-    let admittedAt: Int64
-    let openedAt: Int64
-}
-
-/// A job on its way through staging.
-struct StagingRun: Sendable {
-    let job: Job
-    let id: JobID
-    let place: Int
-    let weight: Int
-    private let timeline: Timeline
-
-    init(_ job: Job, _ id: JobID, _ place: Int, weight: Int, _ timeline: Timeline) {
-        self.job = job
-        self.id = id
-        self.place = place
-        self.weight = weight
-        self.timeline = timeline
-    }
-
-    func ready(_ work: StoreJob.Work) -> ReadyJob {
-        var timing = Timing()
-        timing.queued = timeline.openedAt - timeline.admittedAt
-        timing.staged = monotonicMicroseconds() - timeline.openedAt
-        return ReadyJob(
-            id: id, place: place, contentHash: job.id == nil ? nil : ContentHash.hash(job.content.bytes),
-            policy: job.policy, wantsKeys: job.wantsKeys, work: work, observer: job.observer, weight: weight,
-            admittedAt: timeline.admittedAt, timing: timing)
+        let jobs = flight.withLock { $0.jobCount }
+        statistics.write(
+            to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal)
     }
 }

@@ -4,11 +4,24 @@ public import BrokerStore
 public struct CoordinatorLimits: Sendable {
     /// Jobs admitted and not ended. More than the clients' windows together need, little enough to answer within a second.
     public static let defaultJobs = 4_096
-    /// Bytes of frames and decoded messages admitted and not ended: with its tape and rows, a job takes about eight
-    /// times its text, so this keeps the server below 300 MiB.
+    /// Bytes of frames and of their contents admitted and not ended; a frame that is not opened yet counts as the most
+    /// that can be in it. So much is opened, staged and merged within about a second, which is what others wait at most.
     public static let defaultBytes = 16 << 20
-    /// A payload up to this is opened even when there is no room, so that `stats` is answered under any load.
-    public static let smallPayloadBytes = 4 << 10
+    /// Bytes of memory for the jobs in flight, but for the first in merge order: frames, contents, tapes, rows. Two or
+    /// three bulk jobs of 4 MiB, so that they are staged while others are merged.
+    public static let defaultMemory = 64 << 20
+    /// Bytes of memory for one job: some 25 MiB of ordinary JSON. With those of the others, SQLite's cache of 64 MiB and
+    /// what the process needs itself, the server stays below 300 MiB.
+    public static let defaultJobMemory = 128 << 20
+    /// A frame up to this is opened briefly, before it is known to be small.
+    static let briefBytes = 64 << 10
+    /// What a worker may take for such a frame without asking: enough for 64 KiB of JSON. What needs more is not small.
+    static let briefMemory = 256 << 10
+    /// What `busy` advises.
+    static let retryMilliseconds = 1_000
+    /// A frame whose content is not larger may be admitted when there is no room, so that `stats` is answered under any
+    /// load.
+    public static let smallContentBytes = 64 << 10
     /// Jobs in one transaction at most: one COMMIT then costs each of them next to nothing.
     public static let jobsPerCommit = 1_024
     /// More than twice the jobs in flight, so that none waits for another block.
@@ -20,7 +33,9 @@ public struct CoordinatorLimits: Sendable {
     public var bytes = defaultBytes
     /// Sequences that are set aside in the store at a time, and so how many numbers a crash leaves unused at most.
     public var sequenceBlock = defaultSequenceBlock
-    /// Staging threads. Two at least, so that a large job does not hold up the small ones.
+    public var memory = defaultMemory
+    public var jobMemory = defaultJobMemory
+    /// Threads that stage large jobs; there is one more for small ones.
     public var workers: Int
 
     public init(workers: Int) { self.workers = max(1, workers) }

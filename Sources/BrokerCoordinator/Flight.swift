@@ -10,6 +10,8 @@ struct ReadyJob: Sendable {
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let work: StoreJob.Work
+    /// Behind `work`, so that the rows are gone when their memory is given back.
+    let memory: JobMemory
     let observer: @Sendable (JobEvent) -> Void
     /// Bytes that it keeps from others while it is in flight.
     let weight: Int

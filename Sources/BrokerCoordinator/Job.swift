@@ -91,4 +91,6 @@ public enum Opened: Sendable {
     /// A question about jobs: asked when every frame before it has been opened, so that it sees the jobs in them.
     /// Called with its own place in the order of frames, on a thread of the coordinator's.
     case question(@Sendable (_ place: Int) -> Void)
+    /// The memory was refused. Nothing was answered, and nothing is kept.
+    case noRoom
 }

@@ -1,62 +1,49 @@
-internal import DequeModule
-
 /// The worker threads: they open frames and stage collections, none of which waits for another.
 ///
-/// What is done first: small frames (so that `stats` is answered under any load), then collections (so that memory is
-/// freed), then large frames, these only while there is room or nothing else is being opened.
+/// What is done first is told by ``WorkQueues``. There is one thread more than may work on long tasks, for brief ones.
 final class WorkerPool: Sendable {
     typealias Task = @Sendable () -> Void
+    typealias Length = WorkQueues<Work>.Length
 
-    private struct Queues {
-        var small = Deque<Task>()
-        var staging = Deque<Task>()
-        var large = Deque<Task>()
-        var largeBeingOpened = 0
-        var isStopping = false
+    enum Kind { case opening, staging }
 
-        mutating func next(_ hasRoom: () -> Bool) -> (task: Task, isLarge: Bool)? {
-            if let task = small.popFirst() ?? staging.popFirst() { return (task, false) }
-            // The oldest frame may hold back jobs behind it that fill the room, so one is always opened.
-            guard largeBeingOpened == 0 || hasRoom(), let task = large.popFirst() else { return nil }
-            largeBeingOpened += 1
-            return (task, true)
-        }
+    struct Work {
+        let kind: Kind
+        let run: Task
     }
 
-    private let queues = Monitor(Queues())
+    fileprivate struct Queues {
+        var work: WorkQueues<Work>
+        var opening = 0
+        var staging = 0
+        var isStopping = false
+    }
+
+    private let queues: Monitor<Queues>
     private let threads: [Thread]
 
-    /// - Parameter hasRoom: asked under the pool's lock; must not call the pool.
-    init(count: Int, hasRoom: @escaping @Sendable () -> Bool) {
-        let queues = queues
-        threads = (0..<count).map { number in
-            Thread(named: "worker-\(number)") { Self.run(queues, hasRoom) }
+    /// - Parameter longTasks: that run at a time.
+    init(longTasks: Int) {
+        let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks)))
+        self.queues = queues
+        threads = (0...longTasks).map { number in
+            Thread(named: "worker-\(number)") { Self.run(queues) }
         }
     }
 
     /// Queue depths: frames to open and collections to stage.
-    var depths: (opening: Int, staging: Int) {
-        queues.withLock { ($0.small.count + $0.large.count, $0.staging.count) }
-    }
+    var depths: (opening: Int, staging: Int) { queues.withLock { ($0.opening, $0.staging) } }
 
-    func open(isSmall: Bool, _ task: @escaping Task) {
+    /// - Parameter source: whose task it is; sources take turns.
+    func run(_ kind: Kind, _ length: Length, from source: Int, _ task: @escaping Task) {
         queues.signal { queues in
-            if isSmall { queues.small.append(task) } else { queues.large.append(task) }
+            queues.work.append(Work(kind: kind, run: task), length, from: source)
+            queues.count(kind, 1)
             return true
         }
     }
 
-    func stage(_ task: @escaping Task) {
-        queues.signal { queues in
-            queues.staging.append(task)
-            return true
-        }
-    }
-
-    /// There may be room again.
-    func wake() { queues.broadcast { !$0.large.isEmpty } }
-
-    /// Does what is queued, then ends the threads. Called once.
+    /// Does what is queued, then ends the threads. Called once, when nothing will be added any more, not even by a task.
     func stop() {
         queues.broadcast {
             $0.isStopping = true
@@ -65,20 +52,31 @@ final class WorkerPool: Sendable {
         for thread in threads { thread.join() }
     }
 
-    private static func run(_ queues: Monitor<Queues>, _ hasRoom: @Sendable () -> Bool) {
+    private static func run(_ queues: Monitor<Queues>) {
         while true {
-            let next = queues.wait { queues -> (task: Task, isLarge: Bool)?? in
-                if let next = queues.next(hasRoom) { return .some(next) }
-                let isDone = queues.isStopping && queues.large.isEmpty && queues.largeBeingOpened == 0
-                return isDone ? .some(nil) : nil
+            let next = queues.wait { queues -> (task: Work, length: Length)?? in
+                if let next = queues.work.next() {
+                    queues.count(next.task.kind, -1)
+                    return .some(next)
+                }
+                return queues.isStopping && queues.work.isEmpty ? .some(nil) : nil
             }
             guard let next else { return }
-            next.task()
-            guard next.isLarge else { continue }
+            next.task.run()
+            guard next.length == .long else { continue }
             queues.broadcast { queues in
-                queues.largeBeingOpened -= 1
-                return !queues.large.isEmpty || queues.isStopping
+                queues.work.longEnded()
+                return !queues.work.isEmpty || queues.isStopping
             }
+        }
+    }
+}
+
+extension WorkerPool.Queues {
+    fileprivate mutating func count(_ kind: WorkerPool.Kind, _ change: Int) {
+        switch kind {
+        case .opening: opening += change
+        case .staging: staging += change
         }
     }
 }

@@ -14,7 +14,7 @@ final class Writer: Sendable {
     /// - Throws: ``StoreError``; the thread has then ended.
     init(
         plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, statistics: Statistics,
-        completions: SerialThread, wakePool: @escaping @Sendable () -> Void, logger: Logger
+        completions: SerialThread, logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Void, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -32,7 +32,7 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, flight: flight, statistics: statistics, completions: completions,
-                    limits: options.limits, wakePool: wakePool, logger: logger)
+                    limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

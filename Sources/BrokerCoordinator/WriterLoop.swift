@@ -34,21 +34,19 @@ struct WriterLoop {
     let statistics: Statistics
     let completions: SerialThread
     let limits: CoordinatorLimits
-    let wakePool: @Sendable () -> Void
     let logger: Logger
     /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
     private var writeKeptAt: Int64?
 
     init(
         store: Store, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
-        limits: CoordinatorLimits, wakePool: @escaping @Sendable () -> Void, logger: Logger
+        limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.flight = flight
         self.statistics = statistics
         self.completions = completions
         self.limits = limits
-        self.wakePool = wakePool
         self.logger = logger
     }
 
@@ -174,7 +172,6 @@ struct WriterLoop {
         }
         completions.run(tasks)
         for tell in roomWaiters { tell() }
-        wakePool()
         for notice in store.takeLogNotices() { notice.tell(logger) }
     }
 

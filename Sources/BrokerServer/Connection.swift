@@ -1,3 +1,4 @@
+internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
@@ -98,12 +99,16 @@ final class FrameCodecs: Sendable {
     }
 
     /// Blocking work, by the size of the content.
-    func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
+    func decode(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {
         let pooled = decoders.withLock { $0.popLast() } ?? PooledDecoder(limits)
-        defer { decoders.withLock { $0.append(pooled) } }
+        // A decoder keeps buffers of the largest block that it met, megabytes perhaps.
+        defer { if payload.count <= Self.pooledPayloadBytes { decoders.withLock { $0.append(pooled) } } }
         let result = pooled.decoder.withLock { decoder in
-            Result { () throws(WireError) in try decoder.decode(payload) }
+            Result { () throws(FrameRefusal) in try decoder.decode(payload, allowance: memory) }
         }
         return try result.get()
     }
+
+    /// Bytes of a frame whose decoder is used again.
+    private static let pooledPayloadBytes = 64 << 10
 }

@@ -145,11 +145,14 @@ final class FrameHandler: ChannelDuplexHandler {
         context.fireChannelWritabilityChanged()
     }
 
-    /// Whether another message may be admitted. A connection that has nothing unanswered always may send one, so that
-    /// `stats` is answered whatever the others do.
-    private var mayAdmit: Bool {
-        guard let context, context.channel.isWritable, unanswered < jobsInFlight else { return false }
-        return unanswered == 0 || coordinator.hasRoom
+    /// Whether another message may be admitted. A connection that has nothing unanswered always may send a small one, so
+    /// that `stats` is answered whatever the others do.
+    private var mayAdmit: Bool { takesAnswers && (unanswered == 0 || coordinator.hasRoom) }
+
+    /// The client reads what it is told. When it does so again, ``resume()`` is called.
+    private var takesAnswers: Bool {
+        guard let context else { return false }
+        return context.channel.isWritable && unanswered < jobsInFlight
     }
 
     private var mayRead: Bool {
@@ -171,8 +174,13 @@ final class FrameHandler: ChannelDuplexHandler {
                 }
                 switch scan {
                 case .frame(let payload):
-                    guard mayAdmit else { return waitForRoom() }
-                    admit(payload)
+                    let most = readable.withUnsafeBytes { bytes in
+                        FrameDecoder.contentBytesAtMost(UnsafeRawBufferPointer(rebasing: bytes[payload]), limits)
+                    }
+                    guard takesAnswers else { return }
+                    let isSmall = unanswered == 0 && most <= CoordinatorLimits.smallContentBytes
+                    guard isSmall || coordinator.hasRoom else { return waitForRoom() }
+                    admit(payload, contentBytesAtMost: most)
                 case .incomplete(let totalCount):
                     guard isInputClosed else { return }
                     if let error = FrameScanner.endOfStream(unread.readableBytes, totalCount: totalCount) {
@@ -186,18 +194,25 @@ final class FrameHandler: ChannelDuplexHandler {
         }
     }
 
-    private func admit(_ payload: Range<Int>) {
+    private func admit(_ payload: Range<Int>, contentBytesAtMost most: Int) {
         guard let connection, let context else { return }
         unread.moveReaderIndex(forwardBy: payload.lowerBound)
         guard let bytes = unread.readSlice(length: payload.count) else { return }
         unanswered += 1
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        coordinator.admit(payloadBytes: payload.count) { [messages] in
-            bytes.withUnsafeReadableBytes { payload in
-                messages.open(payload, from: connection) { eventLoop.execute { handler.value.breakOff() } }
-            }
-        }
+        let breakOff: @Sendable () -> Void = { eventLoop.execute { handler.value.breakOff() } }
+        coordinator.admit(
+            from: Int(bitPattern: ObjectIdentifier(connection)), payloadBytes: payload.count,
+            contentBytesAtMost: most,
+            open: { [messages] memory in
+                bytes.withUnsafeReadableBytes { payload in
+                    messages.open(payload, memory, from: connection, breakOff: breakOff)
+                }
+            },
+            refuse: { [messages] message in
+                messages.refuse(WireError(.contentTooLarge, message), on: connection, breakOff: breakOff)
+            })
     }
 
     /// A frame that was read turned out to end the connection; its `error` is on its way.
@@ -209,7 +224,7 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     private func waitForRoom() {
-        guard !isWaitingForRoom, let context, unanswered > 0, !coordinator.hasRoom else { return }
+        guard !isWaitingForRoom, let context else { return }
         isWaitingForRoom = true
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
@@ -224,7 +239,7 @@ final class FrameHandler: ChannelDuplexHandler {
     private func resume() {
         process()
         guard isReadPending, mayRead else {
-            if isReadPending { waitForRoom() }
+            if isReadPending, takesAnswers, !coordinator.hasRoom { waitForRoom() }
             return
         }
         isReadPending = false

@@ -25,45 +25,61 @@ final class MessageHandler: Sendable {
         model = writer.bytes
     }
 
-    /// - Parameter breakOff: called when what was in the frame ends the connection.
+    /// - Parameters:
+    ///   - memory: asked for what the content and its tape take.
+    ///   - breakOff: called when what was in the frame ends the connection.
     func open(
-        _ payload: UnsafeRawBufferPointer, from connection: Connection, breakOff: @Sendable () -> Void
+        _ payload: UnsafeRawBufferPointer, _ memory: JobMemory, from connection: Connection,
+        breakOff: @Sendable () -> Void
     ) -> Opened {
-        do throws(WireError) {
-            let content = try codecs.decode(payload)
-            let envelope = try envelope(content)
-            return try answer(envelope, content, connection)
+        do throws(FrameRefusal) {
+            let content = try codecs.decode(payload, memory)
+            let envelope = try envelope(content, memory)
+            return try answer(envelope, content, memory, connection)
         } catch {
-            connection.send(error.encoded(), finishing: true)
-            if error.endsConnection { breakOff() }
+            guard case .fault(let error) = error else { return .noRoom }
+            refuse(error, on: connection, breakOff: breakOff)
             return .nothing
         }
     }
 
+    /// Answers a frame that cannot be opened.
+    func refuse(_ error: WireError, on connection: Connection, breakOff: @Sendable () -> Void) {
+        connection.send(error.encoded(), finishing: true)
+        if error.endsConnection { breakOff() }
+    }
+
     /// Strict first; trailing commas are forgiven to a message that asks for it.
-    private func envelope(_ content: JSONText) throws(WireError) -> ClientEnvelope {
-        let strict = Result { () throws(JSONError) in try JSONDocument(parsing: content) }
+    private func envelope(_ content: JSONText, _ memory: JobMemory) throws(FrameRefusal) -> ClientEnvelope {
+        let strict = Result { () throws(JSONRefusal) in try JSONDocument(parsing: content, allowance: memory) }
         switch strict {
-        case .success(let document): return try ClientEnvelope.decode(document)
-        case .failure(let error):
-            guard let mended = lenientDocument(content) else { throw WireError(error) }
-            return try ClientEnvelope.decode(mended)
+        case .success(let document): return try ClientEnvelope.decode(document, allowance: memory)
+        case .failure(.noRoom): throw .noRoom
+        case .failure(.fault(let error)):
+            guard let mended = try lenientDocument(content, memory) else { throw .fault(WireError(error)) }
+            return try ClientEnvelope.decode(mended, allowance: memory)
         }
     }
 
-    private func lenientDocument(_ content: JSONText) -> JSONDocument? {
-        guard let mended = content.blankingTrailingCommas() else { return nil }
+    private func lenientDocument(_ content: JSONText, _ memory: JobMemory) throws(FrameRefusal) -> JSONDocument? {
+        // The mended copy, and what it takes to make it.
+        guard memory.take(content.count * 2) else { throw .noRoom }
+        guard let mended = content.blankingTrailingCommas() else {
+            memory.giveBack(content.count * 2)
+            return nil
+        }
+        memory.giveBack(content.count)
+        switch Result(catching: { () throws(JSONRefusal) in try JSONDocument(parsing: mended, allowance: memory) }) {
+        case .success(let document): return document.root["lenient"]?.bool == true ? document : nil
+        case .failure(.noRoom): throw .noRoom
         // A text that is not even lenient JSON is told of by its first, strict error.
-        guard
-            case .success(let document) = Result(catching: { () throws(JSONError) in try JSONDocument(parsing: mended) }
-            )
-        else { return nil }
-        return document.root["lenient"]?.bool == true ? document : nil
+        case .failure(.fault): return nil
+        }
     }
 
     private func answer(
-        _ envelope: ClientEnvelope, _ content: JSONText, _ connection: Connection
-    ) throws(WireError) -> Opened {
+        _ envelope: ClientEnvelope, _ content: JSONText, _ memory: JobMemory, _ connection: Connection
+    ) throws(FrameRefusal) -> Opened {
         let tag = envelope.tag
         switch envelope.message {
         case .job(let job): return .job(self.job(job, envelope, content, connection))
@@ -73,7 +89,10 @@ final class MessageHandler: Sendable {
                 ServerMessageWriter.welcome(
                     server: options.serverName, limits: limits, entities: coordinator.model.entities.map(\.name),
                     tag: tag), finishing: true)
-        case .ping: connection.send(ServerMessageWriter.pong(to: envelope.document), finishing: true)
+        case .ping:
+            // The answer is as long as the question, and there is a frame of it.
+            guard memory.take(content.count * 2) else { throw .noRoom }
+            connection.send(ServerMessageWriter.pong(to: envelope.document), finishing: true)
         case .stats:
             var writer = JSONWriter(capacity: 2_048)
             coordinator.writeStatistics(to: &writer)

@@ -23,6 +23,11 @@ public struct JobCollection: @unchecked Sendable {
     // Places on the document's immutable tape, which `document` keeps alive.
     let operations: [StagingOperation]
 
+    /// All of a job's operations as one collection, for a job that is not worth dividing.
+    public static func whole(_ operations: [StagingOperation], in document: JSONDocument) -> JobCollection {
+        JobCollection(document: document, operations: operations)
+    }
+
     /// A job's operations as collections, in payload order; at least one, which is empty when there are no operations.
     ///
     /// Where the entity changes a new one begins; where it changes often, neighbours stay together.

@@ -17,8 +17,9 @@ public enum StagingRefusal: Error, Sendable {
 
 /// Counts what a staging context takes, and asks for it in steps, so that asking costs nothing for each row.
 struct StagingMemory {
-    /// Bytes asked for at a time.
-    private static let step = 64 << 10
+    /// Bytes asked for at first, and at most at a time beyond what is needed: small jobs take little.
+    private static let firstStep = 1 << 10
+    private static let largestStep = 64 << 10
 
     private let allowance: (any StagingAllowance)?
     private var granted = 0
@@ -39,7 +40,7 @@ struct StagingMemory {
             granted = .max
             return true
         }
-        let wanted = max(Self.step, used - granted)
+        let wanted = max(min(Self.largestStep, max(Self.firstStep, granted)), used - granted)
         guard allowance.take(wanted) else { return false }
         granted += wanted
         return true

@@ -43,7 +43,10 @@ struct Brokerd: AsyncParsableCommand {
     @Option(help: "The least severe messages to log: trace, debug, info, notice, warning, error or critical.")
     var logLevel: Logger.Level = .notice
 
-    static func main() async { await Program.run(Brokerd.self) }
+    static func main() async {
+        Allocator.giveBackWhatIsFree()
+        await Program.run(Brokerd.self)
+    }
 
     mutating func validate() throws {
         // chown(2) and its kin take the highest number for "no user".

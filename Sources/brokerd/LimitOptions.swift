@@ -8,7 +8,7 @@ import Glibc
 
 /// What the server takes on at once, and how long it remembers.
 struct LimitOptions: ParsableArguments {
-    @Option(help: "Threads that decode and stage. Two at least, so that a large job does not hold up the small ones.")
+    @Option(help: "Threads that decode and stage large jobs; there is one more for small ones.")
     var workers = min(Self.mostWorkers, max(2, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
 
     @Option(help: ArgumentHelp("Bytes of a frame at most.", valueName: "bytes"))
@@ -19,6 +19,15 @@ struct LimitOptions: ParsableArguments {
 
     @Option(help: ArgumentHelp("Bytes of jobs in flight before clients have to wait.", valueName: "bytes"))
     var maxBytesInFlight = CoordinatorLimits.defaultBytes
+
+    @Option(
+        help: ArgumentHelp(
+            "Bytes of memory for jobs in flight, beside the one whose turn it is. Others wait.", valueName: "bytes"))
+    var maxMemory = CoordinatorLimits.defaultMemory
+
+    @Option(
+        help: ArgumentHelp("Bytes of memory that one job may take. One that needs more fails.", valueName: "bytes"))
+    var maxJobMemory = CoordinatorLimits.defaultJobMemory
 
     @Option(help: ArgumentHelp("Jobs in flight before clients have to wait.", valueName: "count"))
     var maxJobsInFlight = CoordinatorLimits.defaultJobs
@@ -54,6 +63,8 @@ struct LimitOptions: ParsableArguments {
             NumberOption("--max-frame-bytes", maxFrameBytes, in: 1...FrameLimits.largestPayloadCount),
             NumberOption("--max-content-bytes", maxContentBytes, in: 1...Self.mostContentBytes),
             NumberOption("--max-bytes-in-flight", maxBytesInFlight, in: 1...Self.mostBytesInFlight),
+            NumberOption("--max-memory", maxMemory, in: 1...Self.mostBytesInFlight),
+            NumberOption("--max-job-memory", maxJobMemory, in: 1...Self.mostBytesInFlight),
             NumberOption("--max-jobs-in-flight", maxJobsInFlight, in: 1...Self.mostAtOnce),
             NumberOption("--jobs-per-connection", jobsPerConnection, in: 1...Self.mostAtOnce),
             NumberOption("--connections", connections, in: 1...Self.mostAtOnce),
@@ -65,6 +76,8 @@ struct LimitOptions: ParsableArguments {
     var coordinator: CoordinatorLimits {
         var limits = CoordinatorLimits(workers: workers)
         limits.bytes = maxBytesInFlight
+        limits.memory = maxMemory
+        limits.jobMemory = maxJobMemory
         limits.jobs = maxJobsInFlight
         return limits
     }

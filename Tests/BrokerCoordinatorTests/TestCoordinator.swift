@@ -51,28 +51,33 @@ final class TestCoordinator: Sendable {
     /// - Parameter gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
-        wantsAcceptance: Bool = false, behind gate: Gate? = nil
+        wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
-        coordinator.admit(payloadBytes: text.count) {
-            gate?.pass()
-            let document: JSONDocument
-            do {
-                document = try JSONDocument(parsing: text)
-            } catch {
-                return .nothing
-            }
-            let operations = withExtendedLifetime(document) {
-                document.root.members.map { key, value in
-                    Job.Operation(entity: key.string!, json: value, entityPointer: "/\(key.string!)")
+        coordinator.admit(
+            from: source, payloadBytes: text.count,
+            open: { memory in
+                gate?.pass()
+                let document: JSONDocument
+                do throws(JSONRefusal) {
+                    guard memory.take(text.count) else { return .noRoom }
+                    document = try JSONDocument(parsing: text, allowance: memory)
+                } catch {
+                    if case .noRoom = error { return .noRoom }
+                    return .nothing
                 }
-            }
-            return .job(
-                Job(
-                    id: id, document: document, operations: operations, policy: policy, wantsKeys: wantsKeys,
-                    wantsAcceptance: wantsAcceptance, content: text, observer: { events.note($0) }))
-        }
+                let operations = withExtendedLifetime(document) {
+                    document.root.members.map { key, value in
+                        Job.Operation(entity: key.string!, json: value, entityPointer: "/\(key.string!)")
+                    }
+                }
+                return .job(
+                    Job(
+                        id: id, document: document, operations: operations, policy: policy, wantsKeys: wantsKeys,
+                        wantsAcceptance: wantsAcceptance, content: text, observer: { events.note($0) }))
+            },
+            refuse: { events.note(refused: $0) })
     }
 
     /// Waits for the answer about the job.
@@ -88,9 +93,11 @@ final class TestCoordinator: Sendable {
     /// Asks in a frame of its own: about the jobs whose frames were admitted before.
     func admitAwaiting(_ id: String) -> Monitor<Awaited?> {
         let awaited = Monitor<Awaited?>(nil)
-        coordinator.admit(payloadBytes: 1) { [coordinator] in
-            .question { place in coordinator.await(id, before: place) { awaited.tell($0) } }
-        }
+        coordinator.admit(
+            payloadBytes: 1,
+            open: { [coordinator] _ in
+                .question { place in coordinator.await(id, before: place) { awaited.tell($0) } }
+            }, refuse: { _ in })
         return awaited
     }
 

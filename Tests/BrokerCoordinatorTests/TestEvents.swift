@@ -5,6 +5,17 @@ import BrokerStore
 /// What was told of jobs, in the order of telling. Any thread may note and wait.
 final class Events: Sendable {
     private let events = Monitor<[JobEvent]>([])
+    private let refusals = Monitor<[String]>([])
+
+    func note(refused message: String) {
+        refusals.broadcast {
+            $0.append(message)
+            return true
+        }
+    }
+
+    /// Waits for a frame that could not be opened, and gives back what was told of it.
+    var refusal: String { refusals.wait { $0.first } }
 
     func note(_ event: JobEvent) {
         events.broadcast {

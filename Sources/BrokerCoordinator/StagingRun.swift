@@ -1,0 +1,77 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerStore
+
+/// A frame between admission and the merge order; it is kept until its job is staged, to be opened again.
+struct AdmittedFrame: Sendable {
+    let place: Int
+    let source: Int
+    let payloadBytes: Int
+    /// What it counts as until it is opened.
+    let weight: Int
+    let memory: JobMemory
+    /// Jobs were refused when it was admitted.
+    let isDraining: Bool
+    let admittedAt: Int64
+    let open: @Sendable (JobMemory) -> Opened
+    /// Answers a frame for which there will never be room, so that nobody knows what is in it.
+    let refuse: @Sendable (_ message: String) -> Void
+}
+
+/// A job that has its ticket, on its way through staging: what is kept of it when it must be opened again.
+struct StagingRun: Sendable {
+    let frame: AdmittedFrame
+    let id: JobID
+    private let contentHash: [UInt8]?
+    private let policy: InvalidRecordPolicy
+    private let wantsKeys: Bool
+    private let observer: @Sendable (JobEvent) -> Void
+    private let openedAt: Int64
+    /// Bytes of the frame and of its content.
+    let weight: Int
+
+    var place: Int { frame.place }
+
+    init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64) {
+        self.frame = frame
+        self.id = id
+        contentHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
+        policy = job.policy
+        wantsKeys = job.wantsKeys
+        observer = job.observer
+        self.openedAt = openedAt
+        weight = frame.payloadBytes + job.content.count
+    }
+
+    func ready(_ work: StoreJob.Work) -> ReadyJob {
+        var timing = Timing()
+        timing.queued = openedAt - frame.admittedAt
+        timing.staged = monotonicMicroseconds() - openedAt
+        return ReadyJob(
+            id: id, place: place, contentHash: contentHash, policy: policy, wantsKeys: wantsKeys, work: work,
+            memory: frame.memory,
+            observer: observer, weight: weight, admittedAt: frame.admittedAt, timing: timing)
+    }
+}
+
+/// What the collections of one job became, each on the worker that staged it.
+struct StagedParts {
+    private var parts: [Result<StagedPart, StagingRefusal>?]
+    private var missing: Int
+
+    init(count: Int) {
+        parts = Array(repeating: nil, count: count)
+        missing = count
+    }
+
+    /// All of them, in payload order, when this was the last one.
+    mutating func note(
+        _ part: Result<StagedPart, StagingRefusal>, at number: Int
+    ) -> [Result<StagedPart, StagingRefusal>]? {
+        parts[number] = part
+        missing -= 1
+        guard missing == 0 else { return nil }
+        defer { parts = [] }
+        return parts.compactMap { $0 }
+    }
+}

@@ -1,0 +1,88 @@
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Who may take how much memory, and who waits.
+@Suite(.timeLimit(.minutes(1))) struct MemorySharesTests {
+    private func shares(_ places: Int, shared: Int = 100, one: Int = 300) -> MemoryShares<String> {
+        var shares = MemoryShares<String>(shared: shared, one: one)
+        for place in 0..<places { shares.add(place, bytes: 0) }
+        return shares
+    }
+
+    @Test func `the first takes up to the limit of one, whatever the others hold`() {
+        var shares = shares(2)
+        #expect(shares.take(100, for: 1) == .granted)
+        #expect(shares.take(300, for: 0) == .granted)
+        #expect(shares.take(1, for: 0) == .never)
+        #expect(shares.total == 400)
+    }
+
+    @Test func `all others together hold no more than the shared part`() {
+        var shares = shares(4)
+        #expect(shares.take(60, for: 1) == .granted)
+        #expect(shares.take(40, for: 2) == .granted)
+        #expect(shares.take(1, for: 3) == .later)
+        shares.giveBack(10, of: 1)
+        #expect(shares.take(10, for: 3) == .granted)
+        #expect(shares.take(1, for: 2) == .later)
+    }
+
+    @Test func `what is more than the limit of one is refused for good, also to those behind`() {
+        var shares = shares(2)
+        #expect(shares.take(301, for: 1) == .never)
+    }
+
+    @Test func `what was there when a place was added counts`() {
+        var shares = shares(1)
+        shares.add(1, bytes: 90)
+        #expect(shares.take(11, for: 1) == .later)
+        #expect(shares.take(10, for: 1) == .granted)
+    }
+
+    @Test func `who waits is woken when it has become the first`() {
+        var shares = shares(3)
+        shares.wait(1, for: 1_000, "one")
+        #expect(shares.takeWoken().isEmpty)
+        shares.remove(0)
+        let woken = shares.takeWoken()
+        #expect(woken.map(\.waiter) == ["one"])
+        #expect(woken.map(\.granted) == [0])
+        #expect(shares.takeWoken().isEmpty)
+    }
+
+    @Test func `who waits is woken when there is room, which is then its own`() {
+        var shares = shares(3)
+        #expect(shares.take(100, for: 1) == .granted)
+        shares.wait(2, for: 50, "two")
+        shares.giveBack(49, of: 1)
+        #expect(shares.takeWoken().isEmpty)
+        shares.giveBack(1, of: 1)
+        let woken = shares.takeWoken()
+        #expect(woken.map(\.waiter) == ["two"])
+        #expect(woken.map(\.granted) == [50])
+        #expect(shares.take(1, for: 1) == .later)
+    }
+
+    @Test func `room is not given to a later one for which an earlier one waits`() {
+        var shares = shares(4)
+        #expect(shares.take(100, for: 1) == .granted)
+        shares.wait(3, for: 10, "three")
+        shares.wait(2, for: 50, "two")
+        shares.giveBack(20, of: 1)
+        #expect(shares.takeWoken().isEmpty)
+        shares.giveBack(40, of: 1)
+        #expect(shares.takeWoken().map(\.waiter) == ["two", "three"])
+    }
+
+    @Test func `the first is the oldest that is left, however the others go`() {
+        var shares = shares(1_000)
+        for place in (1..<1_000).reversed() where place != 700 { shares.remove(place) }
+        #expect(shares.first == 0)
+        shares.remove(0)
+        #expect(shares.first == 700)
+        shares.remove(700)
+        #expect(shares.first == nil)
+        #expect(shares.total == 0)
+    }
+}

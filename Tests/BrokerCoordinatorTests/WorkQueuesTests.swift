@@ -1,0 +1,51 @@
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Whose turn it is.
+@Suite(.timeLimit(.minutes(1))) struct WorkQueuesTests {
+    @Test func `sources take turns, each in its own order`() {
+        var queue = TurnQueue<String>()
+        for number in 0..<4 { queue.append("a\(number)", from: 1) }
+        for number in 0..<2 { queue.append("b\(number)", from: 2) }
+        queue.append("c0", from: 3)
+        #expect(queue.count == 7)
+        var taken: [String] = []
+        while let task = queue.popFirst() { taken.append(task) }
+        #expect(taken == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"])
+        #expect(queue.count == 0)
+    }
+
+    @Test func `a flood of one source does not keep back who comes later`() {
+        var queue = TurnQueue<String>()
+        for number in 0..<1_000 { queue.append("flood \(number)", from: 1) }
+        _ = queue.popFirst()
+        queue.append("other", from: 2)
+        let next = [queue.popFirst(), queue.popFirst()]
+        #expect(next.contains("other"))
+    }
+
+    @Test func `brief and long tasks take turns`() {
+        var queues = WorkQueues<String>(longLimit: 9)
+        for number in 0..<3 {
+            queues.append("brief \(number)", .brief, from: 1)
+            queues.append("long \(number)", .long, from: 1)
+        }
+        var taken: [String] = []
+        while let next = queues.next() { taken.append(next.task) }
+        #expect(taken == ["brief 0", "long 0", "brief 1", "long 1", "brief 2", "long 2"])
+        #expect(queues.isEmpty)
+    }
+
+    @Test func `no more long tasks run at a time than may, so that one worker is left for brief ones`() {
+        var queues = WorkQueues<String>(longLimit: 1)
+        for number in 0..<3 { queues.append("long \(number)", .long, from: number) }
+        #expect(queues.next()?.task == "long 0")
+        #expect(queues.next()?.task == nil)
+        queues.append("brief", .brief, from: 1)
+        #expect(queues.next()?.task == "brief")
+        #expect(queues.next()?.task == nil)
+        queues.longEnded()
+        #expect(queues.next()?.task == "long 1")
+    }
+}
