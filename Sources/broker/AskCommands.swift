@@ -60,8 +60,14 @@ struct AwaitCommand: AsyncParsableCommand {
         }
         await broker.close()
         var summary = SubmissionSummary()
-        summary.add(completion, records: 0, at: "job \(id)")
-        try summary.say(json: json)
+        summary.add(completion, records: 0) { path in path.map { "job \(id), \($0)" } ?? "job \(id)" }
+        if json {
+            var writer = JSONWriter()
+            writer.object { writer in summary.writeMembers(to: &writer) }
+            try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        } else {
+            try summary.say()
+        }
         if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
     }
 }

@@ -11,9 +11,20 @@ struct ConnectionOptions: ParsableArguments {
             valueName: "path"), completion: .file())
     var socket: String = getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
 
+    @Option(
+        help: ArgumentHelp(
+            "How long to try again when the connection is lost, before what is unanswered is given up.",
+            valueName: "seconds"))
+    var patience = 30
+
+    mutating func validate() throws {
+        try NumberOption("--patience", patience, in: 0...86_400).check()
+    }
+
     func connect(_ name: String, jobsInFlight: Int = 64) async throws(CommandFailure) -> BrokerClient {
         var options = BrokerClient.Options(clientName: name)
         options.maximumJobsInFlight = jobsInFlight
+        options.reconnectDeadline = .seconds(patience)
         do {
             return try await BrokerClient.connect(to: socket, options: options)
         } catch {

@@ -3,7 +3,9 @@ import Glibc
 
 /// A line on a terminal that says how far a submission is; silent where standard error is none.
 struct ProgressBar {
-    private static let width = 30
+    /// Columns of the bar itself, with its brackets, where there is room.
+    private static let widestBar = 32
+    private static let narrowestBar = 12
     /// Seconds between two drawings: often enough to be alive, seldom enough to cost nothing.
     private static let interval = Duration.milliseconds(100)
 
@@ -21,21 +23,48 @@ struct ProgressBar {
         lastDrawn = now
         let elapsed = start.duration(to: now).components
         let seconds = Double(elapsed.seconds) + Double(elapsed.attoseconds) / 1e18
-        let rate = seconds > 0 ? Int(Double(records) / seconds) : 0
-        draw("\(bar(bytes)) \(bytes >> 20) MiB read, \(records) records committed, \(rate) a second")
+        let share = totalBytes.map { $0 > 0 ? min(1, Double(bytes) / Double($0)) : 1 }
+        // Asked for each time, since the window may have changed. The ^C that a terminal shows must fit behind the line:
+        // a line that has wrapped cannot be taken away any more.
+        let columns = Self.terminalColumns() - 3
+        draw(
+            Self.line(
+                columns: columns, share: share, bytes: bytes, records: records,
+                perSecond: seconds > 0 ? Int(Double(records) / seconds) : 0))
     }
 
     /// Takes the line away.
-    func clear() {
+    mutating func clear() {
         if lastDrawn != nil { draw("") }
+        lastDrawn = nil
     }
 
-    private func bar(_ bytes: Int) -> String {
-        guard let totalBytes, totalBytes > 0 else { return "[…]" }
-        let share = min(1, Double(bytes) / Double(totalBytes))
-        let filled = Int(share * Double(Self.width))
-        return "[" + String(repeating: "#", count: filled) + String(repeating: ".", count: Self.width - filled)
-            + "] \(Int(share * 100)) %"
+    /// As much as fits: a bar and all numbers, fewer of them, no bar, the percentage alone.
+    ///
+    /// - Parameter share: of the whole, up to 1; nil when that is not known.
+    static func line(columns: Int, share: Double?, bytes: Int, records: Int, perSecond: Int) -> String {
+        let percentage = share.map { "\(Int($0 * 100)) %" }
+        let texts = [
+            [percentage, "\(bytes >> 20) MiB read", "\(records) records committed", "\(perSecond) a second"],
+            [percentage, "\(records) records committed", "\(perSecond) a second"],
+            [percentage, "\(records) records committed"], [percentage, "\(records) records"],
+        ].map { $0.compactMap(\.self).joined(separator: ", ") }
+        if let share, let text = texts.first(where: { narrowestBar + 1 + $0.count <= columns }) {
+            return "\(bar(share, columns: min(widestBar, columns - text.count - 1))) \(text)"
+        }
+        return texts.first { $0.count <= columns } ?? String((percentage ?? "\(records)").prefix(max(0, columns)))
+    }
+
+    private static func bar(_ share: Double, columns: Int) -> String {
+        let filled = Int(share * Double(columns - 2))
+        return "[" + String(repeating: "#", count: filled) + String(repeating: ".", count: columns - 2 - filled) + "]"
+    }
+
+    /// 80 where the terminal does not say.
+    private static func terminalColumns() -> Int {
+        var size = winsize()
+        guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
     }
 
     private func draw(_ line: String) {

@@ -1,124 +1,238 @@
+import BrokerJSON
+
 /// Cuts a stream of JSON into its records, without holding more than one of them.
 ///
-/// The stream is one array, whose elements are the records, or any number of values one after the other (NDJSON, or
-/// simply written side by side). Only what is needed to find the ends is looked at; the server checks the rest.
+/// The stream is any number of values one after the other (NDJSON, or simply written side by side), and the elements of
+/// arrays among them are records, too. A byte order mark may stand before a value, and record separators (RFC 7464)
+/// between values. The grammar of brackets, keys and commas is checked byte by byte, so that a broken record is found
+/// where it breaks, and not at the end of the stream; what numbers, literals and strings consist of is not looked at.
 struct RecordCutter {
-    struct Fault: Error {
-        let message: String
-        /// Bytes from the beginning of the stream.
-        let offset: Int
-    }
+    /// The contract's limit for a message, less the containers that a job puts around a record.
+    static let maximumDepth = JSONDocument.defaultMaximumDepth - 4
+    /// The most that a message's content may be: no job can hold a larger record.
+    static let maximumRecordBytes = 256 << 20
 
     private enum State {
-        /// Between records; inside an array when `isInArray`.
+        /// Before a value of the stream.
         case between
+        /// Inside a byte order mark, of which so many bytes were there.
+        case mark(Int)
+        /// Inside the array whose elements are records: before the first, before another one, behind one.
+        case firstElement, element, afterElement
+        /// Inside a record: before a value, before an array's first, before a key, before an object's first …
+        case value, firstValue, key, firstKey, colon, commaOrEnd
+        case string(isKey: Bool)
+        case escape(isKey: Bool)
         /// Inside a number or a literal, which ends where something else begins.
         case scalar
-        case string
-        case stringEscape
-        /// Inside an object or array of this depth.
-        case container(depth: Int)
-        case containerString(depth: Int)
-        case containerStringEscape(depth: Int)
-        /// After a record in an array: a comma or the end must come.
-        case afterElement
     }
 
+    /// The elements of an array are records, and not the array.
+    let opensArrays: Bool
     private var state = State.between
-    private var isInArray = false
+    /// Where the array of records began.
+    private var arrayPlace: InputPlace?
     private var record: [UInt8] = []
-    private var offset = 0
+    private var recordPlace: InputPlace?
+    /// The brackets that are open inside the record.
+    private var open: [UInt8] = []
+    private var place = InputPlace()
+
+    init(opensArrays: Bool = true) { self.opensArrays = opensArrays }
 
     /// Takes the next bytes and hands every record that they end to `emit`.
-    mutating func feed(_ bytes: some Sequence<UInt8>, emit: ([UInt8]) -> Void) throws(Fault) {
+    ///
+    /// - Throws: the first fault; the records before it were handed out.
+    mutating func feed(_ bytes: some Sequence<UInt8>, emit: (InputRecord) -> Void) throws(InputFault) {
         for byte in bytes {
-            if case .scalar = state, Self.endsScalar(byte) { end(emit) }
-            if try endsRecord(byte) { end(emit) }
-            offset += 1
+            if case .scalar = state, !Self.isScalar(byte) { endValue(emit) }
+            try take(byte, emit)
+            place.offset += 1
+            place.column += 1
+            if byte == UInt8(ascii: "\n") {
+                place.line += 1
+                place.column = 1
+            }
         }
     }
 
     /// The stream is over.
-    mutating func finish(emit: ([UInt8]) -> Void) throws(Fault) {
-        if case .scalar = state { end(emit) }
-        guard case .between = state, !isInArray else {
-            throw Fault(message: "the input ends in the middle of a record or of the array", offset: offset)
-        }
-    }
-
-    private mutating func end(_ emit: ([UInt8]) -> Void) {
-        emit(record)
-        record.removeAll(keepingCapacity: true)
-        state = isInArray ? .afterElement : .between
-    }
-
-    private mutating func endsRecord(_ byte: UInt8) throws(Fault) -> Bool {
+    mutating func finish(emit: (InputRecord) -> Void) throws(InputFault) {
+        if case .scalar = state { endValue(emit) }
+        if recordPlace != nil { throw truncation() }
         switch state {
-        case .between, .afterElement:
-            try begin(byte)
-            return false
+        case .between: return
+        case .mark: throw InputFault(reason: "the input ends inside of a byte order mark", place: place)
         default:
-            record.append(byte)
-            return advance(byte)
+            throw InputFault(
+                reason: "the input ends before the array that begins at line \(arrayPlace?.line ?? 1) is closed",
+                place: place)
         }
     }
 
-    private mutating func begin(_ byte: UInt8) throws(Fault) {
+    // MARK: - Between records
+
+    private mutating func take(_ byte: UInt8, _ emit: (InputRecord) -> Void) throws(InputFault) {
+        if recordPlace != nil { return try takeInside(byte, emit) }
         if Self.isSpace(byte) { return }
-        if isInArray {
-            if byte == UInt8(ascii: "]") {
-                isInArray = false
-                state = .between
-                return
-            }
-            if case .afterElement = state {
-                guard byte == UInt8(ascii: ",") else {
-                    throw Fault(message: "expected a comma or the end of the array after a record", offset: offset)
-                }
-                state = .between
-                return
-            }
-        } else if byte == UInt8(ascii: "[") {
-            isInArray = true
-            return
-        }
-        record.append(byte)
-        switch byte {
-        case UInt8(ascii: "{"), UInt8(ascii: "["): state = .container(depth: 1)
-        case UInt8(ascii: "\""): state = .string
-        case UInt8(ascii: ","), UInt8(ascii: "]"), UInt8(ascii: "}"), UInt8(ascii: ":"):
-            throw Fault(message: "expected a record, saw '\(Character(UnicodeScalar(byte)))'", offset: offset)
-        default: state = .scalar
+        switch (state, byte) {
+        case (.between, 0x1E): return
+        case (.between, 0xEF): state = .mark(1)
+        case (.mark(1), 0xBB): state = .mark(2)
+        case (.mark(2), 0xBF):
+            state = .between
+            // The mark is no text: columns count from behind it.
+            if place.offset == 2 { place.column = 0 }
+        case (.mark, _): throw fault("expected a byte order mark, saw \(Self.describe(byte))")
+        case (.between, UInt8(ascii: "[")) where opensArrays:
+            arrayPlace = place
+            state = .firstElement
+        case (.firstElement, UInt8(ascii: "]")), (.afterElement, UInt8(ascii: "]")):
+            arrayPlace = nil
+            state = .between
+        case (.afterElement, UInt8(ascii: ",")): state = .element
+        case (.afterElement, _):
+            throw fault("expected a comma or the end of the array behind a record, saw \(Self.describe(byte))")
+        default:
+            recordPlace = place
+            try begin(byte)
+            record.append(byte)
         }
     }
 
-    private mutating func advance(_ byte: UInt8) -> Bool {
+    // MARK: - Inside a record
+
+    private mutating func takeInside(_ byte: UInt8, _ emit: (InputRecord) -> Void) throws(InputFault) {
+        guard record.count < Self.maximumRecordBytes else {
+            throw fault("the record is larger than \(Self.maximumRecordBytes >> 20) MiB, the most that a job may hold")
+        }
         switch state {
-        case .string:
-            if byte == UInt8(ascii: "\\") { state = .stringEscape }
-            return byte == UInt8(ascii: "\"")
-        case .stringEscape: state = .string
-        case .container(let depth):
-            switch byte {
-            case UInt8(ascii: "{"), UInt8(ascii: "["): state = .container(depth: depth + 1)
-            case UInt8(ascii: "}"), UInt8(ascii: "]"):
-                state = .container(depth: depth - 1)
-                return depth == 1
-            case UInt8(ascii: "\""): state = .containerString(depth: depth)
-            default: break
+        case .string(let isKey):
+            if byte == UInt8(ascii: "\\") {
+                state = .escape(isKey: isKey)
+            } else if byte < 0x20 {
+                throw fault("\(Self.describe(byte)) must be escaped inside a string")
             }
-        case .containerString(let depth):
-            if byte == UInt8(ascii: "\\") { state = .containerStringEscape(depth: depth) }
-            if byte == UInt8(ascii: "\"") { state = .container(depth: depth) }
-        case .containerStringEscape(let depth): state = .containerString(depth: depth)
-        case .between, .afterElement, .scalar: break
+            record.append(byte)
+            guard byte == UInt8(ascii: "\"") else { return }
+            if isKey { state = .colon } else { endValue(emit) }
+        case .escape(let isKey):
+            guard byte >= 0x20 else { throw fault("\(Self.describe(byte)) must be escaped inside a string") }
+            record.append(byte)
+            state = .string(isKey: isKey)
+        case .scalar: record.append(byte)
+        default:
+            let endsValue = Self.isSpace(byte) ? false : try punctuate(byte)
+            record.append(byte)
+            if endsValue { endValue(emit) }
+        }
+    }
+
+    /// Goes on by a byte that is neither white space nor inside of a string or scalar. True when it closes a bracket.
+    private mutating func punctuate(_ byte: UInt8) throws(InputFault) -> Bool {
+        switch (state, byte) {
+        case (.firstValue, UInt8(ascii: "]")), (.firstKey, UInt8(ascii: "}")):
+            open.removeLast()
+            return true
+        case (.commaOrEnd, UInt8(ascii: "]")) where open.last == UInt8(ascii: "["),
+            (.commaOrEnd, UInt8(ascii: "}")) where open.last == UInt8(ascii: "{"):
+            open.removeLast()
+            return true
+        case (.commaOrEnd, UInt8(ascii: ",")): state = open.last == UInt8(ascii: "{") ? .key : .value
+        case (.commaOrEnd, _): throw fault("expected a comma or the closing bracket, saw \(Self.describe(byte))")
+        case (.firstKey, UInt8(ascii: "\"")), (.key, UInt8(ascii: "\"")): state = .string(isKey: true)
+        case (.firstKey, _), (.key, _): throw fault("expected a key in double quotes, saw \(Self.describe(byte))")
+        case (.colon, UInt8(ascii: ":")): state = .value
+        case (.colon, _): throw fault("expected a colon after the key, saw \(Self.describe(byte))")
+        default: try begin(byte)
         }
         return false
     }
 
-    private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
+    /// Begins a value, be it the record itself or one inside of it.
+    private mutating func begin(_ byte: UInt8) throws(InputFault) {
+        switch byte {
+        case UInt8(ascii: "{"), UInt8(ascii: "["):
+            open.append(byte)
+            guard open.count <= Self.maximumDepth else {
+                throw fault("the record is nested deeper than \(Self.maximumDepth) levels")
+            }
+            state = byte == UInt8(ascii: "{") ? .firstKey : .firstValue
+        case UInt8(ascii: "\""): state = .string(isKey: false)
+        case _ where Self.isScalar(byte): state = .scalar
+        default: throw fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(Self.describe(byte))")
+        }
+    }
 
-    private static func endsScalar(_ byte: UInt8) -> Bool {
-        isSpace(byte) || byte == UInt8(ascii: ",") || byte == UInt8(ascii: "]") || byte == UInt8(ascii: "}")
+    /// A value has ended: the record, or one inside of it.
+    private mutating func endValue(_ emit: (InputRecord) -> Void) {
+        guard open.isEmpty else {
+            state = .commaOrEnd
+            return
+        }
+        if let recordPlace { emit(InputRecord(json: record, place: recordPlace)) }
+        record.removeAll(keepingCapacity: true)
+        recordPlace = nil
+        state = arrayPlace == nil ? .between : .afterElement
+    }
+
+    // MARK: - Faults
+
+    private func fault(_ reason: String) -> InputFault {
+        InputFault(reason: reason, place: place, recordPlace: recordPlace)
+    }
+
+    /// What the parser says of a record whose end is missing: which string or bracket is open.
+    private func truncation() -> InputFault {
+        InputRecord(json: record, place: recordPlace ?? place).fault
+            ?? fault("the input ends in the middle of a record")
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool {
+        byte == 0x20 || byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\t")
+    }
+
+    private static func isScalar(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."):
+            true
+        default: false
+        }
+    }
+
+    private static func describe(_ byte: UInt8) -> String {
+        switch byte {
+        case 0x21...0x7E: "'\(Character(UnicodeScalar(byte)))'"
+        case 0x1E: "a record separator (the byte 0x1E)"
+        case 0xFE, 0xFF: "a byte that no UTF-8 has (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
+        case 0: "the byte 0x00 (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
+        default: "the byte 0x\(byte < 16 ? "0" : "")\(String(byte, radix: 16, uppercase: true))"
+        }
+    }
+}
+
+extension InputRecord {
+    /// The record as a document.
+    ///
+    /// - Throws: what is wrong with it, at its place in the input.
+    func parsed() throws(InputFault) -> JSONDocument {
+        do throws(JSONError) {
+            return try JSONDocument(parsing: JSONText(copying: json))
+        } catch {
+            throw InputFault(
+                reason: error.reason, place: place.advanced(over: json.prefix(error.position.offset)),
+                recordPlace: place)
+        }
+    }
+
+    /// What is wrong with the record as JSON; nil when nothing is.
+    var fault: InputFault? {
+        do throws(InputFault) {
+            _ = try parsed()
+            return nil
+        } catch {
+            return error
+        }
     }
 }

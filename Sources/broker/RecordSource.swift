@@ -1,91 +1,76 @@
-import BrokerCommandLine
 import BrokerJSON
 import Glibc
 
 /// Records of one file or of standard input, one after the other, as JSON text.
 ///
-/// Without a root the input is cut as it is read, so it may be of any length. With one it is read and parsed whole,
-/// because only then the place of the root is known.
-struct RecordSource {
+/// The input is cut as it is read, so it may be of any length. With a root, each of its values (a document, or a line of
+/// NDJSON) is held and parsed whole, because only then the place of the root is known.
+struct RecordSource: Sendable {
     /// `-` is standard input.
     let path: String
-    /// Keys that lead to the records.
-    let root: [String]
+    /// Where in each value the records are; nil when the values are the records, or arrays of them.
+    let root: RecordRoot?
 
     /// Hands each record to `take`, with the number of bytes read so far.
-    func forEach(_ take: (_ record: [UInt8], _ bytesRead: Int) async throws -> Void) async throws {
-        if root.isEmpty {
-            try await cut(take)
-        } else {
-            try await walk(take)
-        }
-    }
-
-    /// Bytes of the file; nil for what has no length.
-    var byteCount: Int? {
-        var status = stat()
-        guard path != "-", stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-        return Int(status.st_size)
-    }
-
-    private func cut(_ take: ([UInt8], Int) async throws -> Void) async throws {
-        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw unreadable() }
-        defer { if path != "-" { close(descriptor) } }
-        var cutter = RecordCutter()
-        var buffer = [UInt8](repeating: 0, count: 256 << 10)
+    ///
+    /// - Throws: an ``InputFault``, once all records before it were handed over; or what `take` throws.
+    func forEach(_ take: (_ record: InputRecord, _ bytesRead: Int) async throws -> Void) async throws {
+        let file = try InputFile(path)
+        var cutter = RecordCutter(opensArrays: root == nil)
         var bytesRead = 0
-        var records: [[UInt8]] = []
         while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            guard count >= 0 else { throw unreadable() }
-            bytesRead += count
-            do throws(RecordCutter.Fault) {
-                if count == 0 {
-                    try cutter.finish { records.append($0) }
+            let chunk = try await file.read()
+            bytesRead += chunk.count
+            var values: [InputRecord] = []
+            var fault: InputFault?
+            do throws(InputFault) {
+                if chunk.isEmpty {
+                    try cutter.finish { values.append($0) }
                 } else {
-                    try cutter.feed(buffer.prefix(count)) { records.append($0) }
+                    try cutter.feed(chunk) { values.append($0) }
                 }
             } catch {
-                throw CommandFailure(
-                    .failed, "\(name), byte \(error.offset): \(error.message). Nothing after it was sent.")
+                fault = error
             }
-            for record in records { try await take(record, bytesRead) }
-            records.removeAll(keepingCapacity: true)
-            if count == 0 { return }
+            for value in values {
+                if let root {
+                    try await walk(value, root) { try await take($0, bytesRead) }
+                } else {
+                    try await take(value, bytesRead)
+                }
+            }
+            if let fault { throw fault }
+            if chunk.isEmpty { return }
         }
     }
 
-    private func walk(_ take: ([UInt8], Int) async throws -> Void) async throws {
-        let text = try JSONText.file(path)
-        let document: JSONDocument
-        do throws(JSONError) {
-            document = try JSONDocument(parsing: text)
+    /// Bytes of the file; 0 when there is none, nil for what has no length.
+    var byteCount: Int? {
+        var status = stat()
+        guard path != "-" else { return nil }
+        guard stat(path, &status) == 0 else { return 0 }
+        return status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+    }
+
+    var name: String { path == "-" ? "standard input" : path }
+
+    /// The records below the root of one value.
+    private func walk(_ value: InputRecord, _ root: RecordRoot, _ take: (InputRecord) async throws -> Void) async throws
+    {
+        let document = try value.parsed()
+        defer { withExtendedLifetime(document) {} }
+        let found: JSONValue
+        do throws(InputFault) {
+            found = try root.find(in: document.root)
         } catch {
-            throw CommandFailure(.failed, "\(name) is not JSON: \(error). Nothing was sent.")
+            throw InputFault(reason: error.reason, place: value.place, recordPlace: value.place)
         }
-        var value = document.root
-        for (depth, key) in root.enumerated() {
-            guard let next = value[key] else {
-                let known = value.members.map { "\"\($0.key.string ?? "")\"" }.prefix(10).joined(separator: ", ")
-                throw CommandFailure(
-                    .failed,
-                    "\(name) has no key \"\(root[...depth].joined(separator: "."))\""
-                        + (known.isEmpty ? "." : "; there are \(known)."))
-            }
-            value = next
+        var place = value.place
+        func record(_ element: JSONValue) -> InputRecord {
+            place = place.advanced(over: value.json[place.offset - value.place.offset..<element.offset])
+            return InputRecord(json: element.jsonText, place: place)
         }
-        switch value.kind {
-        case .array:
-            for element in value.elements { try await take(element.jsonText, text.count) }
-        default: try await take(value.jsonText, text.count)
-        }
-        withExtendedLifetime(document) {}
-    }
-
-    private var name: String { path == "-" ? "standard input" : path }
-
-    private func unreadable() -> CommandFailure {
-        CommandFailure(.failed, "\(name) cannot be read: \(String(cString: strerror(errno))).")
+        guard found.kind == .array else { return try await take(record(found)) }
+        for element in found.elements { try await take(record(element)) }
     }
 }

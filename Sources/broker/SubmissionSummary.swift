@@ -10,21 +10,22 @@ struct SubmissionSummary {
     private(set) var jobs = 0
     private(set) var duplicates = 0
     private(set) var records = 0
-    private(set) var failures: [String] = []
+    private var failed: [(place: (input: Int, record: Int), message: String)] = []
     private var changes: [String: BrokerClient.Completion.Changes] = [:]
     private var rejections: [(place: String, error: BrokerClient.Completion.Rejection)] = []
     private var warnings: [(warning: BrokerClient.Completion.Warning, count: Int)] = []
 
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
-    mutating func add(_ completion: BrokerClient.Completion, records: Int, at place: String) {
+    /// - Parameter place: what a JSON Pointer into the job's message leads to, for messages.
+    mutating func add(_ completion: BrokerClient.Completion, records: Int, at place: (_ path: String?) -> String) {
         jobs += 1
         self.records += records
         if completion.isDuplicate { duplicates += 1 }
         for (entity, counts) in completion.changes {
             changes[entity, default: BrokerClient.Completion.Changes()].add(counts)
         }
-        rejections += completion.rejections.map { (place, $0) }
+        rejections += completion.rejections.map { (place($0.path), $0) }
         for warning in completion.warnings {
             let known = warnings.firstIndex {
                 $0.warning.code == warning.code && $0.warning.entity == warning.entity && $0.warning.key == warning.key
@@ -37,16 +38,19 @@ struct SubmissionSummary {
         }
     }
 
-    mutating func fail(_ message: String) { failures.append(message) }
+    /// - Parameter place: where what failed begins: the input's number and the record's.
+    mutating func fail(_ message: String, at place: (input: Int, record: Int)) { failed.append((place, message)) }
+
+    /// In the order of the input, whichever was known first.
+    var failures: [String] { failed.sorted { $0.place < $1.place }.map(\.message) }
 
     /// Data to standard output, warnings and rejections to standard error.
-    func say(json: Bool) throws(CommandFailure) {
-        if json { return try Program.say(String(decoding: jsonText, as: UTF8.self)) }
+    func say() throws(CommandFailure) {
         for (warning, count) in warnings {
             Program.complain("broker: warning: \(warning.text), \(count == 1 ? "once" : "\(count) times")")
         }
         for (place, error) in rejections.prefix(Self.listedRejections) {
-            Program.complain("broker: left out, in \(place): \(error)")
+            Program.complain("broker: left out, \(place): \(error)")
         }
         if rejections.count > Self.listedRejections {
             Program.complain(
@@ -65,34 +69,31 @@ struct SubmissionSummary {
         try Program.say("\(counted(records, "record")) in \(counted(jobs, "job")) committed\(repeated)")
     }
 
-    private var jsonText: [UInt8] {
-        var writer = JSONWriter()
+    /// As members of a JSON object.
+    func writeMembers(to writer: inout JSONWriter) {
+        for (key, count) in [("jobs", jobs), ("duplicates", duplicates), ("records", records)] {
+            writer.key(key)
+            writer.integer(count)
+        }
+        writer.key("changes")
         writer.object { writer in
-            for (key, count) in [("jobs", jobs), ("duplicates", duplicates), ("records", records)] {
-                writer.key(key)
-                writer.integer(count)
-            }
-            writer.key("changes")
-            writer.object { writer in
-                for entity in changes.keys.sorted() {
-                    writer.key(entity)
-                    (changes[entity] ?? BrokerClient.Completion.Changes()).write(to: &writer)
-                }
-            }
-            writer.key("rejected")
-            writer.array { writer in
-                for (place, error) in rejections { error.write(to: &writer, place: place) }
-            }
-            writer.key("warnings")
-            writer.array { writer in
-                for (warning, count) in warnings { warning.write(to: &writer, count: count) }
-            }
-            writer.key("failures")
-            writer.array { writer in
-                for failure in failures { writer.string(failure) }
+            for entity in changes.keys.sorted() {
+                writer.key(entity)
+                (changes[entity] ?? BrokerClient.Completion.Changes()).write(to: &writer)
             }
         }
-        return writer.bytes
+        writer.key("rejected")
+        writer.array { writer in
+            for (place, error) in rejections { error.write(to: &writer, place: place) }
+        }
+        writer.key("warnings")
+        writer.array { writer in
+            for (warning, count) in warnings { warning.write(to: &writer, count: count) }
+        }
+        writer.key("failures")
+        writer.array { writer in
+            for failure in failures { writer.string(failure) }
+        }
     }
 
     private func counted(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }

@@ -9,7 +9,9 @@ struct SubmitCommand: AsyncParsableCommand {
         abstract: "Submits JSON from files or standard input, awaits it and prints a summary.",
         discussion: """
             The input is an array of records, or records one after the other (NDJSON). Large inputs are cut into jobs, of \
-            which a window is kept in flight; each job takes effect or fails as a whole, in the order of the input. \
+            which a window is kept in flight; each job takes effect or fails as a whole, in the order of the input. What \
+            stands before a fault of the input is submitted, and so are the other files; then it is told what is \
+            committed, and how to go on. \
             For example: curl -s https://api.example.com/employees | broker submit --entity Employee
             """)
 
@@ -18,8 +20,19 @@ struct SubmitCommand: AsyncParsableCommand {
     @Option(help: "The entity that the records are of.")
     var entity: String
 
-    @Option(help: ArgumentHelp("The keys that lead to the records, with dots between them.", valueName: "keypath"))
-    var root: String?
+    @Option(
+        help: ArgumentHelp(
+            """
+            Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
+            (/data/items).
+            """, valueName: "path"))
+    var root: RecordRoot?
+
+    @Option(
+        help: ArgumentHelp(
+            "Records of the input to pass over first, as told by a submission that did not come to its end.",
+            valueName: "count"))
+    var skip = 0
 
     @Option(help: "Records in a job at most.")
     var records = 5_000
@@ -53,6 +66,7 @@ struct SubmitCommand: AsyncParsableCommand {
             NumberOption("--records", records, in: 1...10_000_000),
             NumberOption("--job-bytes", jobBytes, in: 1...1 << 30),
             NumberOption("--window", window, in: 1...100_000),
+            NumberOption("--skip", skip, in: 0...Int.max),
         ].check()
         if let id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
@@ -61,33 +75,26 @@ struct SubmitCommand: AsyncParsableCommand {
 
     func run() async throws {
         let broker = try await connection.connect("broker submit", jobsInFlight: window)
-        let sources = (files.isEmpty ? ["-"] : files).map {
-            RecordSource(
-                path: $0, root: root?.split(separator: ".", omittingEmptySubsequences: false).map(String.init) ?? [])
+        let sources = (files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) }
+        let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
+        let hasID = id != nil
+        let interruption = Interruption {
+            guard let state = tally.end(isInterrupted: true, waitingAtMost: .seconds(1)) else { return }
+            SubmissionReport(state: state, hasID: hasID).sayInterrupted()
         }
-        var submission = Submission(
-            broker: broker, entity: entity, onInvalid: onInvalid, idPrefix: id, recordsPerJob: records,
-            bytesPerJob: jobBytes, window: window, progress: ProgressBar(totalBytes: Self.total(sources)))
-        do {
-            for source in sources { try await submission.submit(source) }
-            try await submission.finish()
-        } catch let error as BrokerError {
-            await broker.close()
-            submission.progress.clear()
-            throw CommandFailure(error)
-        } catch let error as CommandFailure {
-            // What was sent before takes effect; its outcome is told, then what went wrong.
-            try await submission.finish()
-            submission.progress.clear()
-            try submission.summary.say(json: json)
-            throw error
-        }
+        var submission = Submission(self, broker: broker, tally: tally)
+        await submission.run(sources)
+        // When somebody has interrupted it, that ends the program.
+        guard let state = tally.end() else { return await Self.waitForEnd() }
+        withExtendedLifetime(interruption) {}
         await broker.close()
-        submission.progress.clear()
-        try submission.summary.say(json: json)
-        for failure in submission.summary.failures { Program.complain("broker: \(failure)") }
-        if !submission.summary.failures.isEmpty { throw CommandFailure(.failed) }
-        if submission.summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
+        let report = SubmissionReport(state: state, hasID: hasID)
+        try report.say(json: json)
+        if report.status != .success { throw CommandFailure(report.status) }
+    }
+
+    private static func waitForEnd() async {
+        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
     }
 
     private static func total(_ sources: [RecordSource]) -> Int? {
@@ -97,95 +104,3 @@ struct SubmitCommand: AsyncParsableCommand {
 }
 
 extension BrokerClient.Job.OnInvalid: ExpressibleByArgument {}
-
-/// Records on their way: gathered into jobs, of which a window is in flight.
-struct Submission {
-    let broker: BrokerClient
-    let entity: String
-    let onInvalid: BrokerClient.Job.OnInvalid
-    let idPrefix: String?
-    let recordsPerJob: Int
-    let bytesPerJob: Int
-    let window: Int
-    var progress: ProgressBar
-
-    private(set) var summary = SubmissionSummary()
-    private var gathered: [UInt8] = []
-    private var gatheredCount = 0
-    private var jobCount = 0
-    private var inFlight: [JobInFlight] = []
-    private var bytesOfEarlierSources = 0
-
-    private struct JobInFlight {
-        let sent: BrokerClient.SentJob
-        /// Which records they are, for messages: "records 5001 to 10000 of employees.json".
-        let place: String
-        let records: Int
-    }
-
-    init(
-        broker: BrokerClient, entity: String, onInvalid: BrokerClient.Job.OnInvalid, idPrefix: String?,
-        recordsPerJob: Int,
-        bytesPerJob: Int, window: Int, progress: ProgressBar
-    ) {
-        self.broker = broker
-        self.entity = entity
-        self.onInvalid = onInvalid
-        self.idPrefix = idPrefix
-        self.recordsPerJob = recordsPerJob
-        self.bytesPerJob = bytesPerJob
-        self.window = window
-        self.progress = progress
-    }
-
-    /// Sends the records of one source; the last jobs may still be in flight afterwards.
-    mutating func submit(_ source: RecordSource) async throws {
-        var numbered = 0
-        var bytes = 0
-        try await source.forEach { record, bytesRead in
-            if gatheredCount == recordsPerJob || (gatheredCount > 0 && gathered.count + record.count > bytesPerJob) {
-                try await send(source, upTo: numbered)
-            }
-            gathered.append(UInt8(ascii: gatheredCount == 0 ? "[" : ","))
-            gathered += record
-            gatheredCount += 1
-            numbered += 1
-            bytes = bytesRead
-            progress.update(bytes: bytesOfEarlierSources + bytes, records: summary.records)
-        }
-        if gatheredCount > 0 { try await send(source, upTo: numbered) }
-        bytesOfEarlierSources += bytes
-    }
-
-    /// Waits for everything in flight.
-    mutating func finish() async throws {
-        while !inFlight.isEmpty { try await settleOldest() }
-    }
-
-    private mutating func send(_ source: RecordSource, upTo last: Int) async throws {
-        gathered.append(UInt8(ascii: "]"))
-        jobCount += 1
-        var job = BrokerClient.Job.process(gathered, as: entity)
-        job.onInvalid = onInvalid
-        job.id = idPrefix.map { "\($0)-\(jobCount)" }
-        while inFlight.count >= window { try await settleOldest() }
-        let file = source.path == "-" ? "standard input" : source.path
-        inFlight.append(
-            JobInFlight(
-                sent: try await broker.enqueue(job), place: "records \(last - gatheredCount + 1) to \(last) of \(file)",
-                records: gatheredCount))
-        gathered.removeAll(keepingCapacity: true)
-        gatheredCount = 0
-    }
-
-    private mutating func settleOldest() async throws {
-        let oldest = inFlight.removeFirst()
-        do {
-            summary.add(try await oldest.sent.completion, records: oldest.records, at: oldest.place)
-        } catch BrokerError.failed(let failed) {
-            summary.fail("\(oldest.place): \(failed)")
-        } catch BrokerError.refused(let error) {
-            summary.fail("\(oldest.place): \(error)")
-        }
-    }
-}

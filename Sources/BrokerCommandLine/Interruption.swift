@@ -1,0 +1,34 @@
+internal import Dispatch
+internal import Glibc
+
+/// Catches SIGINT and SIGTERM, so that a program can say how far it came before it ends.
+public final class Interruption: Sendable {
+    // Made and resumed in init, cancelled in deinit, touched by nobody else.
+    nonisolated(unsafe) private let sources: [any DispatchSourceSignal]
+
+    /// - Parameter act: called with the first signal, on a thread that may wait. The process ends behind it, with the
+    ///   status that shells give a program that a signal ended; with a second signal it ends at once.
+    public init(_ act: @escaping @Sendable () -> Void) {
+        let signals = [SIGINT, SIGTERM]
+        // One after the other, so that a second signal is not taken for the first.
+        let arrivals = DispatchQueue(label: "signals")
+        let isActing = DispatchSemaphore(value: 1)
+        sources = signals.map { number in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: arrivals)
+            source.setEventHandler {
+                guard isActing.wait(timeout: .now()) == .success else { _exit(128 + number) }
+                DispatchQueue.global().async {
+                    act()
+                    _exit(128 + number)
+                }
+            }
+            source.resume()
+            return source
+        }
+    }
+
+    deinit {
+        for source in sources { source.cancel() }
+    }
+}

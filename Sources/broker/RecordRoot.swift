@@ -1,0 +1,81 @@
+import ArgumentParser
+import BrokerJSON
+
+/// Where in a value the records are: keys with dots between them, or a JSON Pointer (RFC 6901).
+struct RecordRoot: ExpressibleByArgument {
+    private let text: String
+    private let tokens: [String]
+    /// Numbers among the tokens may name elements of arrays.
+    private let isPointer: Bool
+
+    init?(argument text: String) {
+        self.text = text
+        isPointer = text.hasPrefix("/")
+        guard isPointer else {
+            tokens = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+            return
+        }
+        var tokens: [String] = []
+        for escaped in text.split(separator: "/", omittingEmptySubsequences: false).dropFirst() {
+            guard let token = Self.unescape(escaped) else { return nil }
+            tokens.append(token)
+        }
+        self.tokens = tokens
+    }
+
+    /// The value at this place.
+    ///
+    /// - Throws: what was looked for and what there is instead.
+    func find(in value: JSONValue) throws(InputFault) -> JSONValue {
+        var value = value
+        for (depth, token) in tokens.enumerated() {
+            guard let next = child(token, of: value) else {
+                let where_ = depth == 0 ? "" : " at \(path(tokens[..<depth]))"
+                throw InputFault(reason: "there is no \"\(token)\"\(where_)\(Self.remedy(value))", place: nil)
+            }
+            value = next
+        }
+        return value
+    }
+
+    private func child(_ token: String, of value: JSONValue) -> JSONValue? {
+        guard isPointer, value.kind == .array else { return value[token] }
+        guard let index = Int(token), index >= 0, String(index) == token else { return nil }
+        return value.elements.dropFirst(index).first { _ in true }
+    }
+
+    private func path(_ tokens: ArraySlice<String>) -> String {
+        isPointer ? tokens.map { "/" + $0.asPointerToken }.joined() : "\"\(tokens.joined(separator: "."))\""
+    }
+
+    /// How many of an object's keys a message names.
+    private static let namedKeys = 10
+
+    private static func remedy(_ value: JSONValue) -> String {
+        switch value.kind {
+        case .object:
+            let keys = value.members.prefix(namedKeys).map { "\"\($0.key.string ?? "")\"" }
+            return keys.isEmpty ? ", only an empty object" : "; there are \(keys.joined(separator: ", "))"
+        default: return ", only \(value.kind.phrase)"
+        }
+    }
+
+    /// Nil when a tilde is followed by neither 0 nor 1.
+    private static func unescape(_ token: Substring) -> String? {
+        var unescaped = String.UnicodeScalarView()
+        var isEscaped = false
+        for scalar in token.unicodeScalars {
+            switch (isEscaped, scalar) {
+            case (true, "0"): unescaped.append("~")
+            case (true, "1"): unescaped.append("/")
+            case (true, _): return nil
+            case (false, "~"):
+                isEscaped = true
+                continue
+            case (false, _): unescaped.append(scalar)
+            }
+            isEscaped = false
+        }
+        return isEscaped ? nil : String(unescaped)
+    }
+}

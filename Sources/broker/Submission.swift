@@ -1,0 +1,117 @@
+import BrokerClient
+
+/// Records on their way: gathered into jobs, of which a window is in flight.
+struct Submission {
+    let broker: BrokerClient
+    let entity: String
+    let onInvalid: BrokerClient.Job.OnInvalid
+    let idPrefix: String?
+    let recordsPerJob: Int
+    let bytesPerJob: Int
+    let tally: SubmissionTally
+
+    /// Records that are still to be passed over.
+    private var unskipped: Int
+    private var gathered = GatheredRecords()
+    private var jobCount = 0
+
+    /// There is no use in reading on: the tally has the reason.
+    private struct Ended: Error {}
+
+    init(_ command: SubmitCommand, broker: BrokerClient, tally: SubmissionTally) {
+        self.broker = broker
+        self.tally = tally
+        entity = command.entity
+        onInvalid = command.onInvalid
+        idPrefix = command.id
+        recordsPerJob = command.records
+        bytesPerJob = command.jobBytes
+        unskipped = command.skip
+    }
+
+    /// Sends everything, source after source, and waits for what was sent. A source that ends in a fault is sent up to
+    /// there, and the next one follows; only when the server is gone, or the tally is closed, nothing more is sent.
+    mutating func run(_ sources: [RecordSource]) async {
+        await withDiscardingTaskGroup { jobs in
+            for (index, source) in sources.enumerated() {
+                guard tally.mayGoOn else { return }
+                await submit(source, index, in: &jobs)
+            }
+        }
+    }
+
+    private mutating func submit(_ source: RecordSource, _ input: Int, in jobs: inout DiscardingTaskGroup) async {
+        var number = 0
+        var bytes = 0
+        do {
+            do {
+                try await source.forEach { record, bytesRead in
+                    if isFull(before: record) { try await send(source, input, upTo: number, in: &jobs) }
+                    number += 1
+                    let isSkipped = unskipped > 0
+                    if isSkipped { unskipped -= 1 } else { gathered.append(record) }
+                    tally.read(bytesRead - bytes, record: number, of: input, isSkipped: isSkipped)
+                    bytes = bytesRead
+                }
+            } catch let fault as InputFault where gathered.count > 0 {
+                try await send(source, input, upTo: number, in: &jobs)
+                throw fault
+            }
+            if gathered.count > 0 { try await send(source, input, upTo: number, in: &jobs) }
+            tally.ended(input, by: nil)
+        } catch let fault as InputFault {
+            tally.ended(input, by: fault)
+        } catch {
+            // Of what was gathered nothing is sent any more.
+            return
+        }
+    }
+
+    private func isFull(before record: InputRecord) -> Bool {
+        guard gathered.count > 0 else { return false }
+        return gathered.count == recordsPerJob || gathered.json.count + record.json.count > bytesPerJob
+    }
+
+    /// Sends what was gathered, or what of it stands before a fault, when there is room for one more job.
+    private mutating func send(
+        _ source: RecordSource, _ input: Int, upTo last: Int, in jobs: inout DiscardingTaskGroup
+    ) async throws {
+        let count = gathered.count
+        let fault = gathered.dropBroken()
+        if fault != nil {
+            tally.read(0, record: last - count + gathered.count, of: input, isSkipped: false)
+        }
+        if gathered.count > 0 {
+            let first = last - count + 1
+            jobCount += 1
+            let note = SubmissionJob(
+                number: jobCount, id: idPrefix.map { "\($0)-\(jobCount)" }, input: input,
+                inputName: source.name, records: first...first + gathered.count - 1, lines: gathered.lines)
+            try await send(note, in: &jobs)
+        }
+        if let fault { throw fault }
+    }
+
+    private mutating func send(_ note: SubmissionJob, in jobs: inout DiscardingTaskGroup) async throws {
+        var job = BrokerClient.Job.process(gathered.take(), as: entity)
+        job.onInvalid = onInvalid
+        job.id = note.id
+        guard tally.willSend(note) else { throw Ended() }
+        let sent: BrokerClient.SentJob
+        do {
+            sent = try await broker.enqueue(job)
+        } catch {
+            tally.failed(note, error, wasSent: false)
+            if !tally.mayGoOn { throw Ended() }
+            return
+        }
+        tally.sent(note, as: sent.id)
+        jobs.addTask { [tally] in
+            do {
+                tally.committed(note, try await sent.completion)
+            } catch {
+                tally.failed(note, error, wasSent: true)
+            }
+        }
+    }
+}

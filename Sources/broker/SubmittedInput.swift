@@ -1,0 +1,70 @@
+/// How far one input of a submission came.
+struct SubmittedInput: Sendable {
+    let name: String
+    var recordsRead = 0
+    /// The first ones, which `--skip` passed over.
+    var recordsSkipped = 0
+    /// Records of jobs, counted from 1, in the order of their answers.
+    var committed: [ClosedRange<Int>] = []
+    var failed: [ClosedRange<Int>] = []
+    /// Nothing more will be read of it.
+    var hasEnded = false
+    var fault: InputFault?
+
+    init(name: String) { self.name = name }
+
+    /// Every record is committed.
+    var isDone: Bool { hasEnded && fault == nil && doneCount == recordsRead }
+
+    /// The records from the first one on that are committed, or were passed over.
+    var doneCount: Int {
+        Self.united(committed).reduce(recordsSkipped) { done, range in
+            range.lowerBound <= done + 1 ? max(done, range.upperBound) : done
+        }
+    }
+
+    /// What is committed and what is not, as a sentence without its end.
+    ///
+    /// - Parameter doubtful: records that were sent and not answered.
+    func account(doubtful: [ClosedRange<Int>]) -> String {
+        guard hasEnded || recordsRead > 0 else { return "\(name): not read" }
+        let parts = [(committed, "committed"), (failed, "failed"), (doubtful, "in doubt")].compactMap { ranges, state in
+            ranges.isEmpty ? nil : "\(state): \(Self.text(Self.united(ranges)))"
+        }
+        let known = parts.isEmpty ? "nothing is committed" : "records \(parts.joined(separator: "; "))"
+        return hasEnded ? "\(name): \(known)" : "\(name): \(known); the rest was not sent"
+    }
+
+    func faultText(_ fault: InputFault) -> String {
+        guard let place = fault.place else { return "\(name) \(fault.reason)" }
+        let before =
+            switch recordsRead {
+            case 0: "nothing of it was sent"
+            case 1: "the record before it was sent, nothing behind it"
+            default: "the \(recordsRead) records before it were sent, nothing behind it"
+            }
+        return "\(name), \(place): \(fault.text); \(before)"
+    }
+
+    /// Ranges told one by one; more are counted.
+    private static let toldRanges = 10
+
+    private static func text(_ ranges: [ClosedRange<Int>]) -> String {
+        let told = ranges.prefix(toldRanges).map { range in
+            range.count == 1 ? "\(range.lowerBound)" : "\(range.lowerBound) to \(range.upperBound)"
+        }
+        let rest = ranges.count > toldRanges ? " and \(ranges.count - toldRanges) more stretches" : ""
+        return told.joined(separator: ", ") + rest
+    }
+
+    /// In their order, neighbours made one.
+    static func united(_ ranges: [ClosedRange<Int>]) -> [ClosedRange<Int>] {
+        ranges.sorted { $0.lowerBound < $1.lowerBound }.reduce(into: []) { united, range in
+            if let last = united.last, range.lowerBound <= last.upperBound + 1 {
+                united[united.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
+            } else {
+                united.append(range)
+            }
+        }
+    }
+}

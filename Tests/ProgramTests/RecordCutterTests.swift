@@ -1,0 +1,83 @@
+import Foundation
+import Testing
+
+@testable import broker
+
+@Suite(.timeLimit(.minutes(1))) struct RecordCutterTests {
+    private func cut(_ text: [UInt8], pieces size: Int) -> (records: [String], places: [InputPlace], fault: InputFault?)
+    {
+        var cutter = RecordCutter()
+        var records: [InputRecord] = []
+        var fault: InputFault?
+        do throws(InputFault) {
+            for start in stride(from: 0, to: text.count, by: size) {
+                try cutter.feed(text[start..<min(start + size, text.count)]) { records.append($0) }
+            }
+            try cutter.finish { records.append($0) }
+        } catch {
+            fault = error
+        }
+        return (records.map { String(decoding: $0.json, as: UTF8.self) }, records.map(\.place), fault)
+    }
+
+    @Test func `records are the same however the stream is cut into pieces`() {
+        let text = Array(
+            "\u{FEFF}{\"a\": [1, {\"b\": \"}\\\"]\"}], \"é\": 1}\n[1, \"x\", [], {}]\n\u{1E}true false 1\n12\"s\"{}"
+                .utf8)
+        let whole = cut(text, pieces: text.count)
+        #expect(whole.fault == nil)
+        #expect(
+            whole.records == [
+                "{\"a\": [1, {\"b\": \"}\\\"]\"}], \"é\": 1}", "1", "\"x\"", "[]", "{}", "true", "false", "1", "12",
+                "\"s\"", "{}",
+            ])
+        #expect(whole.places[0] == InputPlace(line: 1, column: 1, offset: 3))
+        #expect(whole.places[1].line == 2 && whole.places[8].line == 4)
+        for (record, place) in zip(whole.records, whole.places) {
+            #expect(text[place.offset...].starts(with: record.utf8))
+        }
+        for size in 1...7 {
+            let pieces = cut(text, pieces: size)
+            #expect(pieces.records == whole.records && pieces.places == whole.places && pieces.fault == nil)
+        }
+    }
+
+    @Test func `what is cut is what a parser takes, and what no parser takes is a fault`() throws {
+        var generator = SystemRandomNumberGenerator()
+        let tokens = ["[", "]", "{", "}", ",", ":", "1", "\"a\"", "null", " ", "\n"]
+        for _ in 0..<20_000 {
+            let text = (0..<Int.random(in: 1...7, using: &generator)).map { _ in
+                tokens.randomElement(using: &generator)!
+            }.joined()
+            // One value in an array is one record; its grammar is then the parser's.
+            let result = cut(Array("[\(text)]".utf8), pieces: 3)
+            let isSound =
+                result.fault == nil
+                && result.records.allSatisfy { InputRecord(json: Array($0.utf8), place: InputPlace()).fault == nil }
+            let parsed = InputRecord(json: Array("[\(text)]".utf8), place: InputPlace()).fault
+            // `1]` and `[1` side by side are sound streams of several values.
+            if parsed == nil { #expect(isSound, "\(text)") }
+            if !isSound { #expect(parsed != nil, "\(text)") }
+        }
+    }
+
+    @Test func `a progress line is never wider than the terminal`() {
+        for columns in 0...130 {
+            for (share, records) in [(0.0, 0), (0.33, 1_200_000), (1, 123_456_789), (nil, 5_000)] as [(Double?, Int)] {
+                let line = ProgressBar.line(
+                    columns: columns, share: share, bytes: 7 << 30, records: records, perSecond: 600_000)
+                #expect(line.count <= columns, "\(line)")
+            }
+        }
+        func line(_ columns: Int) -> String {
+            ProgressBar.line(columns: columns, share: 0.5, bytes: 12 << 20, records: 1_200_000, perSecond: 600_000)
+        }
+        #expect(
+            line(120) == "[" + String(repeating: "#", count: 15) + String(repeating: ".", count: 15)
+                + "] 50 %, 12 MiB read, 1200000 records committed, 600000 a second")
+        #expect(line(77) == "[######.......] 50 %, 12 MiB read, 1200000 records committed, 600000 a second")
+        #expect(line(37) == "[######.......] 50 %, 1200000 records")
+        #expect(line(20) == "50 %, 1200000 records" || line(20) == "50 %")
+        #expect(line(4) == "50 %")
+    }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import Testing
+
+/// What `broker submit` says and does when not everything can be submitted.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct SubmitFaultTests {
+    private func submit(_ programs: Programs, _ arguments: [String], _ input: String = "") throws -> Programs.Result {
+        try programs.run(
+            "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee"] + arguments, input: input)
+    }
+
+    private func count(_ programs: Programs) throws -> [String] {
+        try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee")
+    }
+
+    private func lines(_ ids: ClosedRange<Int>) -> String { ids.map { "{\"id\": \($0)}\n" }.joined() }
+
+    @Test func `a broken last line is told by its place, what stands before it is committed, and the rest can follow`()
+        throws
+    {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try programs.write(lines(1...1_999) + "{\"id\": 2000, \"na", to: "e.ndjson")
+        let broken = try submit(programs, ["--records", "300", "--id", "load", "e.ndjson"])
+        #expect(broken.status == 1)
+        #expect(broken.complaints.contains("e.ndjson, line 2000, column 14 (byte "))
+        #expect(broken.complaints.contains("the 1999 records before it were sent, nothing behind it"))
+        #expect(broken.complaints.contains("records committed: 1 to 1999"))
+        #expect(broken.complaints.contains("--skip 1999, under another --id"))
+        #expect(broken.output.contains("1999 records in 7 jobs committed"))
+        #expect(try count(programs) == ["1999"])
+        try programs.write(lines(1...2_001), to: "e.ndjson")
+        let rest = try submit(programs, ["--skip", "1999", "--id", "rest", "--json", "e.ndjson"])
+        #expect(rest.status == 0)
+        #expect(rest.output.contains(#""records":2,"#) && rest.output.contains(#""committed":[[2000,2001]]"#))
+        #expect(try count(programs) == ["2001"])
+    }
+
+    @Test(arguments: [
+        ("[{\"id\": 1}, {\"id\": 2}", 2, "line 1, column 22"), ("[{\"id\": 1}, {\"id\": 2", 1, "line 1, column 13"),
+        ("[{\"id\": 1},\n {\"id\": 2},\n]", 2, "line 3, column 1"),
+        ("[{\"id\": 1} {\"id\": 2}]", 1, "line 1, column 12"),
+        ("{\"id\": 1}\n{\"id\": 2\n{\"id\": 3}\n", 1, "in the record that begins at line 2"),
+        ("{\"id\": 1}\n{\"id\": 2, \"name\": \"x}\n{\"id\": 3}\n", 1, "line 2, column 22"),
+        ("{\"id\": 1}\n{\"id\": 02}\n{\"id\": 3}\n", 1, "line 2, column 8"),
+        ("{\"id\": 1}\n{\"id\": 2, \"name\": nul}\n", 1, "line 2, column 19"),
+        ("{\"id\": 1}\n{\"id\": 2, \"name\": \"\\x\"}\n", 1, "line 2, column 20"),
+        ("{\"id\": 1}\n{\"id\": 2]\n", 1, "line 2, column 9"), ("{\"id\": 1}\n}\n{\"id\": 2}\n", 1, "line 2, column 1"),
+        ("hello", 0, "line 1, column 1 (byte 0)"),
+        ("<html>", 0, "line 1, column 1 (byte 0): expected a record, saw '<'"),
+        ("\u{1E}{\"id\": 1\u{1E}{\"id\": 2}", 0, "saw a record separator"),
+        (String(repeating: "[", count: 600), 0, "nested deeper than 508 levels"),
+    ])
+    func `whole records before a fault are committed, and the fault is told where it is`(
+        input: String, committed: Int, place: String
+    ) throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        for records in ["1", "100"] {
+            let result = try submit(programs, ["--records", records], input)
+            #expect(result.status == 1)
+            #expect(result.complaints.contains(place), "\(result.complaints)")
+            #expect(result.output.contains("\(committed) record\(committed == 1 ? "" : "s") in "))
+            #expect(try count(programs) == ["\(committed)"])
+        }
+    }
+
+    @Test func `an input without records is no failure, but told`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        for input in ["", " \n", "[]"] {
+            let result = try submit(programs, [], input)
+            #expect(result.status == 0)
+            #expect(result.complaints == "broker: standard input holds no records\n")
+        }
+    }
+
+    @Test func `byte order marks and record separators are read`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        for (input, total) in [
+            ("\u{FEFF}[{\"id\": 1}]", 1), ("\u{1E}{\"id\": 2}\n\u{1E}{\"id\": 3}\n", 3),
+            ("\u{FEFF}{\"id\": 4}\n\u{FEFF}{\"id\": 5}\n", 5),
+        ] {
+            let result = try submit(programs, [], input)
+            #expect(result.status == 0, "\(result.complaints)")
+            #expect(try count(programs) == ["\(total)"])
+        }
+        let broken = try submit(programs, [], "\u{FEFF}{\"id\": 6]")
+        #expect(broken.complaints.contains("line 1, column 9 (byte 11)"))
+        let encoded = try programs.shell(
+            "printf '[1]' | iconv -t UTF-16LE | \(programs.executable("broker").path) submit --socket broker.sock "
+                + "--entity Employee")
+        #expect(encoded.complaints.contains("iconv -f UTF-16"))
+    }
+
+    @Test func `a root is keys or a JSON Pointer, in each line of NDJSON`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let lines = "{\"data\": {\"a/b.c\": [{\"id\": 1}]}}\n{\"data\": {\"a/b.c\": [{\"id\": 2},\n{\"id\": 3}]}}\n"
+        #expect(try submit(programs, ["--root", "/data/a~1b.c"], lines).status == 0)
+        #expect(try count(programs) == ["3"])
+        let nested = #"{"pages": [{"rows": {"id": 4}}, {"rows": [{"id": 5, "name": "é\n"}]}]}"#
+        #expect(try submit(programs, ["--root", "/pages/1/rows"], nested).status == 0)
+        #expect(try submit(programs, ["--root", "pages"], #"{"pages": {"id": 6}}"#).status == 0)
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT max(id), count(*) FROM Employee") == ["6|5"])
+        let missing = try submit(programs, ["--root", "/data/x"], lines)
+        #expect(missing.status == 1)
+        #expect(missing.complaints.contains(#"there is no "x" at /data; there are "a/b.c""#), "\(missing.complaints)")
+        let second = try submit(programs, ["--root", "/data"], "{\"data\": {\"id\": 7}}\n{\"date\": 1}\n")
+        #expect(second.complaints.contains("line 2, column 1") && second.output.contains("1 record in 1 job"))
+        #expect(try submit(programs, ["--root", "/a~2"], "{}").status == 2)
+    }
+
+    @Test func `a missing file, a failed job and a broken file are all told, and the rest is committed`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try programs.write("{\"id\": 1}\n{\"id\": \"x\"}\n{\"id\": 3}\n", to: "bad.ndjson")
+        try programs.write("[{\"id\": 4}, ?]", to: "broken.json")
+        try programs.write("[{\"id\": 5}]", to: "good.json")
+        let files = ["bad.ndjson", "gone.json", "broken.json", "good.json"]
+        let result = try submit(programs, ["--records", "1"] + files)
+        #expect(result.status == 1)
+        #expect(result.complaints.contains("bad.ndjson, line 2 (record 2): invalidValue"), "\(result.complaints)")
+        #expect(result.complaints.contains("gone.json cannot be read: No such file"))
+        #expect(result.complaints.contains("broken.json, line 1, column 13"))
+        #expect(result.complaints.contains("bad.ndjson: records committed: 1, 3; failed: 2"))
+        #expect(result.complaints.contains("mend broken.json and submit it alone with --skip 1"))
+        #expect(!result.complaints.contains("good.json"))
+        #expect(result.output.contains("4 records in 4 jobs committed"))
+        let all = try submit(programs, ["--json"] + files)
+        #expect(
+            all.output.contains(#""failures":["bad.ndjson, line 2"#) && all.output.contains(#""fault":{"message":"#))
+    }
+}

@@ -1,0 +1,79 @@
+import Foundation
+import Testing
+
+/// `broker submit` whose server or whose patience ends before its input does.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct SubmitLifeTests {
+    /// Waits until the server has committed that many jobs.
+    private func wait(_ programs: Programs, forJobs count: Int) throws {
+        while true {
+            let stats = try programs.run("broker", ["stats", "--socket", "broker.sock"])
+            if stats.output.split(separator: "\n").contains("jobs.completed \(count)") { return }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `when the server goes away, it is told what is committed, what is in doubt, and how to go on`(
+        hasID: Bool
+    ) throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let arguments = ["--records", "100", "--patience", "0"] + (hasID ? ["--id", "load"] : [])
+        let submission = try RunningSubmission(programs, arguments)
+        try submission.write(1...101)
+        try wait(programs, forJobs: 1)
+        kill(server.processIdentifier, SIGKILL)
+        server.waitUntilExit()
+        try submission.write(102...301)
+        try submission.endInput()
+        submission.process.waitUntilExit()
+        let complaints = try submission.complaints()
+        #expect(submission.process.terminationStatus == 4)
+        #expect(complaints.contains("the connection was lost"), "\(complaints)")
+        #expect(complaints.contains("standard input: records committed: 1 to 100"))
+        #expect(complaints.contains("the same --id") == hasID)
+        #expect(complaints.contains("--skip 100") == !hasID)
+        #expect(
+            try String(contentsOfFile: programs.path("submit.output"), encoding: .utf8)
+                .contains("100 records in 1 job committed"))
+        _ = try programs.startServer()
+        let again = try programs.run(
+            "broker",
+            ["submit", "--socket", "broker.sock", "--entity", "Employee", "--records", "100", "--json"]
+                + (hasID ? ["--id", "load"] : ["--skip", "100"]),
+            input: (1...301).map { "{\"id\": \($0)}\n" }.joined())
+        #expect(again.status == 0)
+        #expect(again.output.contains("\"duplicates\":\(hasID ? 1 : 0),"))
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["301"])
+    }
+
+    @Test(arguments: [(SIGINT, Int32(130)), (SIGTERM, Int32(143))])
+    func `a signal ends it with one line that says how far it came`(signal: Int32, status: Int32) throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let submission = try RunningSubmission(programs, ["--records", "100"])
+        try submission.write(1...150)
+        try wait(programs, forJobs: 1)
+        kill(submission.process.processIdentifier, signal)
+        submission.process.waitUntilExit()
+        #expect(submission.process.terminationReason == .exit)
+        #expect(submission.process.terminationStatus == status)
+        #expect(
+            try submission.complaints()
+                == "broker: interrupted: 100 records are committed; to go on, run the same command with --skip 100\n")
+    }
+
+    @Test(arguments: [UInt16(80), 40, 24, 10])
+    func `the progress bar fits the terminal and is taken away`(columns: UInt16) throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try programs.write((1...5_000).map { "{\"id\": \($0)}\n" }.joined(), to: "e.ndjson")
+        let submission = try RunningSubmission(programs, ["--records", "50", "e.ndjson", "-"], columns: columns)
+        _ = submission.show(until: "\r")
+        kill(submission.process.processIdentifier, SIGINT)
+        let shown = submission.show(until: "interrupted")
+        let drawn = shown.components(separatedBy: "\r\u{1B}[K")
+        #expect(drawn.last?.hasPrefix("broker: interrupted") == true, "\(shown.debugDescription)")
+        #expect(drawn.dropLast().allSatisfy { $0.count <= Int(columns) - 3 }, "\(shown.debugDescription)")
+        submission.process.waitUntilExit()
+    }
+}
