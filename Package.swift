@@ -75,7 +75,8 @@ let package = Package(
         .target(
             name: "BrokerServer",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerWire", "BrokerCoordinator",
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
+                .product(name: "DequeModule", package: "swift-collections"),
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
@@ -106,7 +107,7 @@ let package = Package(
                 "BrokerCoordinator", "BrokerServer", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
-                forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
+                forPrograms("UnixSignals", "swift-service-lifecycle"),
             ],
             swiftSettings: strict),
         .executableTarget(
@@ -127,7 +128,9 @@ let package = Package(
             swiftSettings: strict),
 
         // The tests: pure machines and targets first, real processes over a real socket last.
-        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: strict),
+        .target(
+            name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire"], path: "Tests/TestSupport",
+            swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
@@ -144,6 +147,7 @@ let package = Package(
             also: [
                 "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
                 forPrograms("Logging", "swift-log"),
+                .product(name: "NIOCore", package: nio),
             ]),
         tests(
             "BrokerClient",
@@ -155,7 +159,7 @@ let package = Package(
             ]),
         .testTarget(
             name: "ProgramTests",
-            dependencies: ["brokerd", "broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite"],
+            dependencies: ["brokerd", "broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport"],
             swiftSettings: strict),
     ],
     cxxLanguageStandard: .cxx17

@@ -8,29 +8,30 @@ internal import NIOPosix
 public final class BrokerServer: Sendable {
     private let coordinator: Coordinator
     private let options: ServerOptions
+    private let log: ServerLog
     private let group: MultiThreadedEventLoopGroup
     private let listener: any Channel
-    private let connections: ConnectionSet
+    private let connections: NIOLoopBound<ConnectionSet>
+    private let file: SocketFile.Bound
+    private let handlersAlive: HandlerCount
 
     private init(
-        _ coordinator: Coordinator, _ options: ServerOptions, _ group: MultiThreadedEventLoopGroup,
-        _ listener: any Channel, _ connections: ConnectionSet
+        _ coordinator: Coordinator, _ options: ServerOptions, _ log: ServerLog, _ group: MultiThreadedEventLoopGroup,
+        _ listener: any Channel, _ connections: NIOLoopBound<ConnectionSet>, _ file: SocketFile.Bound,
+        _ handlersAlive: HandlerCount
     ) {
         self.coordinator = coordinator
         self.options = options
+        self.log = log
         self.group = group
         self.listener = listener
         self.connections = connections
+        self.file = file
+        self.handlersAlive = handlersAlive
     }
 
-    /// Looks whether the socket is free, and changes nothing but a stale socket file.
-    public static func claimSocket(_ path: String) throws(ServerError) {
-        guard path.utf8.count <= sockaddr_un.longestPath else {
-            throw ServerError(
-                "The socket's path is longer than \(sockaddr_un.longestPath) bytes: \(path). Give a shorter one.")
-        }
-        try SocketFile(path: path).claim()
-    }
+    /// Looks whether the socket is free and can be made, and changes nothing but a stale socket file.
+    public static func claimSocket(_ path: String) throws(ServerError) { try SocketFile(path: path).claim() }
 
     /// Listens on the socket and serves from then on.
     ///
@@ -39,54 +40,101 @@ public final class BrokerServer: Sendable {
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
         try claimSocket(options.socketPath)
-        let file = SocketFile(path: options.socketPath)
-        let connections = ConnectionSet(limit: options.connections)
-        let codecs = FrameCodecs(limits: options.frameLimits)
-        let messages = MessageHandler(coordinator, codecs, options, logger)
-        // One loop moves bytes faster than one writer merges them.
+        let log = ServerLog(logger)
+        let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
+        let messages = MessageHandler(coordinator, codecs, options, log)
+        let handlersAlive = HandlerCount()
+        // One loop moves bytes faster than one writer merges them, and what connections share needs no locks.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-        let bootstrap = ServerBootstrap(group: group)
-            .serverChannelOption(ChannelOptions.backlog, value: 256)
-            .childChannelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
-            // Bulk frames are megabytes: fewer, larger reads.
-            .childChannelOption(
-                ChannelOptions.recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 4 << 10, initial: 64 << 10, maximum: 1 << 20)
-            )
-            .childChannelInitializer { channel in
-                Peer.user(of: channel).flatMapThrowing { user in
-                    let identifier = ObjectIdentifier(channel)
-                    let handler = FrameHandler(
-                        coordinator, messages, codecs, options,
-                        refusal: options.refusal(ofUser: user) ?? connections.refusal,
-                        onClose: { connections.remove(identifier) })
-                    connections.add(identifier, NIOLoopBound(handler, eventLoop: channel.eventLoop))
-                    try channel.pipeline.syncOperations.addHandler(handler)
-                }
-            }
+        let eventLoop = group.next()
         do {
-            // The file is made without rights for others; between bind and chmod it must not be open to them either.
-            let mask = umask(0o117)
-            defer { umask(mask) }
-            let listener = try await bootstrap.bind(unixDomainSocketPath: options.socketPath).get()
-            try file.restrict()
-            return BrokerServer(coordinator, options, group, listener, connections)
+            let connections = try await eventLoop.submit {
+                let set = ConnectionSet(on: eventLoop, coordinator, messages, codecs, options, log, handlersAlive)
+                return NIOLoopBound(set, eventLoop: eventLoop)
+            }.get()
+            let (descriptor, file) = try SocketFile(path: options.socketPath).bind()
+            let listener = try await listen(on: descriptor, group, connections, log)
+            logger.notice(
+                "Serving.",
+                metadata: ["socket": "\(options.socketPath)", "connections": "\(options.connections)"])
+            return BrokerServer(coordinator, options, log, group, listener, connections, file, handlersAlive)
         } catch {
             group.shutdownGracefully { _ in }
             throw ServerError("The socket \(options.socketPath) cannot be listened on: \(error).")
         }
     }
 
-    /// Refuses new jobs, finishes those admitted before, answers them, and closes everything. Called once.
+    /// Clients that wait to be accepted; more have to try again. The system's own limit (listen(2), somaxconn) is higher.
+    private static let backlog: Int32 = 1_024
+
+    private static func listen(
+        on descriptor: Int32, _ group: MultiThreadedEventLoopGroup, _ connections: NIOLoopBound<ConnectionSet>,
+        _ log: ServerLog
+    ) async throws -> any Channel {
+        let listener = try await ServerBootstrap(group: group)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let gate = AcceptGate(log)
+                    connections.value.onRemoval = { [weak gate] in gate?.resume() }
+                    try channel.pipeline.syncOperations.addHandler(gate)
+                }
+            }
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            // One small read at a time: what is read before it is known to have room is little, and so is what an idle
+            // connection keeps. A socket's own pieces are not much larger.
+            .childChannelOption(.maxMessagesPerRead, value: 1)
+            .childChannelOption(
+                .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount)
+            )
+            .childChannelInitializer { channel in
+                Peer.credentials(of: channel).flatMapThrowing { peer in
+                    try channel.pipeline.syncOperations.addHandler(FrameHandler(connections.value, peer: peer))
+                }
+            }
+            .withBoundSocket(descriptor).get()
+        // The channel listens with a backlog of its own.
+        guard Glibc.listen(descriptor, backlog) == 0 else {
+            try await listener.close()
+            throw ServerError(String(cString: strerror(errno)))
+        }
+        return listener
+    }
+
+    /// Handlers of connections that have not been freed.
+    var handlerCount: Int { handlersAlive.value }
+
+    /// Bytes of answers that clients have not taken.
+    var unreadBytes: Int {
+        get async throws { try await group.next().submit { [connections] in connections.value.answers.held }.get() }
+    }
+
+    /// Takes no more clients and reads no more, finishes what was read, lets the clients take their answers, and closes
+    /// everything. Called once.
+    ///
+    /// A job that was read but had no room is refused (`draining`). Those that had are finished however long that takes; then clients have `ServerOptions.drainSeconds` for their answers.
     public func stop() async throws {
-        coordinator.refuseNewJobs()
+        log.logger.notice("Stopping: no more is read, and what was read is finished.")
+        file.remove()
+        try await listener.close()
+        let eventLoop = group.next()
+        let closed = eventLoop.flatSubmit { [connections, coordinator] in
+            let closed = connections.value.drain()
+            // Those for which there was no room until now.
+            coordinator.refuseNewJobs()
+            return closed
+        }
         let threads = NIOThreadPool.singleton
         try await threads.runIfActive { [coordinator] in coordinator.finishAdmitted() }
-        await connections.forEach { $0.stopReading() }
+        let timer = eventLoop.scheduleTask(in: .seconds(Int64(options.drainSeconds))) { [connections, options] in
+            connections.value.cutOffAll("it did not take its answers within \(options.drainSeconds) s of the stop")
+        }
+        try await closed.get()
+        timer.cancel()
         try await threads.runIfActive { [coordinator] in coordinator.stop() }
-        await connections.forEach { $0.closeAfterWriting() }
-        SocketFile(path: options.socketPath).remove()
-        try await listener.close()
         try await group.shutdownGracefully()
+        log.logger.notice("Stopped.")
     }
+
+    /// Takes the socket's file away, for an end without ``stop()``.
+    public func abandonSocket() { file.remove() }
 }

@@ -1,114 +1,290 @@
 internal import BrokerCoordinator
-internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStore
 internal import BrokerWire
+internal import DequeModule
 internal import NIOCore
 internal import Synchronization
 
-/// One client, as the threads that answer it see it: a place to put frames.
+/// One client, as the threads that answer it see it: a place to put frames. Any thread may call.
 ///
-/// Frames leave in the order of ``send(_:finishing:)``. Any thread may call; the event loop writes what has gathered in
-/// one go.
+/// ```
+/// send ───────────────────────────▶ frames ──event loop──▶ kernel
+/// answer ──small, or there is room────▲
+///    └──────large─▶ waiting ──room, from the ledger
+/// ```
+///
+/// Invariants:
+/// 1. Answers to jobs leave in the order of ``answer(_:tag:isBrief:)``; of what else is sent, in the order of sending.
+/// 2. A large answer is held in memory only while little else is unread by the client and there is room in the budget
+///    of all. Otherwise its place is kept, and it is read from the ledger when its turn has come. So who reads slowly
+///    gets everything, and who does not read costs next to nothing.
+/// 3. It does not hold its handler, nor what the client sent; closed, it holds nothing.
 final class Connection: Sendable {
+    /// An answer whose turn has not come.
+    private enum Waiting {
+        /// Small, and behind a large one.
+        case frame([UInt8])
+        /// In the ledger: of a job of this client's, or of what was asked for at a place in the order of frames.
+        case stored(id: String, tag: [UInt8]?, Source)
+    }
+
+    private enum Source {
+        case job(sequence: Int64?, isDuplicate: Bool)
+        case question(place: Int)
+    }
+
     private struct Outbox {
         var frames: [[UInt8]] = []
         var finished = 0
+        /// Bytes of frames that are not in the kernel.
+        var bytes = 0
+        var waiting = Deque<Waiting>()
+        /// The answer that was first among `waiting` is being read from the ledger.
+        var isReading = false
         var isFlushScheduled = false
+        var isClosed = false
+
+        mutating func add(_ frame: [UInt8]) {
+            frames.append(frame)
+            bytes += frame.count
+        }
+
+        /// - Returns: whether a flush must be scheduled.
+        mutating func schedule() -> Bool {
+            defer { isFlushScheduled = true }
+            return !isFlushScheduled
+        }
     }
 
+    /// Bytes of an answer that are not worth a second look into the ledger.
+    static let smallAnswerBytes = 4 << 10
+    /// While the client has so much to read, large answers wait.
+    static let readAheadBytes = 1 << 20
+    /// All clients together may let so much gather, before the one with the most is cut off.
+    static let cutOffBytesOfAll = 48 << 20
+
+    let peer: PeerCredentials
     private let eventLoop: any EventLoop
-    private let outbox = Mutex(Outbox())
+    private let handler: NIOLoopBoundBox<FrameHandler?>
+    private let coordinator: Coordinator
     private let codecs: FrameCodecs
-    /// Writes frames to the channel and takes note that so many messages are answered. Called on the event loop.
-    private let deliver: @Sendable (_ frames: [[UInt8]], _ finished: Int) -> Void
+    private let budget: SharedBudget
+    private let cutOffBytes: Int
+    private let outbox = Mutex(Outbox())
 
+    /// To be called on the handler's event loop.
     init(
-        on eventLoop: any EventLoop, codecs: FrameCodecs,
-        deliver: @escaping @Sendable (_ frames: [[UInt8]], _ finished: Int) -> Void
+        _ handler: FrameHandler, on eventLoop: any EventLoop, peer: PeerCredentials, _ coordinator: Coordinator,
+        _ codecs: FrameCodecs, _ budget: SharedBudget, cutOffBytes: Int
     ) {
+        self.cutOffBytes = cutOffBytes
+        self.peer = peer
         self.eventLoop = eventLoop
+        self.handler = NIOLoopBoundBox(handler, eventLoop: eventLoop)
+        self.coordinator = coordinator
         self.codecs = codecs
-        self.deliver = deliver
+        self.budget = budget
     }
+
+    // MARK: - Answering
 
     /// Sends a message.
     ///
-    /// - Parameter finishing: this is the last answer to a message that arrived.
-    func send(_ content: [UInt8], finishing: Bool) {
-        put(codecs.encode(content), finishing: finishing)
+    /// - Parameters:
+    ///   - finishing: this is the last answer to a message that arrived.
+    ///   - tag: of the message that is answered.
+    func send(_ content: [UInt8], tag: [UInt8]? = nil, finishing: Bool) {
+        guard !isClosed else { return }
+        put(codecs.encode(content, tag: tag), finishing: finishing)
     }
 
     /// A message that arrived needs no further answer.
     func finish() { put(nil, finishing: true) }
 
+    /// Tells how a job of this client ended. Called on one thread for all jobs, in their order.
+    func answer(_ ending: JobEnding, tag: [UInt8]?, isBrief: Bool) {
+        guard !isClosed else { return }
+        if !isBrief, ending.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = ending.result {
+            let job = Source.job(sequence: ending.sequence, isDuplicate: isDuplicate)
+            guard mayHoldLarge else { return wait(.stored(id: ending.id, tag: tag, job)) }
+        }
+        let frame = codecs.encode(ending, tag: tag, isBrief: isBrief)
+        if isSomethingWaiting { wait(.frame(frame)) } else { put(frame, finishing: true) }
+    }
+
+    /// Asks how a job ended, and tells it when it has.
+    ///
+    /// - Parameters:
+    ///   - place: of the question in the order of frames.
+    ///   - whenTold: called once, also when nobody is there to be told any more.
+    func answer(awaitOf id: String, before place: Int, tag: [UInt8]?, whenTold: @escaping @Sendable () -> Void) {
+        // Who has much to read is not asked for twice.
+        if isSomethingWaiting {
+            whenTold()
+            return wait(.stored(id: id, tag: tag, .question(place: place)))
+        }
+        coordinator.await(id, before: place) { [self] result in
+            whenTold()
+            if case .success(let ending?) = result, case .completed = ending.result,
+                ending.byteCount > Self.smallAnswerBytes, !mayHoldLarge
+            {
+                return wait(.stored(id: id, tag: tag, .question(place: place)))
+            }
+            put(awaited: result, id, tag)
+        }
+    }
+
+    private var isClosed: Bool { outbox.withLock { $0.isClosed } }
+    private var isSomethingWaiting: Bool { outbox.withLock { $0.isReading || !$0.waiting.isEmpty } }
+
+    private var mayHoldLarge: Bool {
+        budget.hasRoom
+            && outbox.withLock { !$0.isReading && $0.waiting.isEmpty && $0.bytes < Self.readAheadBytes }
+    }
+
     private func put(_ frame: [UInt8]?, finishing: Bool) {
-        let mustSchedule = outbox.withLock { outbox in
-            if let frame { outbox.frames.append(frame) }
+        let (mustSchedule, bytes) = outbox.withLock { outbox -> (Bool, Int) in
+            guard !outbox.isClosed else { return (false, 0) }
+            if let frame { outbox.add(frame) }
             if finishing { outbox.finished += 1 }
-            defer { outbox.isFlushScheduled = true }
-            return !outbox.isFlushScheduled
+            return (outbox.schedule(), outbox.bytes)
         }
-        if mustSchedule { eventLoop.execute { self.flush() } }
+        guard bytes > 0 || mustSchedule else { return }
+        let all = budget.add(frame?.count ?? 0)
+        if bytes > cutOffBytes { cutOff("it has not taken \(bytes) bytes of answers") }
+        if all > Self.cutOffBytesOfAll { onHandler { $0.connections.cutOffLargest() } }
+        if mustSchedule { onHandler { $0.flush() } }
     }
 
-    private func flush() {
-        let (frames, finished) = outbox.withLock { outbox in
-            defer { outbox = Outbox() }
-            return (outbox.frames, outbox.finished)
+    // MARK: - Large answers
+
+    private func wait(_ answer: Waiting) {
+        outbox.withLock { outbox in
+            if !outbox.isClosed { outbox.waiting.append(answer) }
         }
-        deliver(frames, finished)
-    }
-}
-
-/// Frame encoders and decoders for threads that need one now and then: their buffers are made once.
-final class FrameCodecs: Sendable {
-    private final class PooledDecoder: Sendable {
-        let decoder: Mutex<FrameDecoder>
-        init(_ limits: FrameLimits) { decoder = Mutex(FrameDecoder(limits: limits)) }
+        sendWaiting()
     }
 
-    private let encoder: Mutex<FrameEncoder>
-    private let decoders = Mutex<[PooledDecoder]>([])
-    private let limits: FrameLimits
-
-    init(limits: FrameLimits) {
-        self.limits = limits
-        // Answers are held to the protocol's own limits, not to those that this server sets for what it takes.
-        encoder = Mutex(FrameEncoder())
-    }
-
-    /// A frame of the content, or of an `error` when no frame can hold it.
-    func encode(_ content: [UInt8]) -> [UInt8] {
-        encoder.withLock { encoder in
-            do throws(WireError) {
-                return try encoder.encode(content)
-            } catch {
-                let apology = WireError(
-                    .internal,
-                    "The answer is too large for a frame: \(error.message) What the message asked for was done.")
-                return Self.encode(apology, &encoder)
+    /// Sends the answers that wait, as far as there is room.
+    private func sendWaiting() {
+        while true {
+            let hasRoom = budget.hasRoom
+            var needsRoom = false
+            let next = outbox.withLock { outbox -> Waiting? in
+                guard !outbox.isReading, outbox.bytes < Self.readAheadBytes, let first = outbox.waiting.first else {
+                    return nil
+                }
+                if case .stored = first {
+                    needsRoom = !hasRoom
+                    guard hasRoom else { return nil }
+                    outbox.isReading = true
+                }
+                return outbox.waiting.removeFirst()
+            }
+            switch next {
+            case .frame(let frame): put(frame, finishing: true)
+            case .stored(let id, let tag, let source):
+                var place: Int?
+                if case .question(let asked) = source { place = asked }
+                return coordinator.await(id, before: place) { [self] result in
+                    sendStored(result, id, tag, source)
+                    outbox.withLock { $0.isReading = false }
+                    sendWaiting()
+                }
+            case nil:
+                if needsRoom { waitForRoom() }
+                return
             }
         }
     }
 
-    private static func encode(_ error: WireError, _ encoder: inout FrameEncoder) -> [UInt8] {
-        do throws(WireError) {
-            return try encoder.encode(error.encoded())
-        } catch {
-            preconditionFailure("an error message of some hundred bytes fits every frame")
+    private func sendStored(
+        _ result: Result<JobEnding?, StoreError>, _ id: String, _ tag: [UInt8]?, _ source: Source
+    ) {
+        guard case .job(let sequence, let isDuplicate) = source else { return put(awaited: result, id, tag) }
+        // The job is committed, whatever the ledger has forgotten since.
+        var ending = JobEnding.committed(id, sequence: sequence, isDuplicate: isDuplicate)
+        if case .success(let found?) = result, case .completed(let members, _) = found.result,
+            found.sequence == sequence
+        {
+            ending.result = .completed(members: members, isDuplicate: isDuplicate)
+        }
+        put(awaited: .success(ending), id, tag)
+    }
+
+    private func put(awaited result: Result<JobEnding?, StoreError>, _ id: String, _ tag: [UInt8]?) {
+        guard !isClosed else { return }
+        var error: WireError
+        switch result {
+        case .success(let ending?): return put(codecs.encode(ending, tag: tag, isBrief: false), finishing: true)
+        case .success(nil):
+            error = WireError(
+                .unknownJob,
+                "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its outcome "
+                    + "was forgotten.")
+        case .failure(let cause): error = WireError(.internal, cause.message)
+        }
+        error.id = id
+        error.tag = tag
+        send(error.encoded(), tag: tag, finishing: true)
+    }
+
+    private func waitForRoom() {
+        budget.whenRoom(for: ObjectIdentifier(self)) { [weak self] in self?.sendWaiting() }
+        onHandler { $0.connections.watch() }
+    }
+
+    // MARK: - For the event loop
+
+    /// Calls `body` on the event loop, if the connection is open then.
+    func onHandler(_ body: @escaping @Sendable (FrameHandler) -> Void) {
+        eventLoop.execute { if let handler = self.handler.value { body(handler) } }
+    }
+
+    /// Ends the connection: its client does not take its answers.
+    func cutOff(_ reason: String) { onHandler { $0.cutOff(reason) } }
+
+    /// Bytes of answers that the client has not taken.
+    var bytes: Int { outbox.withLock { $0.bytes } }
+
+    /// Nothing is left to be sent.
+    var isEmpty: Bool { outbox.withLock { $0.bytes == 0 && $0.waiting.isEmpty && !$0.isReading } }
+
+    /// The frames to be written, and how many messages they finish.
+    func takeFrames() -> (frames: [[UInt8]], finished: Int) {
+        outbox.withLock { outbox in
+            defer {
+                outbox.frames = []
+                outbox.finished = 0
+                outbox.isFlushScheduled = false
+            }
+            return (outbox.frames, outbox.finished)
         }
     }
 
-    /// Blocking work, by the size of the content.
-    func decode(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {
-        let pooled = decoders.withLock { $0.popLast() } ?? PooledDecoder(limits)
-        // A decoder keeps buffers of the largest block that it met, megabytes perhaps.
-        defer { if payload.count <= Self.pooledPayloadBytes { decoders.withLock { $0.append(pooled) } } }
-        let result = pooled.decoder.withLock { decoder in
-            Result { () throws(FrameRefusal) in try decoder.decode(payload, allowance: memory) }
+    /// So many bytes of the frames are in the kernel.
+    func wrote(_ bytes: Int) {
+        let isOpen = outbox.withLock { outbox in
+            if !outbox.isClosed { outbox.bytes -= bytes }
+            return !outbox.isClosed
         }
-        return try result.get()
+        guard isOpen else { return }
+        budget.remove(bytes)
+        sendWaiting()
     }
 
-    /// Bytes of a frame whose decoder is used again.
-    private static let pooledPayloadBytes = 64 << 10
+    /// The channel is closed: what is not sent is dropped, and nothing is taken any more.
+    func close() {
+        handler.value = nil
+        let bytes = outbox.withLock { outbox in
+            defer {
+                outbox = Outbox()
+                outbox.isClosed = true
+            }
+            return outbox.bytes
+        }
+        budget.forget(ObjectIdentifier(self))
+        budget.remove(bytes)
+    }
 }

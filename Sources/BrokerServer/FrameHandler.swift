@@ -5,12 +5,18 @@ internal import NIOCore
 /// Cuts what a client sends into frames and admits them, one connection's worth. Lives on its event loop.
 ///
 /// ```
-/// reading ──input ends──▶ finishing ──all answered──▶ closed
-///    └─────framing error──▶ refusing ──all answered──▶ output closed, input thrown away ──it ends──▶ closed
+/// reading ──input ends──────────────▶ finishing ──all answered──▶ closed
+///    │ ├──refused, framing error───▶ finishing ──all answered──▶ lingering ──input ends, or a second──▶ closed
+///    │ └──server stops──▶ draining ──▶ finishing ──all answered──▶ lingering
 /// ```
 ///
+/// - draining: what has been read is taken, and nothing more is read.
+/// - finishing: no frame is taken; what is due is answered.
+/// - lingering: our side is closed, and what still comes is thrown away, so that a client in the middle of sending gets
+///   to read how it ended.
+///
 /// Backpressure is by not reading: while too much is unanswered, or the coordinator has no room, or the client does not
-/// take its answers, bytes stay in the socket, so that order holds and nothing is refused.
+/// take its answers, or others read large frames, bytes stay in the socket, so that order holds and nothing is refused.
 final class FrameHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = Never
@@ -18,66 +24,65 @@ final class FrameHandler: ChannelDuplexHandler {
 
     /// What a refused client may still send before the connection is cut: enough for any frame it was in the middle of.
     private static let thrownAwayBytes = 64 << 20
+    /// Handed to the channel in one go: enough for a system call to be worth it.
+    private static let chunkBytes = 64 << 10
 
-    private enum Phase {
-        case reading
-        case finishing
-        case refusing
-        case closed
+    enum Phase {
+        case reading, draining, finishing, lingering, closed
     }
 
-    private let coordinator: Coordinator
-    private let messages: MessageHandler
-    private let codecs: FrameCodecs
-    private let limits: FrameLimits
-    private let jobsInFlight: Int
-    /// Why the client is not served at all.
-    private let refusal: WireError?
-    private let onClose: () -> Void
+    let connections: ConnectionSet
+    let peer: PeerCredentials
+    /// When bytes of the large frame that is being read came last, and when its turn began.
+    private(set) var lastReadAt = NIODeadline.now()
+    private(set) var turnAt = NIODeadline.now()
+    /// When the client took something last.
+    private(set) var lastTakenAt = NIODeadline.now()
 
-    private var phase = Phase.reading
-    private var unread = ByteBuffer()
+    private(set) var phase = Phase.reading
+    private var assembler: FrameAssembler
+    /// Of the assembler's bytes, those that `connections` counts.
+    private var countedBacklog = 0
     /// Messages admitted and not finished.
     private var unanswered = 0
-    private var isReadPending = false
+    /// A whole frame is there and has no room.
+    private var isBlocked = false
+    private var isWaitingForTurn = false
     private var isWaitingForRoom = false
+    private var isReadPending = false
     private var isInputClosed = false
+    private var throwsInputAway = false
     private var thrownAway = 0
-    private var context: ChannelHandlerContext?
-    private var connection: Connection?
+    private var outgoing = OutgoingFrames()
+    private var lingerTimer: Scheduled<Void>?
+    private(set) var context: ChannelHandlerContext?
+    private(set) var connection: Connection?
 
-    init(
-        _ coordinator: Coordinator, _ messages: MessageHandler, _ codecs: FrameCodecs, _ options: ServerOptions,
-        refusal: WireError?, onClose: @escaping () -> Void
-    ) {
-        self.refusal = refusal
-        self.coordinator = coordinator
-        self.messages = messages
-        self.codecs = codecs
-        limits = options.frameLimits
-        jobsInFlight = options.jobsPerConnection
-        self.onClose = onClose
+    init(_ connections: ConnectionSet, peer: PeerCredentials) {
+        self.connections = connections
+        self.peer = peer
+        assembler = FrameAssembler(limits: connections.options.frameLimits)
+        connections.count(handlers: 1)
     }
+
+    deinit { connections.count(handlers: -1) }
 
     // MARK: - Life
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        connection = Connection(on: context.eventLoop, codecs: codecs) { frames, finished in
-            handler.value.deliver(frames, finished)
-        }
+        connection = connections.connection(of: self, context.eventLoop)
     }
 
+    func handlerRemoved(context: ChannelHandlerContext) { end() }
+
     func channelActive(context: ChannelHandlerContext) {
-        if let refusal { refuse(refusal) }
+        if let refusal = connections.add(self) { refuse(refusal) }
         context.fireChannelActive()
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        phase = .closed
-        self.context = nil
-        onClose()
+        end()
         context.fireChannelInactive()
     }
 
@@ -86,48 +91,104 @@ final class FrameHandler: ChannelDuplexHandler {
         context.close(promise: nil)
     }
 
-    /// Refuses the client with one `error`.
-    private func refuse(_ error: WireError) {
-        guard phase == .reading else { return }
-        phase = .refusing
-        unread.clear()
-        send(codecs.encode(error.encoded()))
+    /// Nothing of the connection stays, however long its jobs take.
+    private func end() {
+        guard phase != .closed else { return }
+        phase = .closed
+        lingerTimer?.cancel()
+        lingerTimer = nil
+        assembler.clear()
+        outgoing = OutgoingFrames()
+        countBacklog()
+        connections.remove(self)
+        connection?.close()
+        connection = nil
+        context = nil
+    }
+
+    /// Takes no more frames, after one `error`.
+    func refuse(_ error: WireError) {
+        guard phase == .reading || phase == .draining else { return }
+        connection?.send(error.encoded(), finishing: false)
+        breakOff(error)
+    }
+
+    /// Takes no more frames; the `error` that says why is on its way.
+    func breakOff(_ error: WireError) {
+        guard phase == .reading || phase == .draining else { return closeIfDone() }
+        connections.logEnd(of: self, error)
+        finish(throwingAway: true)
+    }
+
+    private func finish(throwingAway: Bool) {
+        phase = .finishing
+        throwsInputAway = throwingAway
+        isBlocked = false
+        assembler.clear()
+        countBacklog()
+        leaveTurn()
+        readIfWanted()
         closeIfDone()
     }
 
-    /// The server stops: what has not been read will not be.
-    func stopReading() {
-        if phase == .reading { phase = .finishing }
+    /// The server stops: what has been read is taken, and no more is read.
+    func drain() {
+        guard phase == .reading else { return }
+        phase = .draining
+        process()
+        closeIfDone()
     }
 
-    /// Closes once everything written before has left.
-    func closeAfterWriting() {
-        guard let context else { return }
-        phase = .closed
-        let channel = context.channel
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer())).whenComplete { _ in channel.close(promise: nil) }
+    /// Ends the connection, whatever is due.
+    func cutOff(_ reason: String) {
+        guard let context, let connection else { return }
+        var metadata = peer.metadata
+        metadata["bytes"] = "\(connection.bytes)"
+        connections.log.log(
+            .warning, .cutOff,
+            "A client was cut off: \(reason). Its jobs take effect, and `await` tells how they ended.",
+            metadata)
+        context.close(promise: nil)
+    }
+
+    /// Ends the connection as soon as everything is answered and written.
+    private func closeIfDone() {
+        guard phase == .finishing, unanswered == 0, connection?.isEmpty == true, let context else { return }
+        if isInputClosed || connections.hasNoPlaceToLinger(self) {
+            context.close(promise: nil)
+            return
+        }
+        phase = .lingering
+        context.close(mode: .output, promise: nil)
+        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+        lingerTimer = context.eventLoop.scheduleTask(in: connections.options.linger) {
+            handler.value.context?.close(promise: nil)
+        }
+        readIfWanted()
     }
 
     // MARK: - Reading
 
     func read(context: ChannelHandlerContext) {
-        if mayRead { context.read() } else { isReadPending = true }
+        isReadPending = true
+        readIfWanted()
+    }
+
+    private func readIfWanted() {
+        guard isReadPending, mayRead, let context else { return }
+        isReadPending = false
+        context.read()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        var bytes = unwrapInboundIn(data)
-        guard phase == .reading else {
+        let bytes = unwrapInboundIn(data)
+        guard phase == .reading || phase == .draining else {
             thrownAway += bytes.readableBytes
             if thrownAway > Self.thrownAwayBytes { context.close(promise: nil) }
             return
         }
-        if unread.readableBytes == 0 {
-            unread = bytes
-        } else {
-            // What was cut off before is still read by workers, so it stays where it is and only the rest moves on.
-            if unread.readerIndex > 0 { unread = unread.slice() }
-            unread.writeBuffer(&bytes)
-        }
+        lastReadAt = .now()
+        assembler.append(bytes)
         process()
     }
 
@@ -141,52 +202,53 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
+        write()
         resume()
         context.fireChannelWritabilityChanged()
     }
 
-    /// Whether another message may be admitted. A connection that has nothing unanswered always may send a small one, so
-    /// that `stats` is answered whatever the others do.
-    private var mayAdmit: Bool { takesAnswers && (unanswered == 0 || coordinator.hasRoom) }
-
-    /// The client reads what it is told. When it does so again, ``resume()`` is called.
-    private var takesAnswers: Bool {
-        guard let context else { return false }
-        return context.channel.isWritable && unanswered < jobsInFlight
-    }
-
     private var mayRead: Bool {
         switch phase {
-        case .reading: mayAdmit
-        // To see the end of what is thrown away.
-        case .refusing: true
-        case .finishing, .closed: false
+        case .reading: assembler.isAssembling || !(isBlocked || isWaitingForTurn) && mayAdmit(contentBytesAtMost: 0)
+        case .finishing: throwsInputAway
+        case .lingering: true
+        case .draining, .closed: false
         }
+    }
+
+    /// Whether another message may be admitted. A connection that has nothing unanswered always may send a small one, so
+    /// that `stats` is answered whatever the others do.
+    private func mayAdmit(contentBytesAtMost most: Int) -> Bool {
+        guard let context, context.channel.isWritable else { return false }
+        if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
+        return unanswered < connections.options.jobsPerConnection && connections.coordinator.hasRoom
+            && (unanswered == 0 || connections.answers.hasRoom)
     }
 
     /// Admits the whole frames that are there, as far as there is room.
     private func process() {
-        while phase == .reading {
+        isBlocked = false
+        while phase == .reading || phase == .draining {
             do throws(WireError) {
-                let readable = unread.readableBytesView
-                let scan = try readable.withUnsafeBytes { bytes throws(WireError) in
-                    try FrameScanner.scan(bytes, limits: limits)
-                }
-                switch scan {
-                case .frame(let payload):
-                    let most = readable.withUnsafeBytes { bytes in
-                        FrameDecoder.contentBytesAtMost(UnsafeRawBufferPointer(rebasing: bytes[payload]), limits)
+                switch try assembler.next() {
+                case .frame(let most):
+                    guard mayAdmit(contentBytesAtMost: most) else {
+                        isBlocked = true
+                        countBacklog()
+                        return waitForRoom()
                     }
-                    guard takesAnswers else { return }
-                    let isSmall = unanswered == 0 && most <= CoordinatorLimits.smallContentBytes
-                    guard isSmall || coordinator.hasRoom else { return waitForRoom() }
-                    admit(payload, contentBytesAtMost: most)
+                    admit(contentBytesAtMost: most)
+                case .large(let totalCount):
+                    guard !isInputClosed, phase == .reading else { return try endInput(totalCount) }
+                    guard !isWaitingForTurn else { return countBacklog() }
+                    guard connections.askForTurn(self, totalCount) else {
+                        isWaitingForTurn = true
+                        return countBacklog()
+                    }
+                    beginLarge()
                 case .incomplete(let totalCount):
-                    guard isInputClosed else { return }
-                    if let error = FrameScanner.endOfStream(unread.readableBytes, totalCount: totalCount) {
-                        throw error
-                    }
-                    phase = .finishing
+                    if isInputClosed || phase == .draining { return try endInput(totalCount) }
+                    return countBacklog()
                 }
             } catch {
                 refuse(error)
@@ -194,92 +256,119 @@ final class FrameHandler: ChannelDuplexHandler {
         }
     }
 
-    private func admit(_ payload: Range<Int>, contentBytesAtMost most: Int) {
-        guard let connection, let context else { return }
-        unread.moveReaderIndex(forwardBy: payload.lowerBound)
-        guard let bytes = unread.readSlice(length: payload.count) else { return }
+    /// Nothing more comes.
+    private func endInput(_ totalCount: Int?) throws(WireError) {
+        if isInputClosed, let error = FrameScanner.endOfStream(assembler.unfinishedCount, totalCount: totalCount) {
+            throw error
+        }
+        finish(throwingAway: false)
+    }
+
+    private func admit(contentBytesAtMost most: Int) {
+        guard let connection else { return }
+        let payload = assembler.take()
+        leaveTurn()
         unanswered += 1
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let eventLoop = context.eventLoop
-        let breakOff: @Sendable () -> Void = { eventLoop.execute { handler.value.breakOff() } }
-        coordinator.admit(
-            from: Int(bitPattern: ObjectIdentifier(connection)), payloadBytes: payload.count,
-            contentBytesAtMost: most,
-            open: { [messages] memory in
-                bytes.withUnsafeReadableBytes { payload in
-                    messages.open(payload, memory, from: connection, breakOff: breakOff)
-                }
+        connections.coordinator.admit(
+            from: Int(bitPattern: ObjectIdentifier(connection)), payloadBytes: payload.count, contentBytesAtMost: most,
+            open: { [messages = connections.messages] memory in
+                payload.withUnsafeBytes { messages.open($0, memory, from: connection) }
             },
-            refuse: { [messages] message in
-                messages.refuse(WireError(.contentTooLarge, message), on: connection, breakOff: breakOff)
+            refuse: { [messages = connections.messages] message in
+                messages.refuse(WireError(.contentTooLarge, message), on: connection)
             })
     }
 
-    /// A frame that was read turned out to end the connection; its `error` is on its way.
-    private func breakOff() {
-        guard phase == .reading || phase == .finishing else { return }
-        phase = .refusing
-        unread.clear()
-        closeIfDone()
-    }
-
     private func waitForRoom() {
-        guard !isWaitingForRoom, let context else { return }
+        guard !isWaitingForRoom, let connection, let context, context.channel.isWritable,
+            unanswered < connections.options.jobsPerConnection
+        else { return }
         isWaitingForRoom = true
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let eventLoop = context.eventLoop
-        coordinator.whenRoom {
-            eventLoop.execute {
-                handler.value.isWaitingForRoom = false
-                handler.value.resume()
-            }
+        let tell: @Sendable () -> Void = { [weak connection] in connection?.onHandler { $0.roomAppeared() } }
+        if unanswered > 0, connections.coordinator.hasRoom {
+            connections.answers.whenRoom(for: ObjectIdentifier(self), tell)
+            connections.watch()
+        } else {
+            connections.coordinator.whenRoom(tell)
         }
     }
 
+    private func roomAppeared() {
+        isWaitingForRoom = false
+        resume()
+    }
+
+    /// Goes on where room was wanting.
     private func resume() {
         process()
-        guard isReadPending, mayRead else {
-            if isReadPending, takesAnswers, !coordinator.hasRoom { waitForRoom() }
-            return
-        }
-        isReadPending = false
-        context?.read()
+        readIfWanted()
+        if isReadPending, phase == .reading, !isBlocked { waitForRoom() }
     }
 
-    // MARK: - Answering
+    // MARK: - Large frames
 
-    private func deliver(_ frames: [[UInt8]], _ finished: Int) {
-        if let context, !frames.isEmpty {
-            var buffer = context.channel.allocator.buffer(capacity: frames.reduce(0) { $0 + $1.count })
-            for frame in frames { buffer.writeBytes(frame) }
-            context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
-        }
+    /// It is this connection's turn to read a large frame.
+    func turnCame() {
+        guard isWaitingForTurn else { return connections.leaveTurn(self) }
+        isWaitingForTurn = false
+        guard phase == .reading else { return connections.leaveTurn(self) }
+        beginLarge()
+        resume()
+    }
+
+    private func beginLarge() {
+        assembler.beginLarge()
+        countBacklog()
+        turnAt = .now()
+        lastReadAt = turnAt
+    }
+
+    private func leaveTurn() {
+        isWaitingForTurn = false
+        connections.leaveTurn(self)
+    }
+
+    /// The frame whose turn it is does not come on, and others wait.
+    func isHoldingUp(stalledSince: NIODeadline, begunBefore: NIODeadline) -> Bool {
+        assembler.isAssembling && (lastReadAt < stalledSince || turnAt < begunBefore)
+    }
+
+    private func countBacklog() {
+        let backlog = max(0, assembler.backlog - 2 * FrameAssembler.freeByteCount)
+        let isOver = connections.count(backlog: backlog - countedBacklog)
+        countedBacklog = backlog
+        if isOver, backlog > 0 { refuse(.noRoomForFrames) }
+    }
+
+    // MARK: - Writing
+
+    /// Takes what gathered, and writes it as far as the client reads.
+    func flush() {
+        guard let connection else { return }
+        let (frames, finished) = connection.takeFrames()
+        if outgoing.isEmpty { lastTakenAt = .now() }
+        outgoing.append(contentsOf: frames)
         unanswered -= finished
+        write()
         resume()
         closeIfDone()
     }
 
-    private func send(_ frame: [UInt8]) {
-        guard let context else { return }
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: frame)), promise: nil)
-    }
-
-    /// Closes when everything is answered: all at once after the client's own end, only our side after a refusal, so
-    /// that a client in the middle of sending gets to read why.
-    private func closeIfDone() {
-        guard unanswered == 0, let context else { return }
-        switch phase {
-        case .reading, .closed: return
-        case .finishing:
-            guard isInputClosed else { return }
-            closeAfterWriting()
-        case .refusing:
-            if isInputClosed { return closeAfterWriting() }
-            context.close(mode: .output, promise: nil)
-            if isReadPending {
-                isReadPending = false
-                context.read()
+    private func write() {
+        while let context, let connection, !outgoing.isEmpty, context.channel.isWritable {
+            let chunk = outgoing.takeChunk(of: Self.chunkBytes, context.channel.allocator)
+            let count = chunk.readableBytes
+            context.writeAndFlush(wrapOutboundOut(chunk)).assumeIsolated().whenComplete { _ in
+                self.lastTakenAt = .now()
+                connection.wrote(count)
+                self.closeIfDone()
             }
         }
+    }
+}
+
+extension WireError {
+    fileprivate static var noRoomForFrames: WireError {
+        .busy("Too much is waiting to be read from all connections. Send again when answers have come.")
     }
 }

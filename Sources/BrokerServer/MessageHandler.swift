@@ -12,41 +12,50 @@ final class MessageHandler: Sendable {
     private let coordinator: Coordinator
     private let codecs: FrameCodecs
     private let options: ServerOptions
-    private let logger: Logger
+    private let log: ServerLog
     private let model: [UInt8]
+    /// What is held for clients that await the ends of jobs.
+    private let awaits = SharedBudget(byteLimit: awaitBytes)
 
-    init(_ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ logger: Logger) {
+    /// Of the tags of all that await something; with defaults, that is some ten thousand of them.
+    private static let awaitBytes = 16 << 20
+    /// One that awaits, beside its tag.
+    private static let bytesPerAwait = 512
+
+    init(_ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ log: ServerLog) {
         self.coordinator = coordinator
         self.codecs = codecs
         self.options = options
-        self.logger = logger
+        self.log = log
         var writer = JSONWriter()
         coordinator.model.write(to: &writer)
         model = writer.bytes
     }
 
-    /// - Parameters:
-    ///   - memory: asked for what the content and its tape take.
-    ///   - breakOff: called when what was in the frame ends the connection.
-    func open(
-        _ payload: UnsafeRawBufferPointer, _ memory: JobMemory, from connection: Connection,
-        breakOff: @Sendable () -> Void
-    ) -> Opened {
+    /// Answers what is no job, also when it ends the connection.
+    ///
+    /// - Parameter memory: asked for what the content and its tape take.
+    func open(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory, from connection: Connection) -> Opened {
         do throws(FrameRefusal) {
             let content = try codecs.decode(payload, memory)
             let envelope = try envelope(content, memory)
             return try answer(envelope, content, memory, connection)
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
-            refuse(error, on: connection, breakOff: breakOff)
+            refuse(error, on: connection)
             return .nothing
         }
     }
 
-    /// Answers a frame that cannot be opened.
-    func refuse(_ error: WireError, on connection: Connection, breakOff: @Sendable () -> Void) {
-        connection.send(error.encoded(), finishing: true)
-        if error.endsConnection { breakOff() }
+    /// Answers a frame that cannot be opened, or whose message is not understood.
+    func refuse(_ error: WireError, on connection: Connection) {
+        if !error.endsConnection {
+            var metadata = connection.peer.metadata
+            metadata["code"] = "\(error.code.rawValue)"
+            log.logger.info("A message was not understood: \(error.message)", metadata: metadata)
+        }
+        connection.send(error.encoded(), tag: error.tag, finishing: true)
+        if error.endsConnection { connection.onHandler { $0.breakOff(error) } }
     }
 
     /// Strict first; trailing commas are forgiven to a message that asks for it.
@@ -84,7 +93,7 @@ final class MessageHandler: Sendable {
         switch envelope.message {
         case .job(let job): return .job(self.job(job, envelope, content, connection))
         case .hello(_, let client):
-            logger.debug("A client said hello.", metadata: ["client": "\(client ?? "")"])
+            log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").prefix(100))"])
             connection.send(
                 ServerMessageWriter.welcome(
                     server: options.serverName, limits: limits, entities: coordinator.model.entities.map(\.name),
@@ -92,36 +101,29 @@ final class MessageHandler: Sendable {
         case .ping:
             // The answer is as long as the question, and there is a frame of it.
             guard memory.take(content.count * 2) else { throw .noRoom }
-            connection.send(ServerMessageWriter.pong(to: envelope.document), finishing: true)
+            connection.send(ServerMessageWriter.pong(to: envelope.document), tag: tag, finishing: true)
         case .stats:
             var writer = JSONWriter(capacity: 2_048)
             coordinator.writeStatistics(to: &writer)
             connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
-        case .model: connection.send(ServerMessageWriter.model(model, tag: tag), finishing: true)
+        case .model:
+            connection.send(ServerMessageWriter.model(model, tag: tag), tag: tag, finishing: true)
         case .await(let id): return .question { [self] place in awaitJob(id, before: place, tag, connection) }
         }
         return .nothing
     }
 
     private func awaitJob(_ id: String, before place: Int, _ tag: [UInt8]?, _ connection: Connection) {
-        coordinator.await(id, before: place) { result in
-            switch result {
-            case .success(let ending?): connection.send(ending.message(tag: tag, isBrief: false), finishing: true)
-            case .success(nil):
-                var error = WireError(
-                    .unknownJob,
-                    "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its "
-                        + "outcome was forgotten.")
-                error.id = id
-                error.tag = tag
-                connection.send(error.encoded(), finishing: true)
-            case .failure(let cause):
-                var error = WireError(.internal, cause.message)
-                error.id = id
-                error.tag = tag
-                connection.send(error.encoded(), finishing: true)
-            }
+        let bytes = Self.bytesPerAwait + (tag?.count ?? 0)
+        guard awaits.hasRoom else {
+            var error = WireError.busy("Too many clients await jobs that have not ended. Ask again when some have.")
+            error.id = id
+            error.tag = tag
+            connection.send(error.encoded(), finishing: true)
+            return connection.onHandler { [error] in $0.breakOff(error) }
         }
+        awaits.add(bytes)
+        connection.answer(awaitOf: id, before: place, tag: tag) { [awaits] in awaits.remove(bytes) }
     }
 
     private func job(
@@ -137,14 +139,18 @@ final class MessageHandler: Sendable {
             },
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsAcceptance: notify.contains(.accepted), content: content
-        ) { event in
+        ) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(
                     ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), finishing: false)
             case .ended(let ending):
-                if case .completed = ending.result, !notify.contains(.completed) { return connection.finish() }
-                connection.send(ending.message(tag: tag, isBrief: isBrief), finishing: true)
+                switch ending.result {
+                case .completed where !notify.contains(.completed): return connection.finish()
+                case .completed: break
+                case .failed(let error): log.note(failed: ending.id, error, of: connection.peer)
+                }
+                connection.answer(ending, tag: tag, isBrief: isBrief)
             }
         }
     }
@@ -157,6 +163,7 @@ final class MessageHandler: Sendable {
             ("maximumContentBytes", options.frameLimits.maximumContentCount),
             ("maximumDepth", JSONDocument.defaultMaximumDepth),
             ("maximumIdBytes", JobMessage.idCounts.upperBound),
+            ("maximumTagBytes", ClientEnvelope.maximumTagCount),
             ("jobsInFlight", options.jobsPerConnection),
             ("outcomesKept", coordinator.retention.count),
             ("outcomesKeptSeconds", coordinator.retention.seconds),
@@ -166,18 +173,5 @@ final class MessageHandler: Sendable {
             writer.integer(value)
         }
         return writer.bytes
-    }
-}
-
-extension JobEnding {
-    /// - Parameter isBrief: as `reply: none` asks.
-    func message(tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
-        switch result {
-        case .completed(let members, let isDuplicate):
-            ServerMessageWriter.completed(
-                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, members: isBrief ? [] : members, tag: tag)
-        case .failed(let error):
-            ServerMessageWriter.failed(id: id.isEmpty ? nil : id, sequence: sequence, error: error, tag: tag)
-        }
     }
 }

@@ -4,55 +4,132 @@ internal import Glibc
 struct SocketFile {
     let path: String
 
-    /// Makes the path free: a stale file is removed, one that somebody listens on is left alone.
+    /// Makes the path free, and makes sure that a socket can be made there: a stale file is removed, one that somebody
+    /// has open is left alone.
     ///
     /// - Throws: ``ServerError``, saying which process has the socket.
     func claim() throws(ServerError) {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return }
-        guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw ServerError("\(path) exists and is no socket. Give another --socket, or move that file away.")
-        }
-        if let owner = try listener() {
-            throw ServerError(
-                "Another broker, process \(owner), listens on \(path). Use that one, stop it, or give another --socket."
-            )
-        }
-        guard unlink(path) == 0 else {
-            throw ServerError(
-                "The stale socket \(path) cannot be removed: \(String(cString: strerror(errno))). Remove it by hand.")
-        }
-    }
-
-    /// Nobody but the owner and the group may connect.
-    func restrict() throws(ServerError) {
-        guard chmod(path, 0o660) == 0 else {
-            throw ServerError("The socket \(path) cannot be given mode 0660: \(String(cString: strerror(errno))).")
-        }
-    }
-
-    func remove() { unlink(path) }
-
-    /// The process that accepts connections there; nil when nobody does.
-    private func listener() throws(ServerError) -> Int32? {
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
-        guard descriptor >= 0 else { throw ServerError("No socket can be made: \(String(cString: strerror(errno))).") }
-        defer { close(descriptor) }
-        guard var address = sockaddr_un(path: path) else {
+        // An empty path would be a socket without a file (unix(7), "abstract").
+        guard !path.isEmpty else { throw ServerError("The socket's path is empty. Give a path.") }
+        guard path.utf8.count <= sockaddr_un.longestPath else {
             throw ServerError(
                 "The socket's path is longer than \(sockaddr_un.longestPath) bytes: \(path). Give a shorter one.")
         }
-        let connected = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+        var status = stat()
+        if lstat(path, &status) == 0 {
+            guard status.st_mode & S_IFMT == S_IFSOCK else {
+                throw ServerError("\(path) exists and is no socket. Give another --socket, or move that file away.")
+            }
+            try requireStale()
+            guard unlink(path) == 0 else {
+                throw ServerError("The stale socket \(path) cannot be removed: \(reason()). Remove it by hand.")
             }
         }
-        guard connected == 0 else { return nil }
+        try tryOut()
+    }
+
+    /// Makes the socket and its file, which nobody but the owner and the group may ever connect to.
+    ///
+    /// - Returns: the socket, bound, for the caller to close; and its file.
+    func bind() throws(ServerError) -> (descriptor: Int32, file: Bound) {
+        let descriptor = try makeSocket()
+        var status = stat()
+        // The file takes its mode from the socket, less the mask of the process; the second call gives that back.
+        guard fchmod(descriptor, 0o660) == 0, try call(Glibc.bind, descriptor), chmod(path, 0o660) == 0,
+            lstat(path, &status) == 0
+        else {
+            defer { close(descriptor) }
+            throw ServerError("The socket \(path) cannot be made: \(reason()).")
+        }
+        return (descriptor, Bound(path: path, identity: Bound.Identity(status)))
+    }
+
+    /// The file of a socket of ours.
+    struct Bound: Sendable {
+        /// A file's number comes again when it is deleted, so the time of its making belongs to it.
+        fileprivate struct Identity: Sendable, Equatable {
+            let numbers: [UInt64]
+
+            init(_ status: stat) {
+                numbers = [
+                    UInt64(status.st_dev), UInt64(status.st_ino), UInt64(bitPattern: Int64(status.st_ctim.tv_sec)),
+                    UInt64(bitPattern: Int64(status.st_ctim.tv_nsec)),
+                ]
+            }
+        }
+
+        let path: String
+        fileprivate let identity: Identity
+
+        /// Takes the file away, unless another has been put in its place.
+        func remove() {
+            var status = stat()
+            if lstat(path, &status) == 0, Identity(status) == identity { unlink(path) }
+        }
+    }
+
+    /// - Throws: unless nobody has the socket open.
+    private func requireStale() throws(ServerError) {
+        let descriptor = try makeSocket()
+        defer { close(descriptor) }
+        guard try call(Glibc.connect, descriptor) else {
+            switch errno {
+            // Nobody has it open (connect(2)), or it has just gone.
+            case ECONNREFUSED, ENOENT: return
+            case EPROTOTYPE:
+                throw ServerError(
+                    "\(path) is a socket of another kind, and some process has it open. Give another --socket.")
+            case EAGAIN:
+                throw ServerError(
+                    "Another process listens on \(path), and is too busy to say which. Give another --socket.")
+            default:
+                throw ServerError("Whether \(path) is in use cannot be found out: \(reason()). Give another --socket.")
+            }
+        }
         var peer = PeerCredentials()
         var size = socklen_t(MemoryLayout<PeerCredentials>.size)
         getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size)
-        return peer.process
+        throw ServerError(
+            "Another broker, process \(peer.process), listens on \(path). Use that one, stop it, or give another --socket."
+        )
     }
+
+    /// Makes a socket there and takes it away again, so that a server that cannot have it touches nothing else.
+    private func tryOut() throws(ServerError) {
+        let descriptor = try makeSocket()
+        defer { close(descriptor) }
+        guard try call(Glibc.bind, descriptor) else {
+            throw ServerError(
+                "The socket \(path) cannot be made: \(reason()). Give a path in a folder that is there and may be written."
+            )
+        }
+        unlink(path)
+    }
+
+    private func makeSocket() throws(ServerError) -> Int32 {
+        let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(AF_UNIX, kind, 0)
+        guard descriptor >= 0 else { throw ServerError("No socket can be made: \(reason()).") }
+        return descriptor
+    }
+
+    /// Calls connect(2) or bind(2) with the path.
+    ///
+    /// - Returns: whether it succeeded; otherwise `errno` says why.
+    private func call(
+        _ function: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32, _ descriptor: Int32
+    ) throws(ServerError) -> Bool {
+        guard var address = sockaddr_un(path: path) else {
+            throw ServerError("The socket's path is too long: \(path).")
+        }
+        return withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+    }
+
+    private func reason() -> String { String(cString: strerror(errno)) }
 }
 
 extension sockaddr_un {

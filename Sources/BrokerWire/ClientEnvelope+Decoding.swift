@@ -46,12 +46,18 @@ extension ClientEnvelope {
                 .malformedJSON, "The content is no JSON object but \(root.kind.phrase). A message is one JSON object.",
                 position: JSONPosition(offset: root.offset, in: document.text))
         }
-        let tag = root["tag"]?.jsonText
+        let tag = root["tag"].flatMap { $0.bytes.count <= maximumTagCount ? $0.jsonText : nil }
         do throws(WireError) {
+            guard tag != nil || root["tag"] == nil, tag?.count ?? 0 <= maximumTagCount else {
+                throw WireError(
+                    .unsupportedMessage,
+                    "A `tag` has at most \(maximumTagCount) bytes. Keep what it stands for, and send a short one.",
+                    path: "/tag")
+            }
             return ClientEnvelope(message: try message(in: root), tag: tag, document: document)
         } catch {
             var error = error
-            error.tag = tag
+            error.tag = tag.flatMap { $0.count <= maximumTagCount ? $0 : nil }
             error.id = root["id"]?.string.flatMap { JobMessage.idCounts.contains($0.utf8.count) ? $0 : nil }
             throw error
         }

@@ -15,6 +15,8 @@ package enum ClientMessage {
 package struct ClientEnvelope: @unchecked Sendable {
     /// The one version of the protocol that is spoken.
     package static let protocolVersion = 1
+    /// Bytes that a tag may have, as JSON text: the server keeps one for each message that is not answered.
+    package static let maximumTagCount = 1_024
 
     /// Its JSON values are valid while `document` lives.
     package let message: ClientMessage

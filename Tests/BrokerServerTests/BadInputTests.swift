@@ -1,4 +1,5 @@
 import BrokerWire
+import TestSupport
 import Testing
 
 /// Each bad input gets its own clear error, and the server serves the next client.

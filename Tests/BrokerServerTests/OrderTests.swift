@@ -1,4 +1,5 @@
 import BrokerCoordinator
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct OrderTests {

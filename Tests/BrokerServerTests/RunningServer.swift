@@ -1,11 +1,12 @@
 import BrokerCoordinator
 import BrokerJSON
 import BrokerModel
-import BrokerServer
+@testable import BrokerServer
 import BrokerStaging
 import BrokerWire
 import Foundation
 import Logging
+import TestSupport
 
 /// A server in this process, on a socket in a folder of its own; both go with ``stop()``.
 struct RunningServer {
@@ -23,6 +24,7 @@ struct RunningServer {
 
     let folder: String
     let server: BrokerServer
+    let log: RecordedLog
 
     var socketPath: String { folder + "/broker.sock" }
     var storePath: String { folder + "/store.sqlite" }
@@ -33,7 +35,9 @@ struct RunningServer {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(Self.model.utf8))))
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let log = RecordedLog()
+        self.log = log
+        let logger = Logger(label: "test") { _ in log }
         let coordinator = try Coordinator(
             plan: plan, options: CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits), logger: logger
         )
@@ -62,5 +66,12 @@ struct RunningServer {
             throw error
         }
         try await running.stop()
+    }
+}
+
+/// Runs what waits for the server on a thread of its own, where a test needs the pool for the server's stop.
+func offThePool<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread { continuation.resume(with: Swift.Result { try body() }) }.start()
     }
 }

@@ -1,15 +1,16 @@
-import BrokerJSON
-import BrokerWire
-import Foundation
+internal import BrokerJSON
+internal import BrokerWire
+internal import Foundation
 
 /// A client that sends whatever bytes it likes over a plain socket, and waits where it reads.
-final class RawClient {
-    struct Failure: Error { let what: String }
+// One thread may send while another receives; what is unread is the receiver's alone.
+public final class RawClient: @unchecked Sendable {
+    public struct Failure: Error { let what: String }
 
     private let descriptor: Int32
     private var unread: [UInt8] = []
 
-    init(_ path: String) throws {
+    public init(_ path: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)
@@ -20,13 +21,20 @@ final class RawClient {
         }
         guard result == 0 else { throw Failure(what: "cannot connect to \(path)") }
         // A test that waits in vain must end.
-        var patience = timeval(tv_sec: 60, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        setPatience(seconds: 60)
+    }
+
+    /// How long reading and writing may take.
+    public func setPatience(seconds: Int) {
+        var patience = timeval(tv_sec: seconds, tv_usec: 0)
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &patience, socklen_t(MemoryLayout<timeval>.size))
+        }
     }
 
     deinit { close(descriptor) }
 
-    func send(bytes: [UInt8]) throws {
+    public func send(bytes: [UInt8]) throws {
         var sent = 0
         while sent < bytes.count {
             let count = bytes.withUnsafeBytes {
@@ -37,12 +45,12 @@ final class RawClient {
         }
     }
 
-    func send(_ json: String) throws { try send(bytes: Self.frame(Array(json.utf8))) }
+    public func send(_ json: String) throws { try send(bytes: Self.frame(Array(json.utf8))) }
 
-    func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+    public func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     /// The next message; nil when the server has closed.
-    func receive() throws -> Message? {
+    public func receive() throws -> Message? {
         while true {
             let scan = try unread.withUnsafeBytes { try FrameScanner.scan($0) }
             if case .frame(let payload) = scan {
@@ -62,35 +70,35 @@ final class RawClient {
     }
 
     /// The next message, which must come.
-    func next() throws -> Message {
+    public func next() throws -> Message {
         guard let message = try receive() else { throw Failure(what: "the server closed the connection") }
         return message
     }
 
     /// Sends a message and waits for the next one.
-    func ask(_ json: String) throws -> Message {
+    public func ask(_ json: String) throws -> Message {
         try send(json)
         return try next()
     }
 
-    static func frame(_ content: [UInt8]) throws -> [UInt8] {
+    public static func frame(_ content: [UInt8]) throws -> [UInt8] {
         var encoder = FrameEncoder()
         return try encoder.encode(content)
     }
 }
 
 /// A message of the server's, looked at by key paths.
-struct Message {
-    let text: String
+public struct Message {
+    public let text: String
     private let document: JSONDocument
 
-    init(_ content: JSONText) throws {
+    fileprivate init(_ content: JSONText) throws {
         text = String(decoding: content.bytes, as: UTF8.self)
         document = try JSONDocument(parsing: content)
     }
 
     /// The value at that path of keys and array positions, as text: strings without quotes, the rest as JSON.
-    subscript(_ path: String) -> String? {
+    public subscript(_ path: String) -> String? {
         var value = document.root
         for key in path.split(separator: ".").map(String.init) {
             if value.kind == .array {
@@ -106,7 +114,7 @@ struct Message {
         return String(decoding: value.bytes, as: UTF8.self)
     }
 
-    var type: String { self["type"] ?? "" }
-    var code: String { self["error.code"] ?? "" }
-    var sequence: Int { self["sequence"].flatMap { Int($0) } ?? 0 }
+    public var type: String { self["type"] ?? "" }
+    public var code: String { self["error.code"] ?? "" }
+    public var sequence: Int { self["sequence"].flatMap { Int($0) } ?? 0 }
 }

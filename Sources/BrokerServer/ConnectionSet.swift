@@ -1,0 +1,203 @@
+internal import BrokerCoordinator
+internal import BrokerWire
+internal import NIOCore
+internal import Synchronization
+
+/// The open connections and what they share. Lives on the one event loop.
+///
+/// What one client can hold is bounded here for all of them together: places, memory for frames that are not whole, and
+/// answers that are not taken. As long as nobody waits, a client may be as slow as it likes; while others wait, one that
+/// stands still is cut off.
+final class ConnectionSet {
+    /// Bytes of large frames that are being read: two of the largest.
+    static let assemblyBytes = 2 * (FrameLimits.largestPayloadCount + FrameScanner.prefixCount)
+    /// Frames up to this have memory of their own, so that they do not wait for the largest.
+    static let middleFrameBytes = 1 << 20
+    /// Bytes of middling frames that are being read.
+    static let middleAssemblyBytes = 8 << 20
+    /// Bytes that came unasked, with the end of clients' sending sides: what a socket holds, of some hundred clients.
+    static let backlogBytes = 32 << 20
+    /// Bytes of answers that are not taken, before large ones wait and connections have but one message at a time.
+    static let answerBytes = 32 << 20
+    /// Refused connections that may read why at the same time; beyond, they are closed as soon as it is written.
+    static let lingeringRefused = 64
+    /// While others wait for its turn, a large frame must come on within this: a thousand times what a socket needs.
+    static let stall = TimeAmount.milliseconds(500)
+    /// While others wait, a large frame must be whole within this.
+    static let longestTurn = TimeAmount.seconds(5)
+    /// While others wait for room for their answers, a client must take some of its own within this.
+    static let longestPause = TimeAmount.seconds(5)
+
+    let eventLoop: any EventLoop
+    let coordinator: Coordinator
+    let messages: MessageHandler
+    let options: ServerOptions
+    let log: ServerLog
+    let answers: SharedBudget
+    private let codecs: FrameCodecs
+    private let handlersAlive: HandlerCount
+    private var handlers: [ObjectIdentifier: FrameHandler] = [:]
+    private var served: Set<ObjectIdentifier> = []
+    private var backlog = 0
+    private var largeTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: assemblyBytes)
+    private var middleTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: middleAssemblyBytes)
+    private var isWatching = false
+    private var whenEmpty: EventLoopPromise<Void>?
+    /// Called when a connection has ended.
+    var onRemoval: () -> Void = {}
+
+    init(
+        on eventLoop: any EventLoop, _ coordinator: Coordinator, _ messages: MessageHandler, _ codecs: FrameCodecs,
+        _ options: ServerOptions, _ log: ServerLog, _ handlersAlive: HandlerCount
+    ) {
+        self.eventLoop = eventLoop
+        self.coordinator = coordinator
+        self.messages = messages
+        self.codecs = codecs
+        self.options = options
+        self.log = log
+        self.handlersAlive = handlersAlive
+        answers = SharedBudget(byteLimit: Self.answerBytes)
+    }
+
+    // MARK: - Places
+
+    func count(handlers count: Int) { handlersAlive.add(count) }
+
+    func connection(of handler: FrameHandler, _ eventLoop: any EventLoop) -> Connection {
+        Connection(
+            handler, on: eventLoop, peer: handler.peer, coordinator, codecs, answers, cutOffBytes: options.cutOffBytes)
+    }
+
+    /// A client has connected.
+    ///
+    /// - Returns: why it is not served; nil when it is, and has a place.
+    func add(_ handler: FrameHandler) -> WireError? {
+        let identifier = ObjectIdentifier(handler)
+        handlers[identifier] = handler
+        guard whenEmpty == nil else {
+            return WireError(.draining, "The server is stopping. Connect again when it is back.")
+        }
+        if let refusal = options.refusal(ofUser: handler.peer.user) { return refusal }
+        guard served.count < options.connections else {
+            return .busy("All \(options.connections) connections of this server are taken. Try again, or close some.")
+        }
+        served.insert(identifier)
+        return nil
+    }
+
+    func remove(_ handler: FrameHandler) {
+        let identifier = ObjectIdentifier(handler)
+        guard handlers.removeValue(forKey: identifier) != nil else { return }
+        served.remove(identifier)
+        answers.forget(identifier)
+        leaveTurn(handler)
+        onRemoval()
+        if handlers.isEmpty { whenEmpty?.succeed() }
+    }
+
+    /// Whether a refused client is closed at once, because enough others are reading why.
+    func hasNoPlaceToLinger(_ handler: FrameHandler) -> Bool {
+        !served.contains(ObjectIdentifier(handler)) && handlers.count - served.count > Self.lingeringRefused
+    }
+
+    /// A connection is to end because of what its client sent, or who it is.
+    func logEnd(of handler: FrameHandler, _ error: WireError) {
+        var metadata = handler.peer.metadata
+        metadata["code"] = "\(error.code.rawValue)"
+        switch error.code {
+        case .unauthorized: log.log(.warning, .refusedUser, "A user was refused: \(error.message)", metadata)
+        case .busy: log.log(.warning, .noPlace, "A connection was refused: \(error.message)", metadata)
+        default: log.log(.notice, .badFrame, "A connection was ended: \(error.message)", metadata)
+        }
+    }
+
+    // MARK: - Stopping
+
+    /// Takes what has been read, reads no more, and is done when everything is answered and closed.
+    func drain() -> EventLoopFuture<Void> {
+        let promise = eventLoop.makePromise(of: Void.self)
+        whenEmpty = promise
+        for handler in Array(handlers.values) { handler.drain() }
+        if handlers.isEmpty { promise.succeed() }
+        return promise.futureResult
+    }
+
+    /// Closes all, whatever is due.
+    func cutOffAll(_ reason: String) {
+        for handler in Array(handlers.values) { handler.cutOff(reason) }
+    }
+
+    // MARK: - Large frames
+
+    func askForTurn(_ handler: FrameHandler, _ bytes: Int) -> Bool {
+        let identifier = ObjectIdentifier(handler)
+        let isGiven =
+            bytes <= Self.middleFrameBytes
+            ? middleTurns.ask(identifier, process: handler.peer.process, bytes: bytes)
+            : largeTurns.ask(identifier, process: handler.peer.process, bytes: bytes)
+        if !isGiven { watch() }
+        return isGiven
+    }
+
+    func leaveTurn(_ handler: FrameHandler) {
+        let identifier = ObjectIdentifier(handler)
+        for next in middleTurns.leave(identifier) + largeTurns.leave(identifier) {
+            guard let connection = handlers[next]?.connection else { continue }
+            // Not at once: it may be done with it at once, too, and so on.
+            connection.onHandler { $0.turnCame() }
+        }
+    }
+
+    /// - Returns: whether too much has come unasked.
+    func count(backlog change: Int) -> Bool {
+        backlog += change
+        return backlog > Self.backlogBytes
+    }
+
+    // MARK: - Clients that stand still
+
+    /// Looks from time to time, as long as somebody waits.
+    func watch() {
+        guard !isWatching else { return }
+        isWatching = true
+        let set = NIOLoopBound(self, eventLoop: eventLoop)
+        eventLoop.scheduleTask(in: .milliseconds(100)) {
+            set.value.isWatching = false
+            set.value.look()
+        }
+    }
+
+    private func look() {
+        let now = NIODeadline.now()
+        for turns in [middleTurns, largeTurns] where turns.isContended {
+            for handler in turns.current.compactMap({ handlers[$0] })
+            where handler.isHoldingUp(stalledSince: now - Self.stall, begunBefore: now - Self.longestTurn) {
+                handler.refuse(
+                    .busy("A large frame stood still while others waited. Send each frame without a pause."))
+            }
+        }
+        if answers.isAwaited {
+            for handler in Array(handlers.values) where handler.lastTakenAt < now - Self.longestPause {
+                guard let connection = handler.connection, connection.bytes > 0 else { continue }
+                handler.cutOff("it has taken none of its answers for a while, and others wait")
+            }
+        }
+        if middleTurns.isContended || largeTurns.isContended || answers.isAwaited { watch() }
+    }
+
+    /// All clients together have left too much.
+    func cutOffLargest() {
+        guard answers.held > Connection.cutOffBytesOfAll else { return }
+        let largest = handlers.values.max { ($0.connection?.bytes ?? 0) < ($1.connection?.bytes ?? 0) }
+        largest?.cutOff("nobody has left more answers, and all clients together left too many")
+    }
+}
+
+/// How many handlers there are: more than connections would be a leak.
+final class HandlerCount: Sendable {
+    private let count = Atomic<Int>(0)
+
+    var value: Int { count.load(ordering: .relaxed) }
+    func add(_ change: Int) { count.add(change, ordering: .relaxed) }
+}

@@ -1,0 +1,75 @@
+internal import Logging
+internal import Synchronization
+
+/// The server's log. What clients can cause is rationed at the levels that operators see, so that no client fills a disk
+/// with it, or blocks the server when nobody reads the log.
+///
+/// | level | what |
+/// |---|---|
+/// | error | the socket is no longer listened on |
+/// | warning | users who are refused, no place, no descriptors, clients that are cut off |
+/// | notice | start, stop, frames that end their connection |
+/// | info | jobs that fail, messages that are not understood |
+/// | debug | who says hello, and what is beyond the ration |
+final class ServerLog: Sendable {
+    /// What a client can cause.
+    enum Cause: Hashable {
+        case refusedUser, noPlace, badFrame, cutOff
+    }
+
+    private struct Ration {
+        var since: ContinuousClock.Instant
+        var left: Int
+        var unlogged = 0
+    }
+
+    /// Lines for each cause in a minute.
+    private static let linesPerMinute = 10
+
+    let logger: Logger
+    private let rations = Mutex<[Cause: Ration]>([:])
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// Logs what a client has caused.
+    func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+        let now = ContinuousClock.now
+        let unlogged = rations.withLock { rations -> Int? in
+            var ration = rations[cause] ?? Ration(since: now, left: Self.linesPerMinute)
+            if ration.since.duration(to: now) > .seconds(60) {
+                ration.since = now
+                ration.left = Self.linesPerMinute
+            }
+            defer { rations[cause] = ration }
+            guard ration.left > 0 else {
+                ration.unlogged += 1
+                return nil
+            }
+            ration.left -= 1
+            defer { ration.unlogged = 0 }
+            return ration.unlogged
+        }
+        guard let unlogged else { return logger.debug(message, metadata: metadata) }
+        var metadata = metadata
+        if unlogged > 0 { metadata["notLoggedBefore"] = "\(unlogged)" }
+        logger.log(level: level, message, metadata: metadata)
+    }
+}
+
+extension ServerLog {
+    /// A job of a client's has failed: its own affair, so nothing that an operator sees at once.
+    ///
+    /// - Parameter error: the `error` object.
+    func note(failed id: String, _ error: [UInt8], of peer: PeerCredentials) {
+        guard logger.logLevel <= .info else { return }
+        var metadata = peer.metadata
+        metadata["id"] = "\(id)"
+        metadata["error"] = "\(String(decoding: error.prefix(500), as: UTF8.self))"
+        logger.info("A job failed.", metadata: metadata)
+    }
+}
+
+extension PeerCredentials {
+    /// For the log: who it is.
+    var metadata: Logger.Metadata { ["user": "\(user)", "process": "\(process)"] }
+}

@@ -1,0 +1,148 @@
+@testable import BrokerServer
+import BrokerWire
+import TestSupport
+import Testing
+
+/// What clients can make the server hold.
+@Suite(.timeLimit(.minutes(2))) struct ConnectionMemoryTests {
+    private let ping = #"{"type": "ping"}"#
+
+    /// A frame's beginning: a length, and so many bytes of what it promises.
+    private func beginning(of length: Int, sent: Int) -> [UInt8] {
+        (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) } + [UInt8](repeating: 7, count: sent)
+    }
+
+    @Test func `what belongs to a connection is freed when it closes`() async throws {
+        try await RunningServer.run { running in
+            for _ in 0..<300 { #expect(try running.connect().ask(ping).type == "pong") }
+            // Inside of a frame, and with something unanswered.
+            for _ in 0..<20 {
+                try running.connect().send(bytes: beginning(of: 1_000_000, sent: 100_000))
+                try running.connect().send(#"{"entity": "Department", "json": {"id": 1}}"#)
+            }
+            let last = try running.connect()
+            // The ends of the others are seen in the rounds that these take.
+            for _ in 0..<10_000 where running.server.handlerCount > 1 { _ = try last.ask(ping) }
+            #expect(running.server.handlerCount == 1)
+        }
+    }
+
+    @Test func `clients that stop inside of large frames do not hold up others`() async throws {
+        try await RunningServer.run { running in
+            let stopped = try (0..<8).map { _ in try running.connect() }
+            // More than both turns; what goes beyond them stays in the sockets.
+            for client in stopped { try client.send(bytes: beginning(of: 16_000_000, sent: 100_000)) }
+            #expect(try running.connect().ask(ping).type == "pong")
+            let padding = SeededGenerator(seed: 1).text(count: 2_000_000)
+            let job = #"{"entity": "Department", "json": {"id": 1}, "padding": "\#(padding)"}"#
+            let client = try running.connect()
+            let completed = try client.ask(job)
+            #expect(completed.type == "completed", "\(completed.text)")
+            #expect(running.log.line(.warning, "stood still") != nil)
+        }
+    }
+
+    @Test func `a client that stops inside of a frame is left alone while nobody waits`() async throws {
+        try await RunningServer.run { running in
+            let text = Array(#"{"type": "ping", "padding": "\#(SeededGenerator(seed: 2).text(count: 200_000))"}"#.utf8)
+            let frame = try RawClient.frame(text)
+            let slow = try running.connect()
+            try slow.send(bytes: Array(frame.prefix(150_000)))
+            let other = try running.connect()
+            for _ in 0..<1_000 { _ = try other.ask(ping) }
+            try slow.send(bytes: Array(frame.dropFirst(150_000)))
+            #expect(try slow.next().type == "pong")
+        }
+    }
+
+    @Test func `a large answer that is asked for 300 times waits for its reader, who gets them all`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let records = (0..<20_000).map { #"{"id": \#($0 * 7_919 % 1_000_003)}"# }.joined(separator: ",")
+            let job = #"{"id": "a", "reply": "keys", "entity": "Department", "json": [\#(records)]}"#
+            #expect(try client.ask(job).type == "completed")
+            for number in 0..<300 { try client.send(#"{"type": "await", "id": "a", "tag": \#(number)}"#) }
+            let other = try running.connect()
+            for _ in 0..<200 {
+                _ = try other.ask(ping)
+                let unread = try await running.server.unreadBytes
+                #expect(unread < Connection.readAheadBytes + 1 << 20, "the answers are 20 MB and more")
+            }
+            var tags: Set<String> = []
+            for _ in 0..<300 {
+                let answer = try client.next()
+                #expect(answer["changes.Department.inserted"] == "20000")
+                #expect(answer["keys"] != nil)
+                tags.insert(answer["tag"] ?? "")
+            }
+            #expect(tags.count == 300)
+        }
+    }
+
+    @Test func `answers to jobs keep their order, however slowly they are read`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let count = 40
+            for number in 0..<count {
+                // Large ones and small ones, and one that fails.
+                let size = number % 3 == 0 ? 1 : 12_000
+                let records = (0..<size).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
+                    .joined(separator: ",")
+                let name = number % 10 == 9 ? "1" : records
+                try client.send(
+                    #"{"id": "\#(number)", "reply": "keys", "tag": \#(number), "entity": "Department", "json": [\#(name)]}"#
+                )
+            }
+            let other = try running.connect()
+            while try other.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "0" {}
+            for number in 0..<count {
+                let answer = try client.next()
+                #expect(answer["id"] == "\(number)")
+                #expect(answer["tag"] == "\(number)")
+                #expect(answer.sequence == number + 1)
+                #expect(answer.type == (number % 10 == 9 ? "failed" : "completed"))
+                if number % 3 != 0, number % 10 != 9 { #expect(answer["keys.Department"] != nil) }
+            }
+        }
+    }
+
+    @Test func `a client that leaves too much unread is cut off, and its jobs take effect`() async throws {
+        try await RunningServer.run({ $0.cutOffBytes = 1 << 20 }) { running in
+            let client = try running.connect()
+            try client.send(#"{"id": "a", "notify": [], "entity": "Department", "json": {"id": 1}}"#)
+            let padding = SeededGenerator(seed: 3).text(count: 800_000)
+            let ping = try RawClient.frame(Array(#"{"type": "ping", "padding": "\#(padding)"}"#.utf8))
+            #expect(throws: RawClient.Failure.self) {
+                for _ in 0..<200 { try client.send(bytes: ping) }
+            }
+            #expect(running.log.line(.warning, "cut off") != nil)
+            #expect(try running.connect().ask(#"{"type": "await", "id": "a"}"#).type == "completed")
+        }
+    }
+
+    @Test func `a tag of 1,024 bytes comes back, a longer one is refused`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let longest = String(repeating: "t", count: 1_022)
+            #expect(try client.ask(#"{"type": "ping", "tag": "\#(longest)"}"#)["tag"] == longest)
+            let refused = try client.ask(#"{"type": "ping", "tag": "\#(longest)x"}"#)
+            #expect(refused.code == "unsupportedMessage")
+            #expect(refused["error.path"] == "/tag")
+            #expect(refused["tag"] == nil)
+            let job = #"{"id": "j", "tag": [\#(longest)1], "entity": "Department", "json": {"id": 1}}"#
+            let refusedJob = try client.ask(job.replacing(longest, with: String(repeating: "1", count: 2_000)))
+            #expect(refusedJob.code == "unsupportedMessage")
+            #expect(refusedJob["id"] == "j")
+            #expect(try client.ask(#"{"type": "hello"}"#)["limits.maximumTagBytes"] == "1024")
+        }
+    }
+}
+
+extension SeededGenerator {
+    /// Letters that do not compress to much less than six bits each.
+    func text(count: Int) -> String {
+        var generator = self
+        let letters = Array("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_".utf8)
+        return String(decoding: (0..<count).map { _ in letters[Int(generator.next() % 64)] }, as: UTF8.self)
+    }
+}
