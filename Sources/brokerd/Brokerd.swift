@@ -7,7 +7,7 @@ import BrokerStaging
 public import BrokerStore
 import Glibc
 public import Logging
-import ServiceLifecycle
+import UnixSignals
 
 @main
 struct Brokerd: AsyncParsableCommand {
@@ -15,8 +15,8 @@ struct Brokerd: AsyncParsableCommand {
         commandName: "brokerd",
         abstract: "Takes JSON jobs over a Unix socket and merges them into a SQLite database, in order, exactly once.",
         discussion: """
-            Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were accepted, then end it with \
-            status 0. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
+            Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were read, let clients take their \
+            answers, and end it with status 0; a second one ends it at once, with status 1. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
             """)
 
     @Option(help: ArgumentHelp("The model: what the entities are.", valueName: "file"), completion: .file())
@@ -54,25 +54,41 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     func run() async throws {
+        // A lost terminal is no reason to end; from the start on, it is logged.
+        signal(SIGHUP, SIG_IGN)
+        let shortage = raiseDescriptorLimit(for: limits.connections)
         let plan = try ModelFile(path: model).plan()
         let lock = try claim(plan.model)
         // Longer than everything that has the store open.
         defer { withExtendedLifetime(lock) {} }
         let logger = Logger(label: "brokerd", level: logLevel)
         let server: BrokerServer
+        // Caught before the first client is served, so that none sees the server killed.
+        let signals: StopSignals
         do throws(CommandFailure) {
             let coordinator = try startCoordinator(plan, logger)
+            signals = await StopSignals(logger)
             server = try await startServer(coordinator, logger)
         } catch {
             lock.abandon()
             throw error
         }
-        let service = BrokerService(
-            server: server,
-            readyLine: "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
-                + "\(limits.workers) workers, process \(getpid()))")
-        let group = ServiceGroup(services: [service], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-        try await group.run()
+        do {
+            try Program.say(
+                "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
+                    + "\(limits.workers) workers, process \(getpid()))")
+        } catch {
+            try await server.stop()
+            throw error
+        }
+        if let shortage { logger.warning("\(shortage)") }
+        await signals.first {
+            logger.warning("Stopped at once by a second signal: jobs in flight are undone, what was answered is kept.")
+            server.abandonSocket()
+            // As safe as any end: what is committed is in the log beside the store, and the rest is undone there.
+            _exit(ExitStatus.failed.rawValue)
+        }
+        try await server.stop()
     }
 
     /// Makes sure that store and socket can be had, before anything is touched, and takes the store.
@@ -108,6 +124,7 @@ struct Brokerd: AsyncParsableCommand {
         options.frameLimits = limits.frames
         options.connections = limits.connections
         options.jobsPerConnection = limits.jobsPerConnection
+        options.drainSeconds = limits.drainTimeout
         options.allowedUsers.formUnion(allowedUsers)
         do throws(ServerError) {
             return try await BrokerServer.start(coordinator, options: options, logger: logger)
@@ -115,19 +132,6 @@ struct Brokerd: AsyncParsableCommand {
             coordinator.stop()
             throw CommandFailure(.failed, error.message)
         }
-    }
-}
-
-/// The server for as long as the process is wanted.
-private struct BrokerService: Service {
-    let server: BrokerServer
-    let readyLine: String
-
-    func run() async throws {
-        // Services run once the signals are caught: whoever reads this line may send one.
-        try Program.say(readyLine)
-        try await gracefulShutdown()
-        try await server.stop()
     }
 }
 

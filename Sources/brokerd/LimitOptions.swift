@@ -38,6 +38,9 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Connections at a time.", valueName: "count"))
     var connections = ServerOptions.defaultConnections
 
+    @Option(help: ArgumentHelp("How long clients may take their answers when the server stops.", valueName: "seconds"))
+    var drainTimeout = ServerOptions.defaultDrainSeconds
+
     @Option(help: ArgumentHelp("Outcomes of jobs that are remembered at most.", valueName: "count"))
     var keepOutcomes = LedgerRetention.defaultCount
 
@@ -70,6 +73,7 @@ struct LimitOptions: ParsableArguments {
             NumberOption("--connections", connections, in: 1...Self.mostAtOnce),
             NumberOption("--keep-outcomes", keepOutcomes, in: 1...Self.mostOutcomes),
             NumberOption("--keep-outcomes-seconds", keepOutcomesSeconds, in: 1...Self.mostSeconds),
+            NumberOption("--drain-timeout", drainTimeout, in: 0...Self.mostSeconds),
         ].check()
     }
 

@@ -44,12 +44,28 @@ final class Programs {
     }
 
     /// Starts brokerd in the folder and waits for its ready line.
-    func startServer(_ arguments: [String] = []) throws -> Process {
-        let process = process(
+    ///
+    /// - Parameters:
+    ///   - complaints: where standard error goes.
+    ///   - descriptors: how many it may have; nil leaves the limit as it is.
+    func startServer(
+        _ arguments: [String] = [], complaints: FileHandle = .nullDevice, descriptors: Int? = nil
+    ) throws -> Process {
+        var process = process(
             "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"] + arguments)
+        if let descriptors, let program = process.executableURL {
+            let arguments = process.arguments ?? []
+            process = Process()
+            process.executableURL = URL(fileURLWithPath: "/bin/sh")
+            process.arguments = ["-c", "ulimit -n \(descriptors); exec \"$0\" \"$@\"", program.path] + arguments
+            process.currentDirectoryURL = URL(fileURLWithPath: folder)
+        }
+        process.standardError = complaints
         let output = Pipe()
         process.standardOutput = output
         try process.run()
+        // Whoever reads them then sees their end with the server's.
+        if complaints !== FileHandle.nullDevice { try complaints.close() }
         servers.append(process)
         let line = output.fileHandleForReading.availableData
         guard String(decoding: line, as: UTF8.self).contains("ready on broker.sock") else {

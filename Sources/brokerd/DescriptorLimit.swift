@@ -1,0 +1,20 @@
+import Glibc
+
+/// Descriptors beside those of the connections: the store's, its log's, the ledger's reader, the event loop's, the
+/// standard streams, and connections that are being refused.
+private let ownDescriptors = 128
+
+/// Raises the limit of descriptors as far as the system lets us; the usual soft limit is for programs that use select(2).
+///
+/// - Returns: what to tell the operator when there are too few even so.
+func raiseDescriptorLimit(for connections: Int) -> String? {
+    var limit = rlimit()
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    guard getrlimit(resource, &limit) == 0 else { return nil }
+    limit.rlim_cur = limit.rlim_max
+    guard setrlimit(resource, &limit) == 0, limit.rlim_cur < rlim_t(connections + ownDescriptors) else { return nil }
+    return """
+        The system gives \(limit.rlim_cur) descriptors, too few for \(connections) connections; clients beyond that have \
+        to wait. Raise the hard limit (`ulimit -Hn`), or lower --connections.
+        """
+}

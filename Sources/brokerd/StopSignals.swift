@@ -1,0 +1,37 @@
+import Logging
+import Synchronization
+import UnixSignals
+
+/// The signals that end the server, caught from the beginning of this object's life: the first one asks it to stop, the
+/// second ends it at once.
+final class StopSignals: Sendable {
+    private let wanted: AsyncStream<Void>
+    private let endAtOnce = Mutex<@Sendable () -> Void>({})
+
+    init(_ logger: Logger) async {
+        let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
+        let (wanted, continuation) = AsyncStream.makeStream(of: Void.self)
+        self.wanted = wanted
+        Task { [self] in
+            var isStopping = false
+            for await signal in signals {
+                if signal == .sighup {
+                    logger.notice("SIGHUP was ignored: the model is read at the start only. Restart to change it.")
+                } else if isStopping {
+                    endAtOnce.withLock { $0 }()
+                } else {
+                    isStopping = true
+                    continuation.finish()
+                }
+            }
+        }
+    }
+
+    /// Waits for the first signal to stop. Called once.
+    ///
+    /// - Parameter endAtOnce: called for every later one.
+    func first(endAtOnce: @escaping @Sendable () -> Void) async {
+        self.endAtOnce.withLock { $0 = endAtOnce }
+        for await _ in wanted {}
+    }
+}
