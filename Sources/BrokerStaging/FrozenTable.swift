@@ -18,8 +18,8 @@ public final class FrozenTable: Sendable {
     public let columnCount: Int
     public let groups: [RowGroup]
     public let origins: [RowOrigin]
-    /// By row, of an entity with unique lists: text offset of the record that last brought one of their attributes.
-    public let claims: [UInt32]
+    /// As in ``StagedTable``.
+    private let claims: [UInt32]
     let entity: EntityPlan
     let offsets: [UInt32]
     let index: IdentityIndex
@@ -49,6 +49,15 @@ public final class FrozenTable: Sendable {
     }
 
     deinit { order.deallocate() }
+
+    /// Where in the text the record begins that last brought one of these attributes, which are unique together; where
+    /// none did, the one that first named the object.
+    public func claim(of attributes: [Int], row: Int) -> UInt32 {
+        let claimed = entity.uniqueColumns.enumerated().lazy
+            .filter { attributes.contains($1) }.map { self.claims[row * self.entity.uniqueColumns.count + $0.offset] }
+        let last = claimed.max() ?? 0
+        return last == 0 ? offsets[row] : last
+    }
 
     @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
 

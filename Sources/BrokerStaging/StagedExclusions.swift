@@ -2,23 +2,33 @@ public import BrokerModel
 
 /// Objects that the merge found to be left out, and what is to be told of them. Their records and bare keys are staged
 /// no more, so that nothing that these say has an effect.
-// Changed by the one thread that merges the job, between two stagings, which only read it.
+// Changed by the one thread that merges the job, and stages it again.
 public final class StagedExclusions: @unchecked Sendable {
     public let policy: InvalidRecordPolicy
-    public private(set) var rejections = RejectionList()
+    private struct Object {
+        /// Nil leaves it out without a word.
+        let fault: Fault?
+        /// Where the newest staging met it first.
+        var metAt: Int?
+    }
+
+    private var objects: [Object] = []
     private let tables: TableSet
+    /// By entity index and row in `tables`, which object that is.
+    private var numbers: [[Int]]
+    /// By where it begins, which object a record without identity is.
+    private var records: [Int: Int] = [:]
     private var arena = ByteArena()
-    /// Where records without identity begin.
-    private var offsets = Set<Int>()
 
     public init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
         self.policy = policy
         tables = TableSet(plan)
+        numbers = Array(repeating: [], count: plan.entities.count)
     }
 
     /// Leaves an object out.
     ///
-    /// - Parameter fault: told at the place that first named the object; nil leaves it out without a word.
+    /// - Parameter fault: told at the place that first names the object; nil leaves it out without a word.
     public func add(entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?) {
         let table = rows.tables[entity]!
         let offset = Int(table.offsets[row])
@@ -28,19 +38,46 @@ public final class StagedExclusions: @unchecked Sendable {
             cells.withUnsafeBufferPointer {
                 _ = tables[entity].pointee.findOrAdd(identity: $0.baseAddress!, offset: offset, origin: .record)
             }
+            numbers[entity].append(objects.count)
         } else {
-            offsets.insert(offset)
+            records[offset] = objects.count
         }
-        if let fault { rejections.add(fault, at: offset) }
+        objects.append(Object(fault: fault))
     }
 
-    /// Whether the object of that identity is left out.
-    func contain(_ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
-        tables.exists(entity) && tables[entity].pointee.find(identity: identity) != nil
+    // MARK: - While staging
+
+    /// A new staging meets what is left out anew. What is nested in something left out it does not meet.
+    func begin() {
+        for number in objects.indices { objects[number].metAt = nil }
+    }
+
+    /// Whether the object of that identity is left out, which a record or a bare key at `offset` names.
+    func meet(_ entity: Int, identity: UnsafePointer<Cell>, at offset: Int) -> Bool {
+        guard tables.exists(entity), let row = tables[entity].pointee.find(identity: identity) else { return false }
+        meet(numbers[entity][row], at: offset)
+        return true
     }
 
     /// Whether the record without identity that begins there is left out.
-    func contain(recordAt offset: Int) -> Bool { offsets.contains(offset) }
+    func meet(recordAt offset: Int) -> Bool {
+        guard let number = records[offset] else { return false }
+        meet(number, at: offset)
+        return true
+    }
+
+    private func meet(_ number: Int, at offset: Int) {
+        objects[number].metAt = min(offset, objects[number].metAt ?? offset)
+    }
+
+    /// What is to be told of the objects that the newest staging met, each at the place that first names it.
+    var rejections: RejectionList {
+        var list = RejectionList()
+        for object in objects.sorted(by: { ($0.metAt ?? 0) < ($1.metAt ?? 0) }) {
+            if let fault = object.fault, let offset = object.metAt { list.add(fault, at: offset) }
+        }
+        return list
+    }
 
     /// The rows that the cell points into go before this object does.
     private func owned(_ cell: Cell) -> Cell {

@@ -46,8 +46,9 @@ private struct PartTranslation {
             let merged = target.pointee.findOrAdd(
                 identity: table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil,
                 offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row])
-            if table.pointee.entity.hasUniqueLists {
-                target.pointee.claim(merged, at: table.pointee.claims[row])
+            let uniqueCount = table.pointee.entity.uniqueColumns.count
+            for position in 0..<uniqueCount {
+                target.pointee.claim(merged, position, at: table.pointee.claims[row * uniqueCount + position])
             }
             return merged
         }

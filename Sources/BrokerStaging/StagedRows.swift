@@ -58,6 +58,7 @@ public final class StagedRows: Sendable {
     /// Stages the same again without what the exclusions name, as if it had never been said.
     public func staged(without exclusions: StagedExclusions, _ plan: StagingPlan) throws(StagingRefusal) -> StagedRows {
         var parts: [StagedPart] = []
+        exclusions.begin()
         for collection in collections {
             parts.append(try collection.stage(plan, exclusions.policy, nil, without: exclusions))
         }

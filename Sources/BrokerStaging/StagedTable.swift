@@ -24,7 +24,7 @@ struct StagedTable: ~Copyable {
     /// Text offset of the record or bare key that first named the row.
     private(set) var offsets: [UInt32] = []
     private(set) var origins: [RowOrigin] = []
-    /// By row, of an entity with unique lists: text offset of the record that last brought one of their attributes.
+    /// By row and ``EntityPlan/uniqueColumns``: text offset of the record that last brought the attribute; 0 for none.
     private(set) var claims: [UInt32] = []
     private(set) var index = IdentityIndex()
 
@@ -68,8 +68,11 @@ struct StagedTable: ~Copyable {
         index.find(IdentityIndex.hash(identity, entity.identity)) { isSame($0, identity) }
     }
 
-    /// The record at `offset` brought a value that must be unique.
-    mutating func claim(_ row: Int, at offset: UInt32) { claims[row] = max(claims[row], offset) }
+    /// The record at `offset` brought a value of the `position`th attribute of those that must be unique.
+    mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
+        let place = row * entity.uniqueColumns.count + position
+        claims[place] = max(claims[place], offset)
+    }
 
     private mutating func add(_ offset: Int, _ origin: RowOrigin) -> Int {
         if rowCount == capacity {
@@ -80,7 +83,7 @@ struct StagedTable: ~Copyable {
         memset(cells + rowCount * columnCount, 0, columnCount * MemoryLayout<Cell>.stride)
         offsets.append(UInt32(offset))
         origins.append(origin)
-        if entity.hasUniqueLists { claims.append(UInt32(offset)) }
+        if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
         rowCount += 1
         return rowCount - 1
     }

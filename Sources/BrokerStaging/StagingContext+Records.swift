@@ -46,8 +46,8 @@ extension StagingContext {
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
-        if entity.hasUniqueLists, entity.uniqueColumns.contains(where: { scratch[cells + $0].kind != .absent }) {
-            tables[entity.index].pointee.claim(row, at: UInt32(record.offset))
+        for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
+            tables[entity.index].pointee.claim(row, position, at: UInt32(record.offset))
         }
         return row
     }
@@ -59,7 +59,7 @@ extension StagingContext {
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
         guard let identity else {
-            if let exclusions, exclusions.contain(recordAt: record.offset) { throw .leftOut }
+            if let exclusions, exclusions.meet(recordAt: record.offset) { throw .leftOut }
             try take(entity.rowByteCount)
             return tables[entity.index].pointee.findOrAdd(identity: nil, offset: record.offset, origin: .record)
         }
@@ -71,7 +71,7 @@ extension StagingContext {
         _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
         if let exclusions {
-            let isLeftOut = scratch.withCells(at: identity) { exclusions.contain(entity.index, identity: $0) }
+            let isLeftOut = scratch.withCells(at: identity) { exclusions.meet(entity.index, identity: $0, at: offset) }
             if isLeftOut { throw .leftOut }
         }
         let table = tables[entity.index]

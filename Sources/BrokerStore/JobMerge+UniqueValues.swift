@@ -41,7 +41,7 @@ extension JobMerge {
                 }
                 claims[number].append(
                     UniqueClaims.Claim(
-                        row: row, claimedAt: table.claims[row],
+                        row: row, claimedAt: table.claim(of: list, row: row),
                         old: exists ? StoredKey(list.map { old[$0]! }) : nil, new: StoredKey(new)))
             }
         }
@@ -78,7 +78,7 @@ extension JobMerge {
     ) throws(StoreError) {
         let statements = merger.entities[table.entityIndex]
         for (list, claims) in zip(lists, claims) {
-            for claim in claims where claim.isMoving && claim.old != nil {
+            for claim in claims where claim.isGivingUp {
                 let columns = list.filter { column in
                     table.row(claim.row)[column].kind != .absent
                         && (statements.entity.hasRowKey || !statements.entity.identity.contains(column))

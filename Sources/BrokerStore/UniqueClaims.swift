@@ -19,6 +19,9 @@ struct UniqueClaims {
 
         /// A value with NULL in it is never the same as another.
         var isMoving: Bool { old != new && !new.hasNull }
+
+        /// Leaves the value that it had, for another one or for NULL.
+        var isGivingUp: Bool { if let old { old != new && !old.hasNull } else { false } }
     }
 
     /// Who has a value in the store.

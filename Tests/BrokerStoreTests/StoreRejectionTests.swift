@@ -83,6 +83,33 @@ import Testing
         #expect(try store.rows("SELECT id, email FROM User ORDER BY 1") == ["1|a", "2|b", "3|c"])
     }
 
+    @Test func `a unique value that is given up for null passes, too`() throws {
+        #expect(
+            try store.changes(
+                #"{"User": [{"id": 3, "email": "a", "name": "C"}, {"id": 1, "email": null, "last": "x"}]}"#)
+                == ["User +1 ~1 =0 !0"])
+        #expect(try store.rows("SELECT id, email FROM User ORDER BY 1") == ["1|NULL", "2|b", "3|a"])
+    }
+
+    @Test(arguments: [#"], "Team": {"id": 1, "users": [8]}}"#, #", {"id": 8, "first": "x"}], "Team": {"id": 1}}"#])
+    func `whose claim is the later one is left out, whoever is named again after it`(rest: String) throws {
+        let outcome = try store.outcome(
+            #"{"User": [{"id": 8, "email": "z", "name": "H"}, {"id": 9, "email": "z", "name": "I"}"# + rest, .skip)
+        #expect(outcome.rejections == ["constraintViolation /User/1"])
+        #expect(try store.rows("SELECT id FROM User WHERE id > 2") == ["8"])
+    }
+
+    @Test func `what is nested in something left out is not listed, and elsewhere it is listed there`() throws {
+        try store.apply(#"{"Team": {"id": 1, "code": "one"}}"#)
+        let claim = try store.outcome(#"{"Team": {"id": 2, "code": "one", "users": [77]}}"#, .skip)
+        #expect(claim.described == ["Team +0 ~0 =0 !1"])
+        #expect(claim.rejections == ["constraintViolation /Team"])
+        let outcome = try store.outcome(
+            #"{"User": [{"id": 8, "team": {"id": 1, "users": [9]}}, {"id": 7, "name": "G"}, {"id": 9}]}"#, .skip)
+        #expect(outcome.described == ["User +1 ~0 =0 !2"])
+        #expect(outcome.rejections == ["missingValue /User/0", "missingValue /User/2"])
+    }
+
     @Test func `a nested row that breaks a constraint is left out, and its parent keeps everything but the link`()
         throws
     {
