@@ -1,0 +1,185 @@
+extension ObjectGraph {
+    /// How a job ends by the contract.
+    enum Expectation {
+        /// - Parameter isContested: which of several lost claims on unique values is the first one hangs on whether those
+        ///   count that are lost only because of another one; the contract does not say.
+        case failed(code: String, path: String, isContested: Bool)
+        case completed(Effect)
+
+        /// The contract leaves room for another end.
+        var isContested: Bool {
+            switch self {
+            case .failed(_, _, let isContested): isContested
+            case .completed(let effect): effect.isContested
+            }
+        }
+    }
+
+    struct Effect {
+        /// `+inserted ~updated =unchanged !rejected` of the entities that the job touched.
+        var changes: [String: String] = [:]
+        /// `code path`, in the order of the text.
+        var rejections: [String] = []
+        var inserted: [String: [Node]] = [:]
+        var updated: [String: [Node]] = [:]
+        /// The job sent again changes nothing. Records without identity make new objects each time; and who lost a claim
+        /// on a unique value may win it when the job has moved the value that stood in the way.
+        var isRepeatable = true
+        /// Several claims on unique values failed, and which of them would not have without the others the contract
+        /// does not say in so many words.
+        var isContested = false
+    }
+
+    /// Applies a job, whole or not at all.
+    mutating func apply(_ job: RandomJob) -> Expectation {
+        let reading = JobReading(job, model)
+        if !job.skips, let fault = firstFault(reading) {
+            let selection = selection(reading)
+            let isContested = fault.code == "constraintViolation" && (selection.isContested || selection.lostClaims > 1)
+            return .failed(code: fault.code, path: fault.path, isContested: isContested)
+        }
+        let selection = job.skips ? selection(reading) : ignoring(reading)
+        let before = self
+        let subjects = subjects(reading, selection.leftOut)
+        let named = makeObjects(subjects, reading)
+        say(reading, selection, named)
+        return .completed(effect(reading, selection, named, before))
+    }
+
+    /// The object of every name that remains; those that are absent are made, in the order of the text.
+    private mutating func makeObjects(_ subjects: [Subject: [Int]], _ reading: JobReading) -> [Int: Node] {
+        var named: [Int: Node] = [:]
+        for (subject, places) in subjects.sorted(by: { $0.value[0] < $1.value[0] }) {
+            let entity = model.entity(reading.names[places[0]].entity)
+            let node: Node
+            switch subject {
+            case .object(let key): node = nodes[key] ?? insert(entity, identity: key.identity)
+            case .new: node = insert(entity, identity: nil)
+            }
+            for place in places { named[place] = node }
+        }
+        return named
+    }
+
+    private struct SetOfOperation: Hashable {
+        let operation: Int
+        let node: Node
+        let relationship: String
+    }
+
+    /// By operation and relationship of an object, what the operation said of its links.
+    private typealias UnitedSets = [SetOfOperation: Set<Node>]
+
+    /// One record after the other says what it says.
+    private mutating func say(_ reading: JobReading, _ selection: Selection, _ named: [Int: Node]) {
+        var united: UnitedSets = [:]
+        let spared = spared(reading, named)
+        for (place, name) in reading.names.enumerated() {
+            guard let node = named[place] else { continue }
+            for (attribute, value) in name.values { set(attribute, of: node, to: value) }
+            // A to-many null clears what came before its record, not what the record itself says of the same links from
+            // the other side; where one record contradicts itself the contract is silent.
+            let (clearing, others) = (name.words.filter(\.clearsSet), name.words.filter { !$0.clearsSet })
+            for word in clearing + others { say(word, of: node, name.operation, named, spared, &united) }
+        }
+    }
+
+    private mutating func say(
+        _ word: JobReading.Word, of node: Node, _ operation: Int, _ named: [Int: Node], _ spared: UnitedSets,
+        _ united: inout UnitedSets
+    ) {
+        let relationship = word.relationship
+        let set = SetOfOperation(operation: operation, node: node, relationship: relationship.name)
+        guard let elements = word.elements else {
+            unlink(relationship, from: node)
+            united[set] = []
+            return
+        }
+        let said = elements.compactMap { named[$0] }
+        // A link that the other side's record says is one of the operation's set, too; the contract does not say.
+        if let inverse = inverse(of: relationship), inverse.replaces {
+            for destination in said {
+                let set = SetOfOperation(operation: operation, node: destination, relationship: inverse.name)
+                united[set, default: []].insert(node)
+            }
+        }
+        if relationship.replaces {
+            united[set, default: []].formUnion(said)
+            let kept = united[set]!.union(spared[set] ?? [])
+            for other in destinations(relationship, of: node) where !kept.contains(other) {
+                unlink(relationship, from: node, to: other)
+            }
+        }
+        for destination in said { link(relationship, from: node, to: destination) }
+    }
+
+    /// The objects of elements that are left out, whose links stay if they were there before the operation.
+    private func spared(_ reading: JobReading, _ named: [Int: Node]) -> UnitedSets {
+        var spared: UnitedSets = [:]
+        for (place, node) in named {
+            let name = reading.names[place]
+            for word in name.words {
+                for element in word.elements ?? [] where named[element] == nil {
+                    guard let identity = reading.names[element].identity,
+                        let other = nodes[Key(entity: reading.names[element].entity, identity: identity)]
+                    else { continue }
+                    let set = SetOfOperation(
+                        operation: name.operation, node: node, relationship: word.relationship.name)
+                    spared[set, default: []].insert(other)
+                }
+            }
+        }
+        return spared
+    }
+
+    // MARK: - What became of it
+
+    private func effect(
+        _ reading: JobReading, _ selection: Selection, _ named: [Int: Node], _ before: ObjectGraph
+    ) -> Effect {
+        var effect = Effect()
+        effect.isContested = selection.isContested
+        effect.isRepeatable =
+            selection.lostClaims == 0 && reading.names.allSatisfy { $0.identity != nil || $0.fault != nil }
+        var counts: [String: [Int]] = [:]
+        let touched = Set(named.values)
+        let changedLinks = changedLinks(reading, named, before)
+        for (node, object) in objects {
+            if before.objects[node] == nil {
+                counts[object.entity, default: [0, 0, 0, 0]][0] += 1
+                effect.inserted[object.entity, default: []].append(node)
+            } else if row(node) != before.row(node) || changedLinks.contains(node) {
+                counts[object.entity, default: [0, 0, 0, 0]][1] += 1
+                effect.updated[object.entity, default: []].append(node)
+            } else if touched.contains(node) {
+                counts[object.entity, default: [0, 0, 0, 0]][2] += 1
+            }
+        }
+        for (entity, rejection) in selection.rejections {
+            counts[entity, default: [0, 0, 0, 0]][3] += 1
+            effect.rejections.append("\(rejection.code) \(rejection.path)")
+        }
+        effect.changes = counts.mapValues { "+\($0[0]) ~\($0[1]) =\($0[2]) !\($0[3])" }
+        return effect
+    }
+
+    /// Objects of which a link in a link table was added that a record of theirs names, or taken where a record of theirs
+    /// said `null` or replaced the set.
+    ///
+    /// What a record names and another one takes away changes the other one's object; the contract does not say.
+    private func changedLinks(_ reading: JobReading, _ named: [Int: Node], _ before: ObjectGraph) -> Set<Node> {
+        var changed: Set<Node> = []
+        for (place, node) in named where before.objects[node] != nil {
+            for word in reading.names[place].words where hasLinkTable(word.relationship) {
+                let then = before.destinations(word.relationship, of: node)
+                let now = destinations(word.relationship, of: node)
+                let naming = Set((word.elements ?? []).compactMap { named[$0] })
+                let isClearing = word.elements == nil || word.relationship.replaces
+                if !now.subtracting(then).isDisjoint(with: naming) || isClearing && !then.isSubset(of: now) {
+                    changed.insert(node)
+                }
+            }
+        }
+        return changed
+    }
+}

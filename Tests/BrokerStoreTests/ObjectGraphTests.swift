@@ -1,0 +1,38 @@
+import Foundation
+import Testing
+
+/// The store beside an object graph in memory that applies the same jobs by the contract's rules.
+///
+/// By hand, for a long run: `BROKER_RANDOM_CASES=5000`; to see one again: `BROKER_RANDOM_SEED`, as it was printed.
+@Suite(.timeLimit(.minutes(60))) struct ObjectGraphTests {
+    @Test func `the store agrees with an object graph on random jobs for random models`() throws {
+        let count = Self.number("BROKER_RANDOM_CASES") ?? 120
+        let seed = Self.number("BROKER_RANDOM_SEED") ?? UInt64.random(in: 0...UInt64.max)
+        print("random jobs for random models: seed \(seed)")
+        var failuresToTell = Self.number("BROKER_RANDOM_FAILURES") ?? 1
+        var rooms: UInt64 = 0
+        for seed in (0..<count).map({ seed &+ $0 }) {
+            let randomCase = RandomCase(seed: seed)
+            switch try randomCase.verdict() {
+            case .agreement: continue
+            case .room: rooms += 1
+            case .difference(let difference):
+                Issue.record(
+                    "BROKER_RANDOM_SEED=\(seed) BROKER_RANDOM_CASES=1\n\(difference)\n\(try Self.small(randomCase))")
+                failuresToTell -= 1
+                if failuresToTell == 0 { return }
+            }
+        }
+        print("\(count) cases, \(rooms) of which the contract leaves room for")
+        #expect(rooms <= 3 + count / 20, "a test that forgives so much finds little")
+    }
+
+    private static func small(_ randomCase: RandomCase) throws -> String {
+        let small = try randomCase.shrunk()
+        return "shrunk to\n\(small.description)\ndifference: \(try small.difference()?.description ?? "none")"
+    }
+
+    private static func number(_ variable: String) -> UInt64? {
+        ProcessInfo.processInfo.environment[variable].flatMap(UInt64.init)
+    }
+}

@@ -1,0 +1,165 @@
+import BrokerModel
+
+extension RandomCase {
+    /// A smaller case that still differs: parts are taken away, one at a time, as long as it does.
+    ///
+    /// Keys that the model no longer has are unknown keys, which change nothing.
+    func shrunk() throws -> RandomCase {
+        guard let kind = try difference()?.kind else { return self }
+        var best = self
+        var isSmaller = true
+        while isSmaller {
+            isSmaller = false
+            // A part that was taken leaves the next one in its place.
+            var position = 0
+            while let smaller = best.without(part: position) {
+                if try smaller.differs(kind) {
+                    best = smaller
+                    isSmaller = true
+                } else {
+                    position += 1
+                }
+            }
+        }
+        return best
+    }
+
+    /// A model that cannot be read is no case.
+    private func differs(_ kind: Difference.Kind) throws -> Bool {
+        do { return try difference()?.kind == kind } catch is ModelError { return false }
+    }
+
+    /// The case without its `part`th part: jobs, then operations, then values in the jobs, then parts of the model.
+    private func without(part: Int) -> RandomCase? {
+        var part = part
+        var smaller = self
+        if part < jobs.count {
+            smaller.jobs.remove(at: part)
+            return smaller
+        }
+        part -= jobs.count
+        for index in jobs.indices {
+            if part < jobs[index].operations.count {
+                smaller.jobs[index].operations.remove(at: part)
+                return smaller
+            }
+            part -= jobs[index].operations.count
+        }
+        for index in jobs.indices {
+            for operation in jobs[index].operations.indices {
+                if let json = jobs[index].operations[operation].json.without(part: &part) {
+                    smaller.jobs[index].operations[operation].json = json
+                    return smaller
+                }
+            }
+        }
+        let used = Set(jobs.flatMap(\.operations).map(\.entity))
+        if let model = model.without(part: &part, used: used) {
+            smaller.model = model
+            return smaller
+        }
+        return nil
+    }
+}
+
+extension Tree {
+    /// Without its `part`th element or member at any depth; nil when it has fewer, and `part` is then less by those.
+    fileprivate func without(part: inout Int) -> Tree? {
+        switch self {
+        case .literal: return nil
+        case .array(var elements):
+            if part < elements.count {
+                elements.remove(at: part)
+                return .array(elements)
+            }
+            part -= elements.count
+            for index in elements.indices {
+                guard let smaller = elements[index].without(part: &part) else { continue }
+                elements[index] = smaller
+                return .array(elements)
+            }
+        case .object(var members):
+            // A record keeps the mark that it is found by.
+            let removable = members.indices.filter { members[$0].key != "mark" }
+            if part < removable.count {
+                members.remove(at: removable[part])
+                return .object(members)
+            }
+            part -= removable.count
+            for index in members.indices {
+                guard let smaller = members[index].value.without(part: &part) else { continue }
+                members[index].value = smaller
+                return .object(members)
+            }
+        }
+        return nil
+    }
+}
+
+extension RandomModel {
+    /// Without its `part`th part, in the same way: entities that nothing needs, relationships with their inverses,
+    /// attributes, and what is asked of attributes.
+    fileprivate func without(part: inout Int, used: Set<String>) -> RandomModel? {
+        var parts: [RandomModel] = []
+        let needed = used.union(entities.flatMap(\.relationships).map(\.destination))
+        for (index, entity) in entities.enumerated() where !needed.contains(entity.name) {
+            var smaller = self
+            smaller.entities.remove(at: index)
+            parts.append(smaller)
+        }
+        for (index, entity) in entities.enumerated() {
+            for relationship in entity.relationships { parts.append(without(relationship, of: index)) }
+            for attribute in entity.attributes where !entity.identity.contains(attribute.name) {
+                guard attribute.name != "mark" else { continue }
+                var smaller = self
+                smaller.entities[index].attributes.removeAll { $0.name == attribute.name }
+                smaller.entities[index].unique.removeAll { $0.contains(attribute.name) }
+                parts.append(smaller)
+            }
+            if !entity.unique.isEmpty {
+                var smaller = self
+                smaller.entities[index].unique = []
+                parts.append(smaller)
+            }
+            for (position, attribute) in entity.attributes.enumerated() {
+                for plainer in Self.plainer(attribute) {
+                    var smaller = self
+                    smaller.entities[index].attributes[position] = plainer
+                    parts.append(smaller)
+                }
+            }
+        }
+        guard part < parts.count else {
+            part -= parts.count
+            return nil
+        }
+        return parts[part]
+    }
+
+    private func without(_ relationship: Relationship, of index: Int) -> RandomModel {
+        var smaller = self
+        smaller.entities[index].relationships.removeAll { $0.name == relationship.name }
+        if let inverse = relationship.inverse {
+            let other = smaller.entities.firstIndex { $0.name == relationship.destination }!
+            smaller.entities[other].relationships.removeAll { $0.name == inverse }
+        }
+        return smaller
+    }
+
+    private static func plainer(_ attribute: Attribute) -> [Attribute] {
+        var all: [Attribute] = []
+        func add(_ isSet: Bool, _ change: (inout Attribute) -> Void) {
+            guard isSet else { return }
+            var plainer = attribute
+            change(&plainer)
+            all.append(plainer)
+        }
+        add(attribute.isRequired) { $0.isRequired = false }
+        add(attribute.defaultValue != nil) { $0.defaultValue = nil }
+        add(attribute.isUnique) { $0.isUnique = false }
+        add(attribute.limit != nil) { $0.limit = nil }
+        add(attribute.onInvalid != nil) { $0.onInvalid = nil }
+        add(attribute.hasFallback) { $0.hasFallback = false }
+        return all
+    }
+}
