@@ -67,8 +67,9 @@ struct LinkResolution {
                 remaining.append(replacement)
             }
         }
-        if !cleared.isEmpty { clear(cleared, &links) }
+        // Who named a link that was cleared and then said again has named it.
         for table in links.indices { unite(&links[table]) }
+        if !cleared.isEmpty { clear(cleared, &links) }
         return remaining
     }
 
@@ -116,6 +117,7 @@ struct LinkResolution {
         for link in links {
             let ends = UInt64(link.source) << 32 | UInt64(link.destination)
             if let place = places[ends] {
+                united[place].saidAt = max(united[place].saidAt, link.saidAt)
                 united[place].isNamedBySource = united[place].isNamedBySource || link.isNamedBySource
                 united[place].isNamedByDestination = united[place].isNamedByDestination || link.isNamedByDestination
             } else {

@@ -41,7 +41,7 @@ public final class StagedPart: @unchecked Sendable {
     public let source: UInt32
     public let destination: UInt32
     /// Where in the text the record begins that said it; the last of several.
-    let saidAt: UInt32
+    var saidAt: UInt32
     /// A record of the source named it.
     public internal(set) var isNamedBySource: Bool
     /// A record of the destination named it, from the relationship's other side.

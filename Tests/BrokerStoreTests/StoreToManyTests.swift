@@ -37,6 +37,17 @@ import TestSupport
                 == ["Employee +1 ~0 =0 !0", "Project +0 ~0 =1 !0"])
     }
 
+    @Test func `a link that two records name counts for both, though one of them replaced what the other had said`()
+        throws
+    {
+        let store = try TestStore(
+            company.replacing(#""inverse": "projects""#, with: #""inverse": "projects", "assignment": "replace""#))
+        try store.apply(#"{"Employee": {"id": 1}}"#)
+        #expect(
+            try store.changes(#"{"Employee": {"id": 1, "projects": [7]}, "Project": {"id": 7, "members": [1]}}"#)
+                == ["Employee +0 ~1 =0 !0", "Project +1 ~0 =0 !0"])
+    }
+
     @Test func `a union keeps the links that are there, null clears them`() throws {
         try store.apply(#"{"Employee": [{"id": 1, "projects": [7]}, {"id": 2, "projects": [7, 8]}]}"#)
         #expect(try store.changes(#"{"Employee": {"id": 1, "projects": []}}"#) == ["Employee +0 ~0 =1 !0"])
