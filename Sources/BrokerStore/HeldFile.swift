@@ -72,8 +72,18 @@ final class HeldFile: Sendable {
         }
     }
 
+    /// Readings of the kernel's list: it may pass over locks while others come and go.
+    private static let ownerReadings = 20
+
     /// The process that has locked the file: proc_locks(5). Nil when the kernel does not tell, or not clearly.
     private static func owner(_ status: stat) -> Int32? {
+        for _ in 0..<ownerReadings {
+            if let owner = readOwner(status) { return owner }
+        }
+        return nil
+    }
+
+    private static func readOwner(_ status: stat) -> Int32? {
         guard let file = fopen("/proc/locks", "r") else { return nil }
         defer { fclose(file) }
         var owners: Set<Int32> = []

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerClient
 
-@Suite(.timeLimit(.minutes(1))) struct AnswerTests {
+@Suite(.timeLimit(.minutes(5))) struct AnswerTests {
     @Test func `every waiter gets the first result, whenever it came`() async throws {
         let answer = Answer<Int>()
         try await withThrowingTaskGroup(of: Int.self) { group in

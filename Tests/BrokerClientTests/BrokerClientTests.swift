@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerClient
 
-@Suite(.timeLimit(.minutes(1))) struct BrokerClientTests {
+@Suite(.timeLimit(.minutes(5))) struct BrokerClientTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
     @Test func `a missing socket is told at once`() async {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerClient
 
-@Suite(.timeLimit(.minutes(1))) struct CancellationTests {
+@Suite(.timeLimit(.minutes(5))) struct CancellationTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
     /// A server and a client that has room for one job, which is on its way.

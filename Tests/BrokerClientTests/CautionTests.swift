@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerClient
 
 /// Errors that do not say whose they are.
-@Suite(.timeLimit(.minutes(1))) struct CautionTests {
+@Suite(.timeLimit(.minutes(5))) struct CautionTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
     private func job(_ id: String) -> BrokerClient.Job {

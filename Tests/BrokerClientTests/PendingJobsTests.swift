@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerClient
 
-@Suite(.timeLimit(.minutes(1))) struct PendingJobsTests {
+@Suite(.timeLimit(.minutes(5))) struct PendingJobsTests {
     private func window(count: Int = 2, bytes: Int = 100) -> PendingJobs<String> {
         PendingJobs(maximumCount: count, maximumBytes: bytes)
     }

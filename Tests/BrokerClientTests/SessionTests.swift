@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerClient
 
-@Suite(.timeLimit(.minutes(1))) struct SessionTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionTests {
     private let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
 
     private func session(count: Int = 64, patience: TimeAmount = .seconds(1)) -> Session {

@@ -5,7 +5,7 @@ import Testing
 // Not @testable: what is used here is what users have.
 import BrokerClient
 
-@Suite(.timeLimit(.minutes(1))) struct ValueTests {
+@Suite(.timeLimit(.minutes(5))) struct ValueTests {
     private struct Employee: Codable, Equatable {
         var id: Int
         var hiredAt: Date

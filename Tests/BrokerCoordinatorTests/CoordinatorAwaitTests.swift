@@ -139,7 +139,7 @@ import TestSupport
 }
 
 /// The bookkeeping behind it, as pure values.
-@Suite(.timeLimit(.minutes(1))) struct RunningJobsTests {
+@Suite(.timeLimit(.minutes(5))) struct RunningJobsTests {
     private let id = JobID("job")
     private let ending = JobEnding(id: "job", sequence: 1, result: .failed(error: []))
 

@@ -70,7 +70,7 @@ import TestSupport
 }
 
 /// Failures that wait for a store that takes them, as a pure value.
-@Suite(.timeLimit(.minutes(1))) struct KeptFailuresTests {
+@Suite(.timeLimit(.minutes(5))) struct KeptFailuresTests {
     private func keep(_ kept: inout KeptFailures, _ id: String, _ sequence: Int64) {
         let fault = Fault(.storeFull, "full")
         kept.keep(

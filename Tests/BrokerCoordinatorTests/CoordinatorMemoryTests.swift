@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// What one job may take, and what happens when there is no room.
-@Suite(.timeLimit(.minutes(2))) struct CoordinatorMemoryTests {
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorMemoryTests {
     private let model = """
         {"entities": {
           "Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}},

@@ -7,7 +7,7 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// What the operator is told of the store's files.
-@Suite(.timeLimit(.minutes(1))) struct CoordinatorStoreTests {
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorStoreTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
     private let folder = TemporaryFolder()

@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerCoordinator
 
 /// Who may take how much memory, and who waits.
-@Suite(.timeLimit(.minutes(1))) struct MemorySharesTests {
+@Suite(.timeLimit(.minutes(5))) struct MemorySharesTests {
     private func shares(_ places: Int, shared: Int = 100, one: Int = 300) -> MemoryShares<String> {
         var shares = MemoryShares<String>(shared: shared, one: one)
         for place in 0..<places { shares.add(place, bytes: 0) }

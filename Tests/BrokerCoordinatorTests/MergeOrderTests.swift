@@ -4,7 +4,7 @@ import TestSupport
 @testable import BrokerCoordinator
 
 /// The order of merging as a pure value, without threads.
-@Suite(.timeLimit(.minutes(1))) struct MergeOrderTests {
+@Suite(.timeLimit(.minutes(5))) struct MergeOrderTests {
     private func sequences(_ settled: [MergeOrder<String>.Settled]) -> [String] {
         settled.map { "\($0.place):\($0.sequence.map(String.init) ?? "-")" }
     }

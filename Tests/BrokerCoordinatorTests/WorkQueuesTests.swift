@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerCoordinator
 
 /// Whose turn it is.
-@Suite(.timeLimit(.minutes(1))) struct WorkQueuesTests {
+@Suite(.timeLimit(.minutes(5))) struct WorkQueuesTests {
     @Test func `sources take turns, each in its own order`() {
         var queue = TurnQueue<String>()
         for number in 0..<4 { queue.append("a\(number)", from: 1) }

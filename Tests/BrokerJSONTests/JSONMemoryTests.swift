@@ -30,7 +30,7 @@ final class Allowance: MemoryAllowance {
 }
 
 /// What a tape takes is asked for before.
-@Suite(.timeLimit(.minutes(1))) struct JSONMemoryTests {
+@Suite(.timeLimit(.minutes(5))) struct JSONMemoryTests {
     private func document(_ json: String, _ allowance: Allowance) throws(JSONRefusal) -> JSONDocument {
         try JSONDocument(parsing: JSONText(copying: Array(json.utf8)), allowance: allowance)
     }

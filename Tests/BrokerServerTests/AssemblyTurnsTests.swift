@@ -14,7 +14,7 @@ private final class Turns {
     func leave(_ holder: Int) -> [Int] { turns.leave(holder) }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct AssemblyTurnsTests {
+@Suite(.timeLimit(.minutes(5))) struct AssemblyTurnsTests {
     @Test func `as many have a turn as fit, and the next ones when one leaves`() {
         let turns = Turns(byteLimit: 100)
         #expect(turns.ask(1, process: 1, bytes: 60))

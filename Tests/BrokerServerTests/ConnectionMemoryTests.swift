@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What clients can make the server hold.
-@Suite(.timeLimit(.minutes(2))) struct ConnectionMemoryTests {
+@Suite(.timeLimit(.minutes(5))) struct ConnectionMemoryTests {
     private let ping = #"{"type": "ping"}"#
 
     /// A frame's beginning: a length, and so many bytes of what it promises.

@@ -3,7 +3,7 @@ import BrokerWire
 import NIOCore
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct FrameAssemblerTests {
+@Suite(.timeLimit(.minutes(5))) struct FrameAssemblerTests {
     private func frame(_ count: Int) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: 4 + count) { buffer, written in
             for index in 0..<4 { buffer[index] = UInt8(truncatingIfNeeded: count >> (24 - 8 * index)) }

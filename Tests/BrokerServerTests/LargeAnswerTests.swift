@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// Answers that fit no frame; the frames are made small for that.
-@Suite(.timeLimit(.minutes(1))) struct LargeAnswerTests {
+@Suite(.timeLimit(.minutes(5))) struct LargeAnswerTests {
     private let adjust: (inout ServerOptions) -> Void = { $0.answerLimits = FrameLimits(maximumPayloadCount: 150_000) }
 
     /// Records whose keys do not compress to much.

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStaging
 
 /// Patterns against texts that were chosen to take long.
-@Suite(.timeLimit(.minutes(2))) struct ValuesPatternTests {
+@Suite(.timeLimit(.minutes(5))) struct ValuesPatternTests {
     /// Far more than the steps allowed take on a slow machine, far less than any of these texts took without a limit.
     private static let patience = Duration.seconds(5)
 

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// What a record or a bare key says that is left out has no effect at all, whenever the fault is found.
-@Suite(.timeLimit(.minutes(2))) struct LeftOutTests {
+@Suite(.timeLimit(.minutes(5))) struct LeftOutTests {
     private static let model = """
         {"entities": {
           "E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerStore
 
 /// A changed model: what can be added is added, anything else is refused with every difference.
-@Suite(.timeLimit(.minutes(1))) struct MigrationTests {
+@Suite(.timeLimit(.minutes(5))) struct MigrationTests {
     private static let before = """
         {"entities": {
           "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string", "age": "integer16"},

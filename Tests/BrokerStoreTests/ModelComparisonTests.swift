@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerStore
 
 /// A changed model may not change what is stored means, whether or not the columns' types agree.
-@Suite(.timeLimit(.minutes(1))) struct ModelComparisonTests {
+@Suite(.timeLimit(.minutes(5))) struct ModelComparisonTests {
     private static let before = """
         {"entities": {
           "Person": {"identity": "id", "attributes": {

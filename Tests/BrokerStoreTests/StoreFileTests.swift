@@ -6,7 +6,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// What may lie at a store's path, and what of it is a store.
-@Suite(.timeLimit(.minutes(1))) struct StoreFileTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreFileTests {
     private static let model =
         #"{"entities": {"Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}}}"#
     private let folder = TemporaryFolder()

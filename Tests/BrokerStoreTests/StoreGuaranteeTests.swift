@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerStore
 
 /// What is asked of SQLite once, when the store is opened, and everything relies on.
-@Suite(.timeLimit(.minutes(1))) struct StoreGuaranteeTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreGuaranteeTests {
     private static let model = """
         {"entities": {
           "Person": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"home": {"entity": "Place"}}},

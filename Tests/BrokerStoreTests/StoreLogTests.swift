@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// The write-ahead log: its working size, and what a long reader does to it.
-@Suite(.timeLimit(.minutes(1))) struct StoreLogTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreLogTests {
     private static let workingPages = 16
     /// Of 4,096 bytes, each with a header of 24, behind one of 32.
     private static let workingBytes = 32 + workingPages * (4096 + 24)

@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// A store whose files are deleted, moved or replaced while it is open: nothing more is acknowledged.
-@Suite(.timeLimit(.minutes(1))) struct StoreLossTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreLossTests {
     private let store: TestStore
     private let files = FileManager.default
 

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// Names that SQL or SQLite gives a meaning are names like any other.
-@Suite(.timeLimit(.minutes(2))) struct StrangeNameTests {
+@Suite(.timeLimit(.minutes(5))) struct StrangeNameTests {
     @Test(arguments: ["Excluded", "excluded", "old", "_broker", "select", "temp", "main", "a\"b", "x.y"])
     func `a table of any name is updated`(table: String) throws {
         let name = table.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\\\"")

@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct JobMessageTests {
+@Suite(.timeLimit(.minutes(5))) struct JobMessageTests {
     private func expect(
         _ json: String, at path: String?, _ fact: String, source: SourceLocation = #_sourceLocation
     ) {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import broker
 
-@Suite(.timeLimit(.minutes(1))) struct RecordCutterTests {
+@Suite(.timeLimit(.minutes(5))) struct RecordCutterTests {
     private func cut(_ text: [UInt8], pieces size: Int) -> (records: [String], places: [InputPlace], fault: InputFault?)
     {
         var cutter = RecordCutter()

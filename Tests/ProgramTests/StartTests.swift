@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// brokerd refuses what cannot be meant with one line, and leaves no file behind.
-@Suite(.timeLimit(.minutes(2))) struct StartTests {
+@Suite(.timeLimit(.minutes(5))) struct StartTests {
     private let programs: Programs
 
     init() throws { programs = try Programs() }
