@@ -56,56 +56,106 @@ struct LinkResolution {
 
     // MARK: - To many
 
-    /// Takes out what was cleared later than it was said; of each cleared relationship one replacement remains.
-    func resolve(_ replacements: [StagedReplacement], _ links: inout [[StagedLink]]) -> [StagedReplacement] {
-        var cleared: [ClearedSet: UInt32] = [:]
+    /// What ends of one object's set: what was said before, and not the links that have been there since the clearing
+    /// before this one and whose elements were left out.
+    private struct Clearing {
+        var before: UInt32
+        /// Where the clearing before it stood; 0 when there is none, and what the store holds was there.
+        var since: UInt32 = 0
+        /// Rows of the other entity.
+        var spared = Set<Int>()
+
+        func takes(_ other: Int, saidAt: UInt32) -> Bool {
+            saidAt < before && !(saidAt >= since && spared.contains(other))
+        }
+    }
+
+    /// Takes out what was cleared later than it was said.
+    ///
+    /// - Returns: of each cleared relationship one replacement; the elements left out whose links in the store stay.
+    func resolve(
+        _ replacements: [StagedReplacement], _ spared: [SparedLink], _ links: inout [[StagedLink]]
+    ) -> ([StagedReplacement], [SparedLink]) {
+        var cleared: [ClearedSet: Clearing] = [:]
         var remaining: [StagedReplacement] = []
         for replacement in replacements {
             let set = ClearedSet(
                 entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-            if cleared.updateValue(max(cleared[set] ?? 0, replacement.clearsBefore), forKey: set) == nil {
-                remaining.append(replacement)
-            }
+            let before = max(cleared[set]?.before ?? 0, replacement.clearsBefore)
+            if cleared.updateValue(Clearing(before: before), forKey: set) == nil { remaining.append(replacement) }
         }
+        let staying = spared.isEmpty ? [] : spare(spared, replacements, &cleared)
         // Who named a link that was cleared and then said again has named it.
         for table in links.indices { unite(&links[table]) }
         if !cleared.isEmpty { clear(cleared, &links) }
-        return remaining
+        return (remaining, staying)
     }
 
-    private func clear(_ cleared: [ClearedSet: UInt32], _ links: inout [[StagedLink]]) {
-        /// By destination entity and column, when each row's set was cleared.
-        var columns: [[Int]: [Int: UInt32]] = [:]
+    /// Elements that the last clearing left out are spared by it, if it is a set that replaces.
+    private func spare(
+        _ spared: [SparedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
+    ) -> [SparedLink] {
+        for replacement in replacements {
+            let set = ClearedSet(
+                entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
+            guard let last = cleared[set], replacement.clearsBefore < last.before else { continue }
+            cleared[set]!.since = max(last.since, replacement.clearsBefore)
+        }
+        var staying: [SparedLink] = []
+        for link in spared {
+            let set = ClearedSet(entity: link.entity, row: link.row, relationship: link.relationship)
+            guard let last = cleared[set], last.before == link.operation else { continue }
+            if last.since == 0 { staying.append(link) }
+            let destination = plan.model.entities[link.entity].relationships[link.relationship].destination
+            if let row = row(of: link.identity, destination) { cleared[set]!.spared.insert(row) }
+        }
+        return staying
+    }
+
+    private func row(of identity: [Cell], _ entity: Int) -> Int? {
+        guard tables.exists(entity) else { return nil }
+        let plan = plan.entities[entity]
+        var cells = [Cell](repeating: .absent, count: plan.layout.columnCount)
+        for (column, cell) in zip(plan.identity, identity) { cells[column] = cell }
+        return cells.withUnsafeBufferPointer { tables[entity].pointee.find(identity: $0.baseAddress!) }
+    }
+
+    private func clear(_ cleared: [ClearedSet: Clearing], _ links: inout [[StagedLink]]) {
+        /// By destination entity and column, how each row's set was cleared.
+        var columns: [[Int]: [Int: Clearing]] = [:]
         /// By link table and side (1 for its destination).
-        var sides: [[Int]: [Int: UInt32]] = [:]
-        for (set, before) in cleared {
+        var sides: [[Int]: [Int: Clearing]] = [:]
+        for (set, clearing) in cleared {
             let relationship = plan.model.entities[set.entity].relationships[set.relationship]
             switch plan.layout.entities[set.entity].forms[set.relationship] {
             case .column: continue
             case .destinationColumn(let column):
-                columns[[relationship.destination, column], default: [:]][set.row] = before
+                columns[[relationship.destination, column], default: [:]][set.row] = clearing
             case .linkTable(let table, let isReversed):
-                sides[[table, isReversed ? 1 : 0], default: [:]][set.row] = before
-                if plan.layout.linkTables[table].isSymmetric { sides[[table, 1], default: [:]][set.row] = before }
+                sides[[table, isReversed ? 1 : 0], default: [:]][set.row] = clearing
+                if plan.layout.linkTables[table].isSymmetric { sides[[table, 1], default: [:]][set.row] = clearing }
             }
         }
         for (place, rows) in columns { clearColumn(place[0], place[1], rows) }
         for table in links.indices {
             guard let sources = sides[[table, 0]] ?? (sides[[table, 1]] == nil ? nil : [:]) else { continue }
             let destinations = sides[[table, 1]] ?? [:]
-            links[table].removeAll {
-                $0.saidAt < max(sources[Int($0.source)] ?? 0, destinations[Int($0.destination)] ?? 0)
+            links[table].removeAll { link in
+                let (source, destination) = (Int(link.source), Int(link.destination))
+                return sources[source]?.takes(destination, saidAt: link.saidAt) ?? false
+                    || destinations[destination]?.takes(source, saidAt: link.saidAt) ?? false
             }
         }
     }
 
-    private func clearColumn(_ entity: Int, _ column: Int, _ rows: [Int: UInt32]) {
+    private func clearColumn(_ entity: Int, _ column: Int, _ rows: [Int: Clearing]) {
         guard tables.exists(entity) else { return }
         for row in 0..<tables[entity].pointee.rowCount {
             let cell = tables.cell(entity, row, column)
-            guard cell.pointee.kind == .object, let before = rows[cell.pointee.row], cell.pointee.saidAt < before
+            guard cell.pointee.kind == .object, let clearing = rows[cell.pointee.row],
+                clearing.takes(row, saidAt: cell.pointee.saidAt)
             else { continue }
-            cell.pointee = .unlinked(saidAt: before)
+            cell.pointee = .unlinked(saidAt: clearing.before)
         }
     }
 

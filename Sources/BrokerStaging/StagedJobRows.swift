@@ -14,9 +14,9 @@ public enum StagedJobRows {
         if let rejections { whole.rejections.add(rejections) }
         let resolution = LinkResolution(plan, whole.tables)
         resolution.resolve(whole.pairs)
-        let replacements = resolution.resolve(whole.replacements, &whole.links)
+        let (replacements, spared) = resolution.resolve(whole.replacements, whole.spared, &whole.links)
         return StagedRows(
-            tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: whole.spared,
+            tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             rejections: whole.rejections, warnings: whole.warnings, collections: parts.map(\.collection),
             memory: whole.memory)
     }
@@ -77,7 +77,8 @@ private struct PartTranslation {
         }
         whole.spared += part.spared.map {
             SparedLink(
-                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, identity: $0.identity)
+                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, identity: $0.identity,
+                operation: $0.operation)
         }
         whole.rejections.add(part.rejections)
         addWarnings()

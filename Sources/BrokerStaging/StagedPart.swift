@@ -68,14 +68,16 @@ public struct StagedReplacement: Sendable {
     let clearsBefore: UInt32
 }
 
-/// An element of a to-many relationship that was left out: no link is made to it, but one that is there stays, also when
-/// the relationship is replaced.
+/// An element of a to-many relationship that was left out: no link is made to it, but one that was there before the
+/// operation stays, also when the relationship is replaced.
 public struct SparedLink: Sendable {
     public let entity: Int
     public let row: Int
     public let relationship: Int
     /// The identity of the element, in the order of its entity's identity. The rows keep alive what its cells point at.
     public let identity: [Cell]
+    /// Where the operation begins that left it out.
+    let operation: UInt32
 }
 
 /// A record, or an object inside one, that is left out. `offset` is its place in the text of the job.

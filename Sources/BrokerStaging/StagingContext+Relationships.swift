@@ -151,7 +151,8 @@ extension StagingContext {
         try take(MemoryLayout<SparedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
         spared.append(
             SparedLink(
-                entity: speaker.entity.index, row: speaker.row, relationship: plan.index, identity: identity))
+                entity: speaker.entity.index, row: speaker.row, relationship: plan.index, identity: identity,
+                operation: operationOffset))
     }
 
     private mutating func identityCells(of value: JSONValue, _ entity: EntityPlan) -> [Cell]? {

@@ -79,6 +79,24 @@ import Testing
         #expect(try employees() == ["1|NULL|1", "2|NULL|NULL"])
     }
 
+    @Test func `a set that replaces keeps the links that were there when it was said, by earlier operations too`()
+        throws
+    {
+        try store.apply(
+            #"{"E": {"id": 1, "tags": [{"id": 1}, {"id": 2}]}, "E": {"id": 1, "tags": {"id": 1, "word": "long"}}}"#,
+            .skip)
+        #expect(try store.rows("SELECT destination FROM E_tags ORDER BY 1") == ["1"])
+        try store.apply(#"{"E": [{"id": 1, "tags": null}, {"id": 1, "tags": [{"id": 1, "word": "long"}, 2]}]}"#, .skip)
+        #expect(try store.rows("SELECT destination FROM E_tags ORDER BY 1") == ["2"])
+        try store.apply(
+            #"{"E": {"id": 1, "tags": {"id": 3}}, "E": {"id": 1, "tags": {"id": 2, "word": "long"}}}"#, .skip)
+        #expect(try store.rows("SELECT destination FROM E_tags ORDER BY 1") == [])
+        try store.apply(
+            #"{"D": {"id": 1, "title": "one", "staff": [4, 5]}, "D": {"id": 1, "staff": {"id": 4, "name": []}}}"#, .skip
+        )
+        #expect(try store.rows("SELECT id FROM E WHERE dept = 1") == ["4"])
+    }
+
     @Test func `keys of the store's own are not used up by what is left out`() throws {
         let store = try TestStore(
             """
