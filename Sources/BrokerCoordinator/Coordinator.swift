@@ -177,7 +177,7 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// Waits until everything admitted before has taken effect. Blocks; to be called after ``refuseNewJobs()``.
+    /// Waits until everything admitted before has taken effect. Blocks; to be called after ``refuseNewJobs(lockSeconds:)``.
     public func finishAdmitted() { flight.wait { $0.count == 0 ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be

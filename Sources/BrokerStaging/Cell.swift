@@ -3,7 +3,7 @@
 /// Text and blobs point into memory that the staged rows keep alive: the job's text, its unescaped strings or the
 /// context's own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
 ///
-/// In a link's column a cell also bears when that was said (``saidAt``), so that the later word wins in whatever order
+/// In a link's column a cell also bears when that was said (`saidAt`), so that the later word wins in whatever order
 /// the words are heard.
 @frozen public struct Cell {
     @frozen public enum Kind: UInt8 {
@@ -19,7 +19,7 @@
     }
 
     public let kind: Kind
-    /// Bytes of text or blob; of a link, ``saidAt``.
+    /// Bytes of text or blob; of a link, `saidAt`.
     public let count: UInt32
     @usableFromInline let payload: UInt64
 

@@ -3,7 +3,7 @@ public import BrokerModel
 /// What one collection of a job became, on one worker: rows, and what its records said of links, not yet weighed against
 /// each other. ``StagedJobRows`` makes a job's rows of it, together with the job's other parts.
 ///
-/// Links are said, not set: each word bears the text offset of the record that said it, and ``LinkResolution`` lets the
+/// Links are said, not set: each word bears the text offset of the record that said it, and `LinkResolution` lets the
 /// later word win. So a record's words come before those of the records nested in it, whenever staging heard them.
 // One context fills it; handed over by `StagingContext.finish()`, one thread at a time has it.
 public final class StagedPart: @unchecked Sendable {
