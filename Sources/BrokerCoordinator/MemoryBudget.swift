@@ -1,19 +1,18 @@
 public import BrokerJSON
 public import BrokerStaging
-internal import Synchronization
 
 /// The memory of all jobs in flight, shared by the threads that work on them.
 final class MemoryBudget: Sendable {
     /// Called when the job may be tried again, with what is granted to it already.
     typealias Waiter = @Sendable (_ granted: Int) -> Void
 
-    private let shares: Mutex<MemoryShares<Waiter>>
+    private let shares: Monitor<MemoryShares<Waiter>>
     /// Bytes that one job may take.
     let one: Int
 
     init(shared: Int, one: Int) {
         self.one = one
-        shares = Mutex(MemoryShares(shared: shared, one: one))
+        shares = Monitor(MemoryShares(shared: shared, one: one))
     }
 
     /// Bytes that all hold together.
@@ -32,7 +31,7 @@ final class MemoryBudget: Sendable {
     fileprivate func isFirst(_ place: Int) -> Bool { shares.withLock { $0.first == place } }
 
     /// Changes the shares, and wakes whom that helps.
-    fileprivate func change(_ body: (inout sending MemoryShares<Waiter>) -> Void) {
+    fileprivate func change(_ body: (inout MemoryShares<Waiter>) -> Void) {
         let woken = shares.withLock { shares in
             body(&shares)
             return shares.takeWoken()
@@ -62,12 +61,12 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
 
     private let budget: MemoryBudget
     private let place: Int
-    private let state: Mutex<State>
+    private let state: Monitor<State>
 
     fileprivate init(_ budget: MemoryBudget, _ place: Int, _ payloadBytes: Int) {
         self.budget = budget
         self.place = place
-        state = Mutex(State(payloadBytes: payloadBytes))
+        state = Monitor(State(payloadBytes: payloadBytes))
     }
 
     deinit { budget.change { $0.remove(place) } }

@@ -114,15 +114,10 @@ extension StagingContext {
 
     private func missingIdentity(_ column: Int, _ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
         let attribute = plan.model.entities[entity.index].attributes[column]
-        var message = ""
-        if rejections.isListing {
-            let keys = attribute.keyPaths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
-            message =
-                "A record of \(entity.name) has no value for its identity \(attribute.name) (key \(keys)). "
-                + "Send it, or set identityOptional in the model."
-        }
         return .invalid(
-            Fault(.missingIdentity, message, entity: entity.name, attribute: attribute.name), offset: record.offset)
+            Fault(
+                .missingIdentity, entity.missingIdentityMessages[column] ?? "", entity: entity.name,
+                attribute: attribute.name), offset: record.offset)
     }
 
     @inline(__always)

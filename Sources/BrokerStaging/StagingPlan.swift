@@ -84,6 +84,8 @@ final class EntityPlan: Sendable {
     /// Attributes of lists that are unique besides the identity.
     let uniqueColumns: [Int]
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
+    /// By attribute of the identity, what is told of a record that has no value for it.
+    let missingIdentityMessages: [Int: String]
     /// Keys that may wrap a record.
     let wrappers: [[UInt8]]
 
@@ -117,8 +119,17 @@ final class EntityPlan: Sendable {
         identity = entity.identity
         uniqueColumns = Set(entity.unique.joined()).sorted()
         isIdentityOptional = entity.isIdentityOptional
+        missingIdentityMessages = Dictionary(
+            uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0)) })
         hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         let names = [entity.root, entity.name.prefix(1).lowercased() + entity.name.dropFirst()].compactMap { $0 }
         wrappers = names.filter { !tree.knows($0) }.map { Array($0.utf8) }
+    }
+
+    private static func missingIdentityMessage(_ entity: Entity, _ column: Int) -> String {
+        let attribute = entity.attributes[column]
+        let keys = attribute.keyPaths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
+        return "A record of \(entity.name) has no value for its identity \(attribute.name) (key \(keys)). "
+            + "Send it, or set identityOptional in the model."
     }
 }

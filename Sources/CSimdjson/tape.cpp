@@ -14,7 +14,7 @@ using Indexer = std::unique_ptr<simdjson::internal::dom_parser_implementation>;
 
 /// Scratch space for texts up to this (bytes) is kept by each thread, four bytes for each of the text; that for longer
 /// ones is asked for and freed again: one large job must not hold memory for good.
-constexpr size_t kKeptCapacity = 256 << 10;
+constexpr size_t kKeptCapacity = 1 << 20;
 constexpr size_t kMinimumCapacity = 4 << 10;
 constexpr size_t kIndexSize = sizeof(uint32_t);
 
@@ -161,7 +161,9 @@ public:
           tape_(tape) {}
 
     broker_json_status build(size_t *fault) {
-        const size_t size = most_elements() * sizeof(broker_json_element);
+        // Of a long text it is worth to count; of others untouched pages cost nothing.
+        const size_t count = length_ > kKeptCapacity ? most_elements() : size_t(structural_end_ - structural_);
+        const size_t size = count * sizeof(broker_json_element);
         if (!memory_.take(size)) return BROKER_JSON_NO_ROOM;
         tape_->elements = static_cast<broker_json_element *>(std::malloc(size));
         stack_.reset(new (std::nothrow) uint32_t[maximum_depth_ + 1]);
