@@ -161,9 +161,7 @@ public:
           tape_(tape) {}
 
     broker_json_status build(size_t *fault) {
-        // Of a long text it is worth to count; of others untouched pages cost nothing.
-        const size_t count = length_ > kKeptCapacity ? most_elements() : size_t(structural_end_ - structural_);
-        const size_t size = count * sizeof(broker_json_element);
+        const size_t size = most_elements() * sizeof(broker_json_element);
         if (!memory_.take(size)) return BROKER_JSON_NO_ROOM;
         tape_->elements = static_cast<broker_json_element *>(std::malloc(size));
         stack_.reset(new (std::nothrow) uint32_t[maximum_depth_ + 1]);
