@@ -48,8 +48,10 @@ final class Programs {
     /// - Parameters:
     ///   - complaints: where standard error goes.
     ///   - descriptors: how many it may have; nil leaves the limit as it is.
+    ///   - waitsUntilReady: false comes back at once.
     func startServer(
-        _ arguments: [String] = [], complaints: FileHandle = .nullDevice, descriptors: Int? = nil
+        _ arguments: [String] = [], complaints: FileHandle = .nullDevice, descriptors: Int? = nil,
+        waitsUntilReady: Bool = true
     ) throws -> Process {
         var process = process(
             "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"] + arguments)
@@ -62,11 +64,12 @@ final class Programs {
         }
         process.standardError = complaints
         let output = Pipe()
-        process.standardOutput = output
+        if waitsUntilReady { process.standardOutput = output } else { process.standardOutput = FileHandle.nullDevice }
         try process.run()
         // Whoever reads them then sees their end with the server's.
         if complaints !== FileHandle.nullDevice { try complaints.close() }
         servers.append(process)
+        guard waitsUntilReady else { return process }
         let line = output.fileHandleForReading.availableData
         guard String(decoding: line, as: UTF8.self).contains("ready on broker.sock") else {
             throw Failure(what: "brokerd did not become ready")
