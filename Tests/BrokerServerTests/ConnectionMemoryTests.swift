@@ -63,11 +63,12 @@ import Testing
             #expect(try client.ask(job).type == "completed")
             for number in 0..<300 { try client.send(#"{"type": "await", "id": "a", "tag": \#(number)}"#) }
             let other = try running.connect()
+            var most = 0
             for _ in 0..<200 {
                 _ = try other.ask(ping)
-                let unread = try await running.server.unreadBytes
-                #expect(unread < Connection.readAheadBytes + 1 << 20, "the answers are 20 MB and more")
+                most = max(most, try await running.server.unreadBytes)
             }
+            #expect(most < Connection.readAheadBytes + 1 << 20, "the answers are 20 MB and more")
             var tags: Set<String> = []
             for _ in 0..<300 {
                 let answer = try client.next()
