@@ -172,7 +172,7 @@ import Testing
         #expect(line("No more clients can be accepted", from: complaints) != nil)
         // It looks again after a second; the limit is for how long nothing comes.
         let before = try processorSeconds(server.processIdentifier)
-        clients[99].setPatience(seconds: 2)
+        clients[99].setPatience(seconds: 5)
         #expect(throws: RawClient.Failure.self) { try clients[99].ask(ping) }
         #expect(try processorSeconds(server.processIdentifier) - before < 0.5)
         #expect(try clients[0].ask(ping).type == "pong")
