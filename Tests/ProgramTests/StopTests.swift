@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// How brokerd ends: real signals to a real process.
-@Suite(.timeLimit(.minutes(3))) struct StopTests {
+@Suite(.timeLimit(.minutes(5))) struct StopTests {
     private let ping = #"{"type": "ping"}"#
 
     /// Waits for a line with those words.
