@@ -60,7 +60,9 @@ public final class BrokerServer: Sendable {
             return BrokerServer(coordinator, options, log, group, listener, connections, file, handlersAlive)
         } catch {
             group.shutdownGracefully { _ in }
-            throw ServerError("The socket \(options.socketPath) cannot be listened on: \(error).")
+            if let error = error as? ServerError { throw error }
+            let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
+            throw ServerError("The socket \(options.socketPath) cannot be listened on: \(reason).")
         }
     }
 
