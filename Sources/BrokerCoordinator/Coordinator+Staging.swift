@@ -50,7 +50,7 @@ extension Coordinator {
 
     /// The attempt is given up; all that it took is gone. It is made again when there is room.
     private func waitForRoom(_ frame: AdmittedFrame, _ run: StagingRun?) {
-        frame.memory.wait { [self] granted in
+        frame.memory.wait(contentBytes: run?.contentBytes ?? frame.weight) { [self] granted in
             pool.run(.opening, .long, from: frame.source) { self.openWhole(frame, granted: granted, run) }
         }
     }
@@ -150,6 +150,7 @@ extension Coordinator {
             return flight.hasWork
         }
         // It will not be opened again.
+        memory.end()
         memory.dropPayload()
     }
 }

@@ -5,8 +5,11 @@ public struct CoordinatorLimits: Sendable {
     /// Jobs admitted and not ended. More than the clients' windows together need, little enough to answer within a second.
     public static let defaultJobs = 4_096
     /// Bytes of frames and of their contents admitted and not ended; a frame that is not opened yet counts as the most
-    /// that can be in it. So much is opened, staged and merged within about a second, which is what others wait at most.
-    public static let defaultBytes = 16 << 20
+    /// that can be in it. So much is opened, staged and merged within half a second, also where every three bytes are
+    /// an object, and who comes behind waits no longer.
+    public static let defaultBytes = 4 << 20
+    /// Frames that may be in flight whatever their bytes are: one is staged while another is merged.
+    static let framesOfAnySize = 2
     /// Bytes of memory for the jobs in flight, but for the first in merge order: frames, contents, tapes, rows. Two or
     /// three bulk jobs of 4 MiB, so that they are staged while others are merged.
     public static let defaultMemory = 64 << 20

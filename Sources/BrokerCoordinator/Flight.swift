@@ -61,7 +61,9 @@ struct Flight {
     /// The writer can go on.
     var hasWork: Bool { order.hasReady || order.isStarved }
 
-    func hasRoom(_ limits: CoordinatorLimits) -> Bool { bytes < limits.bytes && count < limits.jobs }
+    func hasRoom(_ limits: CoordinatorLimits) -> Bool {
+        count < limits.jobs && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
+    }
 
     /// A frame takes its place.
     mutating func admit(_ weight: Int) -> Int {

@@ -24,8 +24,8 @@ final class MemoryBudget: Sendable {
         return JobMemory(self, place, payloadBytes)
     }
 
-    fileprivate func take(_ bytes: Int, for place: Int) -> MemoryShares<Waiter>.Answer {
-        shares.withLock { $0.take(bytes, for: place) }
+    fileprivate func take(_ bytes: Int, for place: Int, passesWaiting: Bool) -> MemoryShares<Waiter>.Answer {
+        shares.withLock { $0.take(bytes, for: place, passesWaiting: passesWaiting) }
     }
 
     fileprivate func isFirst(_ place: Int) -> Bool { shares.withLock { $0.first == place } }
@@ -51,6 +51,8 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         /// Of the budget's, beside the payload.
         var granted = 0
         var used = 0
+        /// Of what is granted, what stays until the attempt has ended, used or not: it was waited for.
+        var reserved = 0
         /// While it is opened briefly, bytes that it may use without asking.
         var briefLimit: Int?
         /// What would have been used when room was refused; 0 when none was.
@@ -73,13 +75,15 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
 
     // MARK: - Taking
 
-    public func take(_ bytes: Int) -> Bool {
+    public func take(_ bytes: Int) -> Bool { take(bytes, passesWaiting: false) }
+
+    private func take(_ bytes: Int, passesWaiting: Bool) -> Bool {
         state.withLock { state in
             let wanted = state.used + bytes
             if let limit = state.briefLimit {
                 guard wanted <= limit else { return false }
             } else if wanted > state.granted {
-                switch budget.take(wanted - state.granted, for: place) {
+                switch budget.take(wanted - state.granted, for: place, passesWaiting: passesWaiting) {
                 case .granted: state.granted = wanted
                 case .later: return state.refuse(wanted)
                 case .never:
@@ -95,9 +99,16 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
     public func giveBack(_ bytes: Int) {
         let surplus = state.withLock { state in
             state.used -= bytes
-            let surplus = max(0, state.granted - state.used)
-            state.granted -= surplus
-            return surplus
+            return state.takeSurplus()
+        }
+        returnToBudget(surplus)
+    }
+
+    /// The attempt has ended well: what was waited for and is not used goes back.
+    func end() {
+        let surplus = state.withLock { state in
+            state.reserved = 0
+            return state.takeSurplus()
         }
         returnToBudget(surplus)
     }
@@ -119,6 +130,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         state.withLock { state in
             state.briefLimit = nil
             state.granted += granted
+            state.reserved = granted
             state.refusedAt = 0
             state.isLastAttempt = isFirst
         }
@@ -133,7 +145,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
             defer { state.used = 0 }
             return state.used
         }
-        return take(used)
+        return take(used, passesWaiting: true)
     }
 
     /// What the attempt took is gone.
@@ -142,6 +154,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
             defer {
                 state.granted = 0
                 state.used = 0
+                state.reserved = 0
             }
             return state.granted
         }
@@ -160,13 +173,22 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
     /// Room was refused, and waiting for it helps.
     var canWait: Bool { state.withLock { !$0.isLastAttempt } }
 
-    /// Tries again when there is room for what this attempt had reached, and half as much more, or when nothing is
-    /// before it any more. Everything that the attempt took must be gone.
-    func wait(_ retry: @escaping MemoryBudget.Waiter) {
+    /// Tries again when there is room for what the job probably needs, or when nothing is before it any more. Everything
+    /// that the attempt took must be gone.
+    ///
+    /// - Parameter contentBytes: of the frame, as far as is known.
+    func wait(contentBytes: Int, _ retry: @escaping MemoryBudget.Waiter) {
         dropAll()
         let reached = state.withLock { $0.refusedAt }
-        budget.change { $0.wait(place, for: reached + reached / 2, retry) }
+        // Asking for too little would stage the same again and again.
+        let probable = max(Self.memoryPerContentByte * contentBytes, Self.growth * reached)
+        budget.change { $0.wait(place, for: min(probable, $0.shared), retry) }
     }
+
+    /// What ordinary JSON becomes: its text, its tape and its rows.
+    private static let memoryPerContentByte = 5
+    /// How much more may be needed than was taken when room was refused.
+    private static let growth = 4
 
     /// Why the job can never be done, and the remedy.
     var message: String {
@@ -182,5 +204,12 @@ extension JobMemory.State {
     fileprivate mutating func refuse(_ wanted: Int) -> Bool {
         refusedAt = max(refusedAt, wanted)
         return false
+    }
+
+    /// What is granted beyond what is used or reserved; it is to go back.
+    fileprivate mutating func takeSurplus() -> Int {
+        let surplus = max(0, granted - max(used, reserved))
+        granted -= surplus
+        return surplus
     }
 }

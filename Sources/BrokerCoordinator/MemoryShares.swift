@@ -11,7 +11,8 @@ internal import DequeModule
 ///  1. All but the first hold at most `shared` together, beside what was taken by force and what they held when another
 ///     was first before them.
 ///  2. The first is never refused below `one`, whatever the others hold: so the order never stalls for want of memory.
-///  3. Who waits is woken once: when it has become the first, or with the room that it waited for already its own.
+///  3. Who waits is woken once: when it has become the first, or with the room that it waited for already its own. Until
+///     then nobody behind it takes that room away.
 ///
 /// A pure value: no threads, no locks.
 struct MemoryShares<Waiter> {
@@ -40,8 +41,8 @@ struct MemoryShares<Waiter> {
     private var holders: [Place: Holder] = [:]
     /// Places in order, with some that are gone; the first is always there.
     private var order = Deque<Place>()
-    /// Those who wait, in no order; few, because each has at least begun.
-    private var waiting: Set<Place> = []
+    /// Those who wait, in order; few, because each has at least begun.
+    private var waiting: [Place] = []
 
     init(shared: Int, one: Int) {
         self.shared = shared
@@ -59,12 +60,14 @@ struct MemoryShares<Waiter> {
         total += bytes
     }
 
-    mutating func take(_ bytes: Int, for place: Place) -> Answer {
+    /// - Parameter passesWaiting: takes room also where an earlier place waits for it, because what is taken is little.
+    mutating func take(_ bytes: Int, for place: Place, passesWaiting: Bool = false) -> Answer {
         guard let held = holders[place]?.bytes else { return .never }
         if place == first {
             guard held + bytes <= one else { return .never }
         } else {
-            guard takenByOthers + bytes <= shared else { return held + bytes <= one ? .later : .never }
+            let hasRoom = takenByOthers + bytes <= shared && (passesWaiting || !isWaiting(before: place))
+            guard hasRoom else { return held + bytes <= one ? .later : .never }
         }
         holders[place]?.bytes += bytes
         total += bytes
@@ -80,7 +83,7 @@ struct MemoryShares<Waiter> {
     mutating func remove(_ place: Place) {
         guard let holder = holders.removeValue(forKey: place) else { return }
         total -= holder.bytes
-        waiting.remove(place)
+        waiting.removeAll { $0 == place }
         while let first = order.first, holders[first] == nil { order.removeFirst() }
         // Those that are gone behind a first that stays are swept up now and then, for the price of adding them.
         if order.count > 64, order.count > holders.count * 2 { order.removeAll { holders[$0] == nil } }
@@ -89,7 +92,7 @@ struct MemoryShares<Waiter> {
     /// The place waits for `bytes` of room beside what it holds, or until it is the first.
     mutating func wait(_ place: Place, for bytes: Int, _ waiter: Waiter) {
         holders[place]?.waiting = (bytes, waiter)
-        waiting.insert(place)
+        waiting.insert(place, at: waiting.firstIndex { $0 > place } ?? waiting.count)
     }
 
     /// Those who need not wait any longer, in order; the room that each waited for is its own now, but for the first's,
@@ -97,7 +100,7 @@ struct MemoryShares<Waiter> {
     mutating func takeWoken() -> [(waiter: Waiter, granted: Int)] {
         guard !waiting.isEmpty else { return [] }
         var woken: [(Waiter, Int)] = []
-        for place in waiting.sorted() {
+        for place in waiting {
             guard let (bytes, waiter) = holders[place]?.waiting else { continue }
             if take(bytes, for: place) == .granted {
                 woken.append((waiter, bytes))
@@ -108,8 +111,10 @@ struct MemoryShares<Waiter> {
                 break
             }
             holders[place]?.waiting = nil
-            waiting.remove(place)
+            waiting.removeFirst()
         }
         return woken
     }
+
+    private func isWaiting(before place: Place) -> Bool { waiting.first.map { $0 < place } ?? false }
 }

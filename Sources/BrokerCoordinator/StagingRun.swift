@@ -31,6 +31,7 @@ struct StagingRun: Sendable {
     let weight: Int
 
     var place: Int { frame.place }
+    var contentBytes: Int { weight - frame.payloadBytes }
 
     init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64) {
         self.frame = frame

@@ -140,30 +140,24 @@ struct WriterLoop {
     /// Tells the ends in order, frees the room, and counts.
     private mutating func settle(_ applied: [Applied], reservation: Int64?) {
         let committedAt = monotonicMicroseconds()
-        let endings = applied.map { $0.ending(committedAt) }
         var roomWaiters: [@Sendable () -> Void] = []
         var tasks: [@Sendable () -> Void] = []
         tasks.reserveCapacity(applied.count)
         var hasKept = false
         flight.broadcast { flight in
             if let reservation { completions.run(flight.reserved(through: reservation)) }
-            for (applied, ending) in zip(applied, endings) {
-                let observer = applied.job.observer
-                tasks.append { observer(.ended(ending)) }
-                let committed = applied.committed(ending)
-                for waiter in flight.ended(applied.job, isCommitted: committed != nil) {
-                    tasks.append { waiter(committed ?? ending) }
-                }
+            for applied in applied {
+                let waiters = flight.ended(applied.job, isCommitted: applied.isCommitted)
+                // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
+                tasks.append { applied.tell(waiters, committedAt) }
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-                flight.kept.keep(applied.job.failedStoreJob(sequence, fault), ending)
+                flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.ending(committedAt))
             }
             hasKept = !flight.kept.isEmpty
             roomWaiters = flight.takeRoomWaiters(limits)
             return flight.isDraining || flight.count == 0
         }
         writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
-        // The rows are freed there, too, while the next ones are merged here.
-        tasks.append { withExtendedLifetime(applied) {} }
         // Who is told an end and asks for the numbers finds it counted.
         let log = store.log
         statistics.count {
@@ -220,6 +214,20 @@ struct WriterLoop {
 }
 
 extension WriterLoop.Applied {
+    /// A job is committed under the id: this one, or one before it.
+    fileprivate var isCommitted: Bool {
+        if case .failed = end { false } else { true }
+    }
+
+    /// Tells the job's observer, and those who asked for the id, how it ended.
+    fileprivate func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
+        let ending = ending(committedAt)
+        job.observer(.ended(ending))
+        guard !waiters.isEmpty else { return }
+        let told = committed(ending) ?? ending
+        for waiter in waiters { waiter(told) }
+    }
+
     fileprivate func ending(_ committedAt: Int64) -> JobEnding {
         var timing = job.timing
         timing.merged = mergedMicroseconds
@@ -229,10 +237,10 @@ extension WriterLoop.Applied {
         case .duplicate(let outcome):
             // What happened is of the first time; how long it took is this message's own.
             return JobEnding(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
-        case .completed(_, let members):
+        case .completed(let outcome):
             return JobEnding(
                 id: job.id.text, sequence: sequence,
-                result: .completed(members: timing.appended(toMembers: members), isDuplicate: false))
+                result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
         }
     }
 
@@ -257,7 +265,7 @@ extension Statistics.Counters {
             switch applied.end {
             case .failed(let fault), .conflict(let fault, _): noteFailure(fault.code)
             case .duplicate: duplicates += 1
-            case .completed(let outcome, _):
+            case .completed(let outcome):
                 completed += 1
                 for (_, counts) in outcome.changes { objects.add(counts) }
             }

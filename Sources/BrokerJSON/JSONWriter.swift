@@ -29,6 +29,13 @@ public struct JSONWriter {
         needsComma = false
     }
 
+    /// Writes a member that is text; nothing when there is none.
+    public mutating func member(_ key: String, _ text: String?) {
+        guard let text else { return }
+        self.key(key)
+        string(text)
+    }
+
     public mutating func null() { raw("null".utf8) }
     public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
     @inlinable public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
@@ -57,16 +64,23 @@ public struct JSONWriter {
     }
 
     private mutating func appendEscaped(_ utf8: UnsafeBufferPointer<UInt8>) {
-        for byte in utf8 {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"): storage.append(contentsOf: [UInt8(ascii: "\\"), byte])
-            case 0x0A: storage.append(contentsOf: "\\n".utf8)
-            case 0x0D: storage.append(contentsOf: "\\r".utf8)
-            case 0x09: storage.append(contentsOf: "\\t".utf8)
-            case 0..<0x20:
-                storage.append(contentsOf: "\\u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
-            default: storage.append(byte)
-            }
+        var rest = utf8[...]
+        while let place = rest.firstIndex(where: Self.mustEscape) {
+            storage.append(contentsOf: UnsafeBufferPointer(rebasing: rest[..<place]))
+            appendEscape(of: rest[place])
+            rest = rest[(place + 1)...]
+        }
+        storage.append(contentsOf: UnsafeBufferPointer(rebasing: rest))
+    }
+
+    private mutating func appendEscape(of byte: UInt8) {
+        storage.append(UInt8(ascii: "\\"))
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): storage.append(byte)
+        case 0x0A: storage.append(UInt8(ascii: "n"))
+        case 0x0D: storage.append(UInt8(ascii: "r"))
+        case 0x09: storage.append(UInt8(ascii: "t"))
+        default: storage.append(contentsOf: "u00\(byte < 16 ? "0" : "1")\(String(byte % 16, radix: 16))".utf8)
         }
     }
 

@@ -41,15 +41,11 @@ public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     /// Writes the fault as the contract's object.
     public func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.key("code")
-            writer.string(code.rawValue)
-            writer.key("message")
-            writer.string(message)
-            for (key, value) in [("path", path), ("entity", entity), ("attribute", attribute)] {
-                guard let value else { continue }
-                writer.key(key)
-                writer.string(value)
-            }
+            writer.member("code", code.rawValue)
+            writer.member("message", message)
+            writer.member("path", path)
+            writer.member("entity", entity)
+            writer.member("attribute", attribute)
             if let retryAfterMilliseconds {
                 writer.key("retryAfterMilliseconds")
                 writer.integer(retryAfterMilliseconds)

@@ -59,7 +59,7 @@ final class Connection: Sendable {
 
     /// Bytes of an answer that are not worth a second look into the ledger.
     static let smallAnswerBytes = 4 << 10
-    /// While the client has so much to read, large answers wait.
+    /// While the client has so much to read, large answers wait, and it is not listened to.
     static let readAheadBytes = 1 << 20
     /// All clients together may let so much gather, before the one with the most is cut off.
     static let cutOffBytesOfAll = 48 << 20

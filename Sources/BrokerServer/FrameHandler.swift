@@ -217,13 +217,15 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     /// Whether another message may be admitted. A connection that has nothing unanswered always may send a small one, so
-    /// that `stats` is answered whatever the others do.
+    /// that `stats` is answered whatever the others do; but nobody is listened to who leaves much unread.
     private func mayAdmit(contentBytesAtMost most: Int) -> Bool {
-        guard let context, context.channel.isWritable else { return false }
+        guard leavesLittleUnread else { return false }
         if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
         return unanswered < connections.options.jobsPerConnection && connections.coordinator.hasRoom
             && (unanswered == 0 || connections.answers.hasRoom)
     }
+
+    private var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
 
     /// Admits the whole frames that are there, as far as there is room.
     private func process() {
@@ -280,7 +282,7 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     private func waitForRoom() {
-        guard !isWaitingForRoom, let connection, let context, context.channel.isWritable,
+        guard !isWaitingForRoom, let connection, leavesLittleUnread,
             unanswered < connections.options.jobsPerConnection
         else { return }
         isWaitingForRoom = true
@@ -361,6 +363,7 @@ final class FrameHandler: ChannelDuplexHandler {
             context.writeAndFlush(wrapOutboundOut(chunk)).assumeIsolated().whenComplete { _ in
                 self.lastTakenAt = .now()
                 connection.wrote(count)
+                if self.isBlocked { self.resume() }
                 self.closeIfDone()
             }
         }

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 public import BrokerModel
 
 /// What one collection of a job became, on one worker: rows, and what its records said of links, not yet weighed against
@@ -95,6 +96,9 @@ public struct Rejection: Sendable {
 public struct RejectionList: Sendable {
     /// Listed in an answer, so that it stays of a size to send.
     public static let maximumListed = 10_000
+    /// What one that is listed takes until it is told: with its sentence and its path, as values, and several times as
+    /// text on its way through the writer to the client.
+    static let listedBytes = 1_500
 
     public private(set) var listed: [Rejection] = []
     /// By the name of the entity, those that are not listed.
@@ -110,6 +114,18 @@ public struct RejectionList: Sendable {
             listed.append(Rejection(fault, at: offset))
         } else {
             unlisted[fault.entity ?? "", default: 0] += 1
+        }
+    }
+
+    /// The listed ones as faults with their paths, in payload order.
+    func located(in document: JSONDocument) -> [Fault] {
+        guard !listed.isEmpty else { return [] }
+        let ordered = listed.sorted { $0.offset < $1.offset }
+        let paths = ValuePaths(in: document).paths(of: ordered.map(\.offset))
+        return zip(ordered, paths).map { rejection, path in
+            var fault = rejection.fault
+            fault.path = path
+            return fault
         }
     }
 

@@ -11,7 +11,10 @@ public final class StagedRows: Sendable {
     /// Each relationship of an object once.
     public let replacements: [StagedReplacement]
     public let spared: [SparedLink]
-    public let rejections: RejectionList
+    /// What was left out, with its paths, in payload order: as many as are listed.
+    public let rejected: [Fault]
+    /// By the name of the entity, what was left out beside those.
+    public let unlistedRejections: [String: Int]
     public let warnings: [Warning]
     /// What was staged, in payload order.
     let collections: [JobCollection]
@@ -25,7 +28,8 @@ public final class StagedRows: Sendable {
         self.links = links
         self.replacements = replacements
         self.spared = spared
-        self.rejections = rejections
+        rejected = rejections.located(in: collections[0].document)
+        unlistedRejections = rejections.unlisted
         self.warnings = warnings
         self.collections = collections
         self.memory = memory
@@ -41,18 +45,6 @@ public final class StagedRows: Sendable {
         var fault = fault
         fault.path = ValuePaths(in: document).paths(of: [offset]).first
         return fault
-    }
-
-    /// The listed rejections as faults with their paths, in payload order.
-    public func locatedRejections() -> [Fault] {
-        let ordered = rejections.listed.sorted { $0.offset < $1.offset }
-        guard !ordered.isEmpty else { return [] }
-        let paths = ValuePaths(in: document).paths(of: ordered.map(\.offset))
-        return zip(ordered, paths).map { rejection, path in
-            var fault = rejection.fault
-            fault.path = path
-            return fault
-        }
     }
 
     /// Stages the same again without what the exclusions name, as if it had never been said.

@@ -103,8 +103,7 @@ extension StagingContext {
             case .leftOut: break
             case .invalid(let fault, let offset):
                 guard policy == .skip else { throw error }
-                if rejections.isListing { try take(MemoryLayout<Rejection>.stride + 200) }
-                rejections.add(fault, at: offset)
+                guard reject(fault, at: offset) else { throw .noRoom }
             }
             // The smallest object around the fault is left out; its parent keeps everything but the link.
             if plan.relationship.isToMany, plan.relationship.assignment == .replace {

@@ -82,9 +82,18 @@ struct StagingContext: ~Copyable {
             case .noRoom: throw .noRoom
             case .invalid(let fault, let offset):
                 guard policy == .skip else { throw .fault(located(fault, offset)) }
-                rejections.add(fault, at: offset)
+                guard reject(fault, at: offset) else { throw .noRoom }
             }
         }
+    }
+
+    /// Notes what is left out.
+    ///
+    /// - Returns: false when there is no memory for it.
+    mutating func reject(_ fault: Fault, at offset: Int) -> Bool {
+        guard !rejections.isListing || memory.take(RejectionList.listedBytes) else { return false }
+        rejections.add(fault, at: offset)
+        return true
     }
 
     /// Takes memory that the job's rows will hold.

@@ -7,11 +7,11 @@ extension Merger {
     /// What a merge did, in the contract's terms.
     func outcome(of merged: MergedRows, _ rows: StagedRows, wantsKeys: Bool) throws(MergeFailure) -> Outcome {
         var outcome = Outcome()
-        outcome.rejected = rows.locatedRejections()
+        outcome.rejected = rows.rejected
         outcome.warnings = rows.warnings
-        let unlisted = rows.rejections.unlisted.values.reduce(0, +)
+        let unlisted = rows.unlistedRejections.values.reduce(0, +)
         if unlisted > 0 { outcome.warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
-        var rejected = rows.rejections.unlisted
+        var rejected = rows.unlistedRejections
         for fault in outcome.rejected { rejected[fault.entity ?? "", default: 0] += 1 }
         for (index, statements) in entities.enumerated() {
             let counts = counts(index, merged, rejected: rejected[statements.entity.name] ?? 0)

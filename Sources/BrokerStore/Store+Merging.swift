@@ -51,7 +51,7 @@ extension Store {
             let merged = try merger.merge(rows, job.policy, isCareful: isCareful)
             let outcome = try merger.outcome(of: merged, rows, wantsKeys: job.wantsKeys)
             try release()
-            return .ended(.completed(outcome, members: outcome.members))
+            return .ended(.completed(outcome))
         } catch {
             if connection.isAutocommit {
                 if case .store(let error) = error { throw error }

@@ -36,8 +36,7 @@ public struct StoreJob: Sendable {
 
 /// What became of a job.
 public enum JobEnd: Sendable {
-    /// `members` is the outcome as the members of `completed`, but for `timing`.
-    case completed(Outcome, members: [UInt8])
+    case completed(Outcome)
     case failed(Fault)
     /// It had been applied before; nothing was done now.
     case duplicate(StoredOutcome)
@@ -54,7 +53,7 @@ public enum JobEnd: Sendable {
     /// What the ledger keeps.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
-        case .completed(let outcome, _):
+        case .completed(let outcome):
             return [UInt8(ascii: "{")] + outcome.storedMembers + [UInt8(ascii: "}")]
         case .failed(let fault), .conflict(let fault, _):
             var writer = JSONWriter()

@@ -138,6 +138,8 @@ import TestSupport
         let test = try TestCoordinator(model) { $0.limits.bytes = 10 }
         let gate = Gate()
         test.submit("this is no JSON, and longer than all the room there is", behind: gate)
+        #expect(test.coordinator.hasRoom, "one may be staged while another is merged")
+        test.submit("nor is this", behind: gate)
         #expect(!test.coordinator.hasRoom)
         let told = Monitor(0)
         test.coordinator.whenRoom { told.increase() }

@@ -75,6 +75,16 @@ import Testing
         #expect(shares.takeWoken().map(\.waiter) == ["two", "three"])
     }
 
+    @Test func `nobody takes the room for which an earlier one waits, unless it is little`() {
+        var shares = shares(4)
+        shares.wait(2, for: 101, "two")
+        #expect(shares.take(1, for: 1) == .granted, "who stands before it does")
+        #expect(shares.take(1, for: 3) == .later)
+        #expect(shares.take(1, for: 3, passesWaiting: true) == .granted)
+        shares.remove(2)
+        #expect(shares.take(1, for: 3) == .granted)
+    }
+
     @Test func `the first is the oldest that is left, however the others go`() {
         var shares = shares(1_000)
         for place in (1..<1_000).reversed() where place != 700 { shares.remove(place) }

@@ -1,5 +1,6 @@
 import BrokerJSON
 import BrokerModel
+import Synchronization
 
 @testable import BrokerStaging
 
@@ -29,6 +30,21 @@ struct Staging {
         return Staged(rows: StagedJobRows.unite([try whole.stage(plan, policy)], plan), plan: plan)
     }
 
+    /// What staging the payload in one context takes of its allowance; nil when that refuses.
+    ///
+    /// - Parameter limit: bytes that it grants.
+    func memory(_ payload: String, _ policy: InvalidRecordPolicy = .fail, limit: Int = .max) throws -> Int? {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
+        let whole = JobCollection(document: document, operations: operations(document))
+        let allowance = CountingAllowance(limit: limit)
+        do {
+            _ = try whole.stage(plan, policy, allowance)
+            return allowance.taken
+        } catch StagingRefusal.noRoom {
+            return nil
+        }
+    }
+
     /// The fault of a payload that is refused; nil when it is not.
     func fault(_ payload: String) throws -> Fault? {
         do {
@@ -44,6 +60,24 @@ struct Staging {
             document.root.members.map { key, value in
                 StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
             }
+        }
+    }
+}
+
+/// Grants up to a limit, and counts.
+private final class CountingAllowance: StagingAllowance {
+    private let limit: Int
+    private let count = Mutex(0)
+
+    init(limit: Int) { self.limit = limit }
+
+    var taken: Int { count.withLock { $0 } }
+
+    func take(_ bytes: Int) -> Bool {
+        count.withLock { taken in
+            guard bytes <= limit - taken else { return false }
+            taken += bytes
+            return true
         }
     }
 }
@@ -92,7 +126,7 @@ struct Staged {
     }
 
     /// `code path`, in payload order.
-    var rejections: [String] { rows.locatedRejections().map { "\($0.code.rawValue) \($0.path ?? "nowhere")" } }
+    var rejections: [String] { rows.rejected.map { "\($0.code.rawValue) \($0.path ?? "nowhere")" } }
 
     var warnings: [String] { rows.warnings.map { "\($0.entity) \($0.key ?? "") \($0.count)" } }
 

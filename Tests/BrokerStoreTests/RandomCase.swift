@@ -94,7 +94,7 @@ struct RandomCase {
         }
         let dangling = try store.rows("PRAGMA foreign_key_check")
         if !dangling.isEmpty { return Difference(.rows, "links lead nowhere: \(dangling)") }
-        guard case .completed(let effect) = expectation, case .completed(let outcome, _) = end else { return nil }
+        guard case .completed(let effect) = expectation, case .completed(let outcome) = end else { return nil }
         if changesNothing, !effect.inserted.isEmpty || !effect.updated.isEmpty {
             return Difference(.again, "the job sent again changes \(effect.changes)")
         }
@@ -106,7 +106,7 @@ struct RandomCase {
         case (.failed(let code, let path, _), .failed(let fault)):
             let told = "\(fault.code.rawValue) \(fault.path ?? "nowhere")"
             return told == "\(code) \(path)" ? nil : Difference(.end, "fails with \(told), should with \(code) \(path)")
-        case (.completed(let effect), .completed(let outcome, _)):
+        case (.completed(let effect), .completed(let outcome)):
             if outcome.rejections != effect.rejections {
                 return Difference(.rejections, "\(outcome.rejections), should be \(effect.rejections)")
             }

@@ -58,7 +58,7 @@ final class TestStore {
 
     func outcome(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> Outcome {
         switch try apply(payload, policy) {
-        case .completed(let outcome, _): return outcome
+        case .completed(let outcome): return outcome
         case .failed(let fault), .conflict(let fault, _): throw fault
         case .duplicate: throw Fault(.idConflict, "a job without an id cannot be a duplicate")
         }
@@ -71,7 +71,7 @@ final class TestStore {
 
     /// The keys that a job inserted and updated, as the contract's JSON.
     func keys(_ payload: String) throws -> String? {
-        guard case .completed(let outcome, _) = try apply(payload, wantsKeys: true) else { return nil }
+        guard case .completed(let outcome) = try apply(payload, wantsKeys: true) else { return nil }
         return outcome.keys.map { String(decoding: $0, as: UTF8.self) }
     }
 

@@ -1,0 +1,41 @@
+import Testing
+
+@testable import BrokerStaging
+
+/// Staging asks for what its rows, and what it leaves out, will take.
+@Suite(.timeLimit(.minutes(5))) struct StagingMemoryTests {
+    private let staging: Staging
+
+    init() throws {
+        staging = try Staging(
+            """
+            {"entities": {
+              "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"},
+                         "relationships": {"friends": {"entity": "Person", "toMany": true}}}}}
+            """)
+    }
+
+    private func payload(_ record: String, _ count: Int) -> String {
+        "{\"Person\": [" + Array(repeating: record, count: count).joined(separator: ",") + "]}"
+    }
+
+    @Test(arguments: ["{}", #"{"id": 1, "friends": [{}]}"#, #"{"id": 1, "friends": ["x"]}"#])
+    func `what is left out and listed takes what its words take on their way to the client`(record: String) throws {
+        let taken = try #require(try staging.memory(payload(record, 1_000), .skip))
+        #expect(taken > 1_000 * RejectionList.listedBytes)
+        #expect(try staging.memory(payload(record, 1_000), .skip, limit: taken / 2) == nil)
+    }
+
+    @Test func `what is left out and only counted takes nothing`() throws {
+        let listed = try #require(try staging.memory(payload("{}", RejectionList.maximumListed), .skip))
+        let counted = try #require(try staging.memory(payload("{}", 3 * RejectionList.maximumListed), .skip))
+        #expect(counted == listed)
+    }
+
+    @Test func `rows take more than their text`() throws {
+        let records = (0..<1_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
+        let taken = try #require(try staging.memory("{\"Person\": [\(records)]}"))
+        #expect(taken > records.utf8.count)
+        #expect(try staging.memory("{\"Person\": [\(records)]}", limit: taken / 2) == nil)
+    }
+}
