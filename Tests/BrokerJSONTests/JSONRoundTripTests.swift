@@ -74,7 +74,8 @@ import TestSupport
     private static func randomString(_ generator: inout SeededGenerator) -> String {
         let scalars = (0..<Int.random(in: 0...20, using: &generator)).map { _ -> UnicodeScalar in
             let ranges: [ClosedRange<UInt32>] = [
-                0...0x1F, 0x20...0x7E, 0xA0...0xD7FF, 0xE000...0xFFFD, 0x1_0000...0x10_FFFF,
+                // Without U+FEFF, which Foundation takes for a byte order mark also where a string begins.
+                0...0x1F, 0x20...0x7E, 0xA0...0xD7FF, 0xE000...0xFEFE, 0xFF00...0xFFFD, 0x1_0000...0x10_FFFF,
             ]
             // Precomposed and decomposed keys would be one key in a Swift dictionary, so no combining marks.
             let value = UInt32.random(in: ranges.randomElement(using: &generator)!, using: &generator)
