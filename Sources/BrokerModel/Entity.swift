@@ -15,12 +15,14 @@ public struct Entity: Sendable {
     public var unique: [[Int]]
     /// Sets of attribute indices that have an index.
     public var indexes: [[Int]]
+    /// Index of the attribute that tells how new a record is; nil takes every record.
+    public var modified: Int?
     public var place: ModelPlace
 
     public init(
         name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
         attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
-        indexes: [[Int]] = [], place: ModelPlace = .unknown
+        indexes: [[Int]] = [], modified: Int? = nil, place: ModelPlace = .unknown
     ) {
         self.name = name
         self.table = table
@@ -31,6 +33,7 @@ public struct Entity: Sendable {
         self.relationships = relationships
         self.unique = unique
         self.indexes = indexes
+        self.modified = modified
         self.place = place
     }
 

@@ -45,6 +45,15 @@ struct ByteArena: ~Copyable {
         return UnsafeBufferPointer(space)
     }
 
+    /// The same value; what it points at lies here.
+    mutating func copy(of cell: Cell) -> Cell {
+        switch cell.kind {
+        case .text: .text(store(cell.bytes))
+        case .blob: .blob(store(cell.bytes))
+        default: cell
+        }
+    }
+
     /// Hands the memory over; whoever holds it may use what points into it.
     consuming func release() -> ArenaChunks { chunks }
 

@@ -20,6 +20,8 @@ public final class FrozenTable: Sendable {
     public let origins: [RowOrigin]
     /// As in ``StagedTable``.
     private let claims: [UInt32]
+    /// As in ``StagedTable``.
+    let firstModified: [Cell]
     let entity: EntityPlan
     let offsets: [UInt32]
     let index: IdentityIndex
@@ -31,7 +33,7 @@ public final class FrozenTable: Sendable {
 
     init(
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
-        claims: [UInt32], index: IdentityIndex
+        claims: [UInt32], firstModified: [Cell], index: IdentityIndex
     ) {
         self.entity = entity
         self.rowCount = rowCount
@@ -40,6 +42,7 @@ public final class FrozenTable: Sendable {
         self.offsets = offsets
         self.origins = origins
         self.claims = claims
+        self.firstModified = firstModified
         self.index = index
         entityIndex = entity.index
         columnCount = entity.layout.columnCount
@@ -67,6 +70,11 @@ public final class FrozenTable: Sendable {
             let own = row(candidate)
             return entity.identity.allSatisfy { own[$0].isSame(as: identity[$0]) }
         }
+    }
+
+    /// Whether a record of the row is not newer than what the store has of its entity's `modified` attribute.
+    public func isStale(_ row: Int, against stored: Cell) -> Bool {
+        entity.modified?.isStale(firstModified[row], against: stored) ?? false
     }
 
     /// The row has a value for its entity's whole identity.

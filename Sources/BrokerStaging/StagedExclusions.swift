@@ -19,11 +19,14 @@ public final class StagedExclusions: @unchecked Sendable {
     /// By where it begins, which object a record without identity is.
     private var records: [Int: Int] = [:]
     private var arena = ByteArena()
+    /// Nil when no entity has such an attribute.
+    let modified: ModifiedValues?
 
     public init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
         self.policy = policy
         tables = TableSet(plan)
         numbers = Array(repeating: [], count: plan.entities.count)
+        modified = plan.entitiesWithModified.isEmpty ? nil : ModifiedValues(plan)
     }
 
     /// Leaves an object out.
@@ -34,7 +37,8 @@ public final class StagedExclusions: @unchecked Sendable {
         let offset = Int(table.offsets[row])
         if table.hasIdentity(row) {
             var cells = Array(UnsafeBufferPointer(start: table.row(row), count: table.columnCount))
-            for column in table.entity.identity { cells[column] = owned(cells[column]) }
+            // The rows that the cells point into go before this object does.
+            for column in table.entity.identity { cells[column] = arena.copy(of: cells[column]) }
             cells.withUnsafeBufferPointer {
                 _ = tables[entity].pointee.findOrAdd(identity: $0.baseAddress!, offset: offset, origin: .record)
             }
@@ -45,11 +49,18 @@ public final class StagedExclusions: @unchecked Sendable {
         objects.append(Object(fault: fault))
     }
 
+    /// Tells what an object has of `modified` in the store: its records that are not newer are passed over, though not
+    /// left out, since the object stays named.
+    public func note(modified stored: Cell, entity: Int, row: Int, of rows: StagedRows) {
+        modified?.note(stored, entity, identity: rows.tables[entity]!.row(row))
+    }
+
     // MARK: - While staging
 
     /// A new staging meets what is left out anew. What is nested in something left out it does not meet.
     func begin() {
         for number in objects.indices { objects[number].metAt = nil }
+        modified?.begin()
     }
 
     /// Whether the object of that identity is left out, which a record or a bare key at `offset` names.
@@ -77,14 +88,5 @@ public final class StagedExclusions: @unchecked Sendable {
             if let fault = object.fault, let offset = object.metAt { list.add(fault, at: offset) }
         }
         return list
-    }
-
-    /// The rows that the cell points into go before this object does.
-    private func owned(_ cell: Cell) -> Cell {
-        switch cell.kind {
-        case .text: .text(arena.store(cell.bytes))
-        case .blob: .blob(arena.store(cell.bytes))
-        default: cell
-        }
     }
 }

@@ -17,7 +17,8 @@ public enum StagedJobRows {
         let (replacements, spared) = resolution.resolve(whole.replacements, whole.spared, &whole.links)
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
-            rejections: whole.rejections, warnings: whole.warnings, collections: parts.map(\.collection),
+            rejections: whole.rejections, conditionalFault: whole.conditionalFault, hasOvertaken: whole.hasOvertaken,
+            warnings: whole.warnings, collections: parts.map(\.collection),
             memory: whole.memory)
     }
 }
@@ -81,6 +82,7 @@ private struct PartTranslation {
                 operation: $0.operation)
         }
         whole.rejections.add(part.rejections)
+        whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)
         addWarnings()
         whole.memory += part.memory
     }
@@ -88,6 +90,7 @@ private struct PartTranslation {
     /// Attributes of the later part win; a link wins by when it was said.
     private func addCells(_ entity: Int) {
         let layout = plan.layout.entities[entity]
+        addModified(entity)
         for (row, target) in rows[entity].enumerated() {
             let cells = part.tables.cell(entity, row, 0)
             let own = whole.tables.cell(entity, target, 0)
@@ -100,6 +103,17 @@ private struct PartTranslation {
                 }
                 LinkResolution.say(link, in: own + column)
             }
+        }
+    }
+
+    /// Compares each object's first record of this part with the last one before it.
+    private func addModified(_ entity: Int) {
+        guard let modified = plan.entities[entity].modified else { return }
+        for (row, target) in rows[entity].enumerated() {
+            let first = part.tables[entity].pointee.firstModified[row]
+            let known = whole.tables.cell(entity, target, modified.column).pointee
+            if modified.isStale(first, against: known) { whole.hasOvertaken = true }
+            whole.tables[entity].pointee.bring(modified: first, target)
         }
     }
 

@@ -16,14 +16,18 @@ public final class StagedPart: @unchecked Sendable {
     var replacements: [StagedReplacement] = []
     var spared: [SparedLink] = []
     var rejections: RejectionList
+    /// The job fails for it if the records around it are taken.
+    var conditionalFault: ConditionalFault?
+    /// A record is not newer than one of an earlier part: only staging them together tells what counts.
+    var hasOvertaken = false
     var warnings: [Warning]
     /// What cells point at, besides the document.
     var memory: [ArenaChunks]
 
     init(
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
-        replacements: [StagedReplacement], spared: [SparedLink], rejections: RejectionList, warnings: [Warning],
-        memory: ArenaChunks
+        replacements: [StagedReplacement], spared: [SparedLink], rejections: RejectionList,
+        conditionalFault: ConditionalFault?, warnings: [Warning], memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -32,6 +36,7 @@ public final class StagedPart: @unchecked Sendable {
         self.replacements = replacements
         self.spared = spared
         self.rejections = rejections
+        self.conditionalFault = conditionalFault
         self.warnings = warnings
         self.memory = [memory]
     }

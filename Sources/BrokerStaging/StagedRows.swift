@@ -16,13 +16,17 @@ public final class StagedRows: Sendable {
     /// By the name of the entity, what was left out beside those.
     public let unlistedRejections: [String: Int]
     public let warnings: [Warning]
+    private let conditionalFault: ConditionalFault?
+    /// A record was taken that is not newer than one before it in the job: it must be staged again.
+    public let hasOvertaken: Bool
     /// What was staged, in payload order.
     let collections: [JobCollection]
     private let memory: [ArenaChunks]
 
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
-        rejections: RejectionList, warnings: [Warning], collections: [JobCollection], memory: [ArenaChunks]
+        rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool, warnings: [Warning],
+        collections: [JobCollection], memory: [ArenaChunks]
     ) {
         self.tables = tables
         self.links = links
@@ -30,6 +34,8 @@ public final class StagedRows: Sendable {
         self.spared = spared
         rejected = rejections.located(in: collections[0].document)
         unlistedRejections = rejections.unlisted
+        self.conditionalFault = conditionalFault
+        self.hasOvertaken = hasOvertaken
         self.warnings = warnings
         self.collections = collections
         self.memory = memory
@@ -46,6 +52,9 @@ public final class StagedRows: Sendable {
         fault.path = ValuePaths(in: document).paths(of: [offset]).first
         return fault
     }
+
+    /// For what the job fails if no record turns out to be left out because the store's row is as new.
+    public var openFault: Fault? { conditionalFault.map { located($0.fault, at: $0.offset) } }
 
     /// Stages the same again without what the exclusions name, as if it had never been said.
     public func staged(without exclusions: StagedExclusions, _ plan: StagingPlan) throws(StagingRefusal) -> StagedRows {

@@ -26,6 +26,8 @@ struct StagedTable: ~Copyable {
     private(set) var origins: [RowOrigin] = []
     /// By row and ``EntityPlan/uniqueColumns``: text offset of the record that last brought the attribute; 0 for none.
     private(set) var claims: [UInt32] = []
+    /// By row, of an entity with `modified`: what the first record brought of it that brought anything, null included.
+    private(set) var firstModified: [Cell] = []
     private(set) var index = IdentityIndex()
 
     init(_ entity: EntityPlan) {
@@ -74,6 +76,11 @@ struct StagedTable: ~Copyable {
         claims[place] = max(claims[place], offset)
     }
 
+    /// A record that was taken, the row's first or not, brought that of `modified`.
+    mutating func bring(modified cell: Cell, _ row: Int) {
+        if firstModified[row].kind == .absent { firstModified[row] = cell }
+    }
+
     private mutating func add(_ offset: Int, _ origin: RowOrigin) -> Int {
         if rowCount == capacity {
             capacity *= 2
@@ -84,6 +91,7 @@ struct StagedTable: ~Copyable {
         offsets.append(UInt32(offset))
         origins.append(origin)
         if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
+        if entity.modified != nil { firstModified.append(.absent) }
         rowCount += 1
         return rowCount - 1
     }
@@ -105,7 +113,7 @@ struct StagedTable: ~Copyable {
     consuming func freeze() -> FrozenTable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
-            index: index)
+            firstModified: firstModified, index: index)
     }
 }
 

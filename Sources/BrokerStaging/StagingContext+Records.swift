@@ -14,15 +14,20 @@ extension StagingContext {
         let record = entity.unwrap(value)
         let slots = scanner.open(record, entity)
         defer { scanner.close(slots) }
-        let row = try convert(record, entity, slots)
-        if !entity.relationships.isEmpty {
+        let (row, isTaken) = try convert(record, entity, slots)
+        if isTaken, !entity.relationships.isEmpty {
+            let isConditional = isConditional(entity, row)
+            if isConditional { conditionalDepth += 1 }
+            defer { if isConditional { conditionalDepth -= 1 } }
             try stageRelationships(entity, slots, Speaker(entity: entity, row: row, saidAt: UInt32(record.offset)))
         }
         return row
     }
 
-    /// Converts the record's attributes and writes them to its row.
-    private mutating func convert(_ record: JSONValue, _ entity: EntityPlan, _ slots: Int) throws(StagingFault) -> Int {
+    /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.
+    private mutating func convert(
+        _ record: JSONValue, _ entity: EntityPlan, _ slots: Int
+    ) throws(StagingFault) -> (row: Int, isTaken: Bool) {
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         var first: StagingFault?
@@ -41,6 +46,7 @@ extension StagingContext {
         try take(arena.takeFresh())
         let identity = try identity(record, entity, cells)
         let row = try row(of: record, entity, identity: identity ? cells : nil)
+        if identity, let modified = entity.modified, !isTaken(row, entity, cells, modified) { return (row, false) }
         let own = tables[entity.index].pointee.row(row)
         for column in 0..<entity.attributes.count {
             let cell = scratch[cells + column]
@@ -49,7 +55,7 @@ extension StagingContext {
         for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
             tables[entity.index].pointee.claim(row, position, at: UInt32(record.offset))
         }
-        return row
+        return (row, true)
     }
 
     /// Finds or adds the record's row.

@@ -102,6 +102,7 @@ extension StagingContext {
             case .noRoom: throw error
             case .leftOut: break
             case .invalid(let fault, let offset):
+                if noteConditional(fault, at: offset) { return nil }
                 guard policy == .skip else { throw error }
                 guard reject(fault, at: offset) else { throw .noRoom }
             }

@@ -41,6 +41,9 @@ struct StagingContext: ~Copyable {
     var memory: StagingMemory
     /// Where the operation's json begins, which is being staged.
     private(set) var operationOffset: UInt32 = 0
+    /// Records around the one being staged that may turn out to be left out.
+    var conditionalDepth = 0
+    var conditionalFault: ConditionalFault?
 
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
@@ -81,6 +84,7 @@ struct StagingContext: ~Copyable {
             case .leftOut: return
             case .noRoom: throw .noRoom
             case .invalid(let fault, let offset):
+                if noteConditional(fault, at: offset) { return }
                 guard policy == .skip else { throw .fault(located(fault, offset)) }
                 guard reject(fault, at: offset) else { throw .noRoom }
             }
@@ -112,7 +116,8 @@ struct StagingContext: ~Copyable {
     consuming func finish() -> StagedPart {
         StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
-            rejections: rejections, warnings: scanner.warnings(plan), memory: arena.release())
+            rejections: rejections, conditionalFault: conditionalFault, warnings: scanner.warnings(plan),
+            memory: arena.release())
     }
 }
 

@@ -4,6 +4,8 @@ public import BrokerModel
 public final class StagingPlan: Sendable {
     public let model: Model
     public let layout: RowLayout
+    /// Entities whose records may be left out because they are not newer than their objects.
+    public let entitiesWithModified: [Int]
     let entities: [EntityPlan]
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
     let nodeCount: Int
@@ -26,6 +28,7 @@ public final class StagingPlan: Sendable {
         guard faults.isEmpty else { throw ModelError(faults: faults) }
         self.model = model
         self.layout = layout
+        entitiesWithModified = entities.indices.filter { entities[$0].modified != nil }
         self.entities = entities
         self.nodeCount = nodeCount
     }
@@ -83,6 +86,8 @@ final class EntityPlan: Sendable {
     let layout: EntityLayout
     /// Attributes of lists that are unique besides the identity.
     let uniqueColumns: [Int]
+    /// Tells whether a record is newer than its object; nil where every record is taken.
+    let modified: ModifiedColumn?
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
     /// By attribute of the identity, what is told of a record that has no value for it.
     let missingIdentityMessages: [Int: String]
@@ -117,6 +122,7 @@ final class EntityPlan: Sendable {
         self.attributes = attributes
         name = entity.name
         identity = entity.identity
+        modified = entity.modified.map { ModifiedColumn(column: $0, type: entity.attributes[$0].type) }
         uniqueColumns = Set(entity.unique.joined()).sorted()
         isIdentityOptional = entity.isIdentityOptional
         missingIdentityMessages = Dictionary(

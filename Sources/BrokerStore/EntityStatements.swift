@@ -103,6 +103,16 @@ final class EntityStatements {
                 + "WHERE \(keyIsParameters(from: 1))")
     }
 
+    /// Parameters: the identity. The value of the attribute that tells how new the object is.
+    func modified(_ attribute: Int) throws(StoreError) -> Statement {
+        let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }
+        return try cached(
+            &modifiedStatement,
+            "SELECT \(quoted(entity.attributes[attribute].name)) FROM \(table) "
+                + "WHERE \(conditions.joined(separator: " AND "))")
+    }
+    private var modifiedStatement: Statement?
+
     /// Parameters: the values of some attributes. The key of an object that has them all.
     func holder(of attributes: [Int]) throws(StoreError) -> Statement {
         let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }

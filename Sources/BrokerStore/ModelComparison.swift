@@ -6,7 +6,7 @@ internal import BrokerStaging
 ///
 /// Columns alone do not tell: a `string` and a `date` are both TEXT. What may change freely is what only matters to records
 /// on their way in: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults, `assignment`,
-/// `missing`. What is new, required, unique, or in a foreign key, is seen in the tables: ``SchemaMigration``.
+/// `missing`, `modified`. What is new, required, unique, or in a foreign key, is seen in the tables: ``SchemaMigration``.
 struct ModelComparison {
     private(set) var differences: [StoreDifference] = []
     private let stored: Model

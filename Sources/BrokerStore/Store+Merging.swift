@@ -6,6 +6,8 @@ extension Store {
     private enum Attempt {
         case ended(JobEnd)
         case contended
+        /// Records are not newer than their objects.
+        case stale
         case rejected([RejectedRow])
     }
 
@@ -21,21 +23,26 @@ extension Store {
         var exclusions: StagedExclusions?
         var isCareful = false
         for _ in 0..<Self.maximumAttempts {
-            switch try attempt(rows, job, isCareful: isCareful) {
-            case .ended(let end): return end
-            case .contended: isCareful = true
-            case .rejected(let rejected):
-                let known = exclusions ?? StagedExclusions(merger.plan, job.policy)
+            let attempt = try attempt(rows, job, isCareful: isCareful)
+            if case .ended(let end) = attempt { return end }
+            if case .contended = attempt {
+                isCareful = true
+                continue
+            }
+            let known = exclusions ?? StagedExclusions(merger.plan, job.policy)
+            exclusions = known
+            if case .rejected(let rejected) = attempt {
                 for object in rejected { known.add(entity: object.entity, row: object.row, of: rows, object.fault) }
-                exclusions = known
-                // What is staged again takes the place of the last try, so that there are never three.
-                rows = staged
-                do throws(StagingRefusal) {
-                    rows = try staged.staged(without: known, merger.plan)
-                } catch {
-                    guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
-                    return .failed(fault)
-                }
+            } else {
+                try merger.noteModified(rows, in: known)
+            }
+            // What is staged again takes the place of the last try, so that there are never three.
+            rows = staged
+            do throws(StagingRefusal) {
+                rows = try staged.staged(without: known, merger.plan)
+            } catch {
+                guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
+                return .failed(fault)
             }
         }
         return .failed(
@@ -46,6 +53,8 @@ extension Store {
     }
 
     private func attempt(_ rows: StagedRows, _ job: StoreJob, isCareful: Bool) throws(StoreError) -> Attempt {
+        if try merger.hasStaleRecords(rows) { return .stale }
+        if let fault = rows.openFault { return .ended(.failed(fault)) }
         try statements.savepoint.run()
         do throws(MergeFailure) {
             let merged = try merger.merge(rows, job.policy, isCareful: isCareful)

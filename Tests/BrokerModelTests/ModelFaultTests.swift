@@ -139,9 +139,24 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
     func `a wrong entity is refused`(fault: FaultCase) { fault.check() }
 
     @Test(arguments: [
+        FaultCase(entity(#""modified": 1"#), "/entities/A/modified", "expected a string"),
+        FaultCase(
+            entity(#""identity": "id", "modified": "chnaged", "attributes": {"id": "uuid", "changed": "date"}"#),
+            "/entities/A/modified", #"did you mean "changed"?"#),
+        FaultCase(
+            entity(#""identity": "id", "modified": "id", "attributes": {"id": "integer64"}"#), "/entities/A/modified",
+            "never newer"),
+        FaultCase(
+            entity(#""identity": "id", "modified": "b", "attributes": {"id": "integer64", "b": "binary"}"#),
+            "/entities/A/modified", #""b" is binary"#),
+        FaultCase(
+            entity(#""modified": "at", "attributes": {"at": "date"}"#), "/entities/A/modified", #"add "identity""#),
+    ])
+    func `a modified attribute that tells of no order is refused`(fault: FaultCase) { fault.check() }
+
+    @Test(arguments: [
         FaultCase(entity(#""parent": "B""#), "/entities/A/parent", #""parent" (inheritance) is not supported"#),
         FaultCase(entity(#""abstract": true"#), "/entities/A/abstract", #""abstract": true"#),
-        FaultCase(entity(#""modified": "x""#), "/entities/A/modified", "not supported"),
         FaultCase(entity(#""tombstone": "x""#), "/entities/A/tombstone", "not supported"),
         FaultCase(entity(#""renamedFrom": "x""#), "/entities/A/renamedFrom", "not supported"),
         FaultCase(

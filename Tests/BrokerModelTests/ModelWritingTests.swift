@@ -18,8 +18,8 @@ import Testing
                 + #""missing": "ignore""#),
         """
         {"keyStyle": "snakeCase", "entities": {
-          "Z": {"identity": ["userID", "x"], "attributes": {"x": "uuid", "userID": "integer32", "y": "uri"},
-                "unique": [["y", "x"], ["y"]], "indexes": [["x", "y"]],
+          "Z": {"identity": ["userID", "x"], "attributes": {"x": "uuid", "userID": "integer32", "y": "uri", "x2": "date"},
+                "unique": [["y", "x"], ["y"]], "indexes": [["x", "y"]], "modified": "x2",
                 "relationships": {"friends": {"entity": "Z", "toMany": true, "inverse": "friends"}}},
           "A": {"identity": "hiredAt", "identityOptional": true, "attributes": {"hiredAt": "date", "b": "boolean"},
                 "relationships": {"z": {"entity": "Z"}}}}}

@@ -40,6 +40,7 @@ struct EntityReader {
         readIdentity(fields, attributes: attributes, into: &draft.entity)
         claimPlainID(in: &draft)
         readIndexes(fields, attributes: attributes, into: &draft.entity)
+        readModified(fields, attributes: attributes, into: &draft.entity)
         return draft
     }
 
@@ -140,6 +141,37 @@ extension EntityReader {
             guard let names = element.oneOrMore(expected: "an array of attribute names") else { return nil }
             let indices = indices(of: names, in: entity)
             return indices.isEmpty ? nil : indices
+        }
+    }
+}
+
+// MARK: - Modified
+
+extension EntityReader {
+    private func readModified(_ fields: ModelFields, attributes: [AttributeDraft], into entity: inout Entity) {
+        guard let node = fields["modified"], node.string() != nil else { return }
+        guard let index = indices(of: [node], in: entity).first else { return }
+        let attribute = attributes[index].attribute
+        if entity.identity.isEmpty {
+            node.report(
+                "every record of an entity without identity is a new object; take this out, or add \"identity\"")
+        } else if entity.identity.contains(index) {
+            node.report("\"\(attribute.name)\" identifies the object and so is never newer; choose another")
+        } else if attributes[index].isTyped, !attribute.type.tellsNewer {
+            node.report(
+                "\"\(attribute.name)\" is \(attribute.type.rawValue), and of those none is newer than another; "
+                    + "choose a date, a number or a string")
+        }
+        entity.modified = index
+    }
+}
+
+extension AttributeType {
+    /// Its values have an order in which one that comes later is newer.
+    fileprivate var tellsNewer: Bool {
+        switch self {
+        case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .string: true
+        case .boolean, .binary, .uuid, .uri, .transformable: false
         }
     }
 }

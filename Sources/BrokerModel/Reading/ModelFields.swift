@@ -52,11 +52,11 @@ struct ModelVocabulary: Sendable {
         subject: "an entity",
         fields: [
             "table", "root", "identity", "identityOptional", "attributes", "relationships", "unique", "indexes",
-            "abstract",
+            "abstract", "modified",
         ],
         later: [
-            "parent": "inheritance", "modified": "leaving out records that are not newer",
-            "tombstone": "records that delete their object", "renamedFrom": "migration by renaming",
+            "parent": "inheritance", "tombstone": "records that delete their object",
+            "renamedFrom": "migration by renaming",
         ])
 
     static let attribute = ModelVocabulary(

@@ -1,0 +1,57 @@
+/// What objects have of their `modified` attribute: in the store, and, while a job is staged again, after the records
+/// that were taken so far.
+///
+/// With it staging is exact: records are taken or left out as if they had been applied to the store one after the other.
+final class ModifiedValues {
+    private struct Value {
+        let stored: Cell
+        /// Of a record being staged: points into what that staging keeps alive.
+        var current: Cell
+    }
+
+    private let plan: StagingPlan
+    private let tables: TableSet
+    /// By entity index and row in `tables`.
+    private var values: [[Value]]
+    private var arena = ByteArena()
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        tables = TableSet(plan)
+        values = Array(repeating: [], count: plan.entities.count)
+    }
+
+    /// - Parameter identity: a row's worth of cells; copied, like `stored`.
+    func note(_ stored: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
+        let value = arena.copy(of: stored)
+        values[entity][place(entity, identity)] = Value(stored: value, current: value)
+    }
+
+    /// What the last staging took is forgotten.
+    func begin() {
+        for entity in plan.entitiesWithModified {
+            for row in values[entity].indices { values[entity][row].current = values[entity][row].stored }
+        }
+    }
+
+    /// Whether a record is taken; the next one of that identity must then be newer than this.
+    func take(_ cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
+        guard cell.kind != .absent else { return true }
+        let place = place(entity, identity)
+        if modified.isStale(cell, against: values[entity][place].current) { return false }
+        values[entity][place].current = cell
+        return true
+    }
+
+    private func place(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
+        let table = tables[entity]
+        if let known = table.pointee.find(identity: identity) { return known }
+        let columns = plan.entities[entity].identity
+        var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
+        for column in columns { cells[column] = arena.copy(of: identity[column]) }
+        values[entity].append(Value(stored: .absent, current: .absent))
+        return cells.withUnsafeBufferPointer {
+            table.pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record)
+        }
+    }
+}

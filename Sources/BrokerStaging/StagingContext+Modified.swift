@@ -1,0 +1,57 @@
+internal import BrokerModel
+
+/// Records that may be left out because they are not newer than their object (`modified` of the model).
+///
+/// ```
+/// first staging    compares the records of one part with each other; the merge then asks the store (``StagedRows``)
+/// staged again     knows what the store has (``ModifiedValues``), and the order over all parts
+/// ```
+extension StagingContext {
+    /// Whether the record is newer than what its object has, as far as this staging knows.
+    ///
+    /// - Parameter cells: where the record's converted attributes begin on the stack.
+    mutating func isTaken(_ row: Int, _ entity: EntityPlan, _ cells: Int, _ modified: ModifiedColumn) -> Bool {
+        let cell = scratch[cells + modified.column]
+        let table = tables[entity.index]
+        if let values = exclusions?.modified {
+            let isTaken = scratch.withCells(at: cells) { values.take(cell, modified, entity.index, identity: $0) }
+            if !isTaken { return false }
+        } else if modified.isStale(cell, against: table.pointee.row(row)[modified.column]) {
+            return false
+        }
+        table.pointee.bring(modified: cell, row)
+        return true
+    }
+}
+
+// MARK: - Faults that may not count
+
+/// A fault in what is nested in a record that the merge may find to be left out; then nobody looks at it.
+struct ConditionalFault {
+    let fault: Fault
+    let offset: Int
+
+    /// The one that begins first in the text.
+    static func first(_ one: ConditionalFault?, _ other: ConditionalFault?) -> ConditionalFault? {
+        guard let one, let other else { return one ?? other }
+        return other.offset < one.offset ? other : one
+    }
+}
+
+extension StagingContext {
+    /// Whether the job would fail for what is nested in this record only if the record is newer than its object, which
+    /// the first staging cannot know.
+    func isConditional(_ entity: EntityPlan, _ row: Int) -> Bool {
+        guard policy == .fail, exclusions == nil, let modified = entity.modified else { return false }
+        return tables[entity.index].pointee.row(row)[modified.column].kind.rawValue > Cell.Kind.null.rawValue
+    }
+
+    /// Notes a fault for which the job fails later or not at all; false when it must fail now.
+    ///
+    /// Once one is noted, so are all that follow: the first in the text is to be told, if it counts.
+    mutating func noteConditional(_ fault: Fault, at offset: Int) -> Bool {
+        guard conditionalDepth > 0 || conditionalFault != nil else { return false }
+        conditionalFault = .first(conditionalFault, ConditionalFault(fault: fault, offset: offset))
+        return true
+    }
+}

@@ -1,0 +1,47 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// Records that are not newer than their rows in the store. Nothing is written here: the job is staged again without
+/// them, knowing what the store has.
+extension Merger {
+    /// Whether a record of the job must be left out, because the store's row, or an earlier record, is as new.
+    func hasStaleRecords(_ rows: StagedRows) throws(StoreError) -> Bool {
+        if rows.hasOvertaken { return true }
+        for entity in plan.entitiesWithModified {
+            guard let table = rows.tables[entity] else { continue }
+            var isStale = false
+            try eachStored(entity, table) { row, stored in
+                isStale = table.isStale(row, against: stored)
+                return !isStale
+            }
+            if isStale { return true }
+        }
+        return false
+    }
+
+    /// Tells the exclusions what the store has of the objects that the job names.
+    func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
+        for entity in plan.entitiesWithModified {
+            guard let table = rows.tables[entity] else { continue }
+            try eachStored(entity, table) { row, stored in
+                exclusions.note(modified: stored, entity: entity, row: row, of: rows)
+                return true
+            }
+        }
+    }
+
+    /// Reads the rows that exist, until `body` answers false.
+    private func eachStored(
+        _ entity: Int, _ table: FrozenTable, _ body: (_ row: Int, _ stored: Cell) -> Bool
+    ) throws(StoreError) {
+        let statements = entities[entity]
+        let find = try statements.modified(statements.entity.modified!)
+        for position in 0..<table.rowCount {
+            let row = Int(table.order[position])
+            guard table.hasIdentity(row) else { continue }
+            statements.bindIdentity(table.row(row), to: find, from: 1)
+            defer { find.reset() }
+            if try find.step(), !body(row, find.cell(0)) { return }
+        }
+    }
+}
