@@ -9,9 +9,14 @@ enum Bytes {
 
     /// The order of SQLite's BINARY collation.
     static func precedes(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
+        order(left, right) < 0
+    }
+
+    /// Negative when the left one comes first in that order.
+    static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
         let shared = min(left.count, right.count)
         let order = shared == 0 ? 0 : memcmp(left.baseAddress!, right.baseAddress!, shared)
-        return order == 0 ? left.count < right.count : order < 0
+        return order == 0 ? left.count - right.count : Int(order)
     }
 
     /// A hash that differs from process to process, so that no sender can aim at collisions.

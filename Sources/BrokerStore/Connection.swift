@@ -34,6 +34,7 @@ final class Connection {
         }
         self.handle = handle
         waitForLocks(milliseconds: Self.lockMilliseconds)
+        try PredicateFunctions.install(on: self)
     }
 
     deinit { sqlite3_close_v2(handle) }

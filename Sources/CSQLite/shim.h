@@ -32,6 +32,17 @@ static inline void broker_sqlite_result_static_blob(sqlite3_context *context, co
     sqlite3_result_blob64(context, count == 0 ? "" : bytes, count, SQLITE_STATIC);
 }
 
+/// The statement holds the object, which no SQL can see, and lets go of it by `release`.
+static inline int broker_sqlite_bind_object(
+    sqlite3_stmt *statement, int index, void *object, void (*release)(void *)) {
+    return sqlite3_bind_pointer(statement, index, object, "broker", release);
+}
+
+/// The object that was bound so, or null.
+static inline void *broker_sqlite_object(sqlite3_value *value) {
+    return sqlite3_value_pointer(value, "broker");
+}
+
 /// Turns a SQLITE_DBCONFIG switch on or off.
 static inline int broker_sqlite_configure(sqlite3 *database, int option, int value) {
     return sqlite3_db_config(database, option, value, (int *)0);

@@ -1,7 +1,7 @@
 /// Finds the name that was probably meant.
-enum NearMiss {
+package enum NearMiss {
     /// `; did you mean "…"?` for the nearest candidate, or nothing when none is near.
-    static func question(_ name: String, among candidates: some Sequence<String>) -> String {
+    package static func question(_ name: String, among candidates: some Sequence<String>) -> String {
         guard let nearest = nearest(to: name, among: candidates) else { return "" }
         return "; did you mean \"\(nearest)\"?"
     }

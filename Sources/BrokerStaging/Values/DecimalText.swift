@@ -2,7 +2,7 @@
 ///
 /// No exponent, no plus, no superfluous leading zeros, no minus before zero; zeros that end the fraction stay as they
 /// were written. Compares by value: 1.5 equals 1.50. Valid while the bytes are.
-struct DecimalText: Comparable {
+public struct DecimalText: Comparable {
     /// Digits to which an exponent may be expanded: more than any number that was meant, few enough to hold.
     static let maximumExpandedDigits = 1000
 
@@ -61,8 +61,8 @@ struct DecimalText: Comparable {
         return UnsafeBufferPointer(space)
     }
 
-    static func == (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) == 0 }
-    static func < (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) < 0 }
+    public static func == (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) == 0 }
+    public static func < (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) < 0 }
 
     /// Negative when this one is less, positive when it is more.
     private func ordered(against other: DecimalText) -> Int {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A regular expression in ICU's syntax that must match somewhere in a text.
+/// A regular expression in ICU's syntax that must match somewhere in a text, or the whole of it.
 ///
 /// ICU backtracks: on a text that does not match, `.+@.+` takes steps by the square of its length, and `(a+)+$` twice as
 /// many for each character. So the steps are counted, and a text that takes too many is given up. They are counted by
@@ -36,17 +36,19 @@ struct PatternConstraint: Sendable {
 
     let pattern: String
     private let expression: NSRegularExpression
-    /// The pattern behind any prefix, to be matched at the beginning of a text. Where a match begins is found by steps,
-    /// too, and so they are counted; ICU's own search does not count them.
+    /// What is matched at the beginning of a text: the pattern up to the text's end, or behind any prefix. Where a match
+    /// begins is found by steps, too, and so they are counted; ICU's own search does not count them.
     private let searching: String
     private let looksAround: Bool
 
     /// Nil when the pattern is no regular expression; ICU does not say why.
-    init?(_ pattern: String) {
+    ///
+    /// - Parameter coversWholeText: a match begins and ends where the text does.
+    init?(_ pattern: String, coversWholeText: Bool = false) {
         guard Self.compile(pattern) != nil else { return nil }
         // What ends the pattern may be a comment or a quotation, which would swallow the bracket.
         let candidates = ["", "\n", "\\E"].lazy.compactMap { end -> (String, NSRegularExpression)? in
-            let searching = "[\\s\\S]*?(?:\(pattern)\(end))"
+            let searching = coversWholeText ? "(?:\(pattern)\(end))\\z" : "[\\s\\S]*?(?:\(pattern)\(end))"
             return Self.compile(searching).map { (searching, $0) }
         }
         guard let (searching, expression) = candidates.first else { return nil }
@@ -119,12 +121,21 @@ struct PatternConstraint: Sendable {
 }
 
 /// What patterns may cost a job beyond what the lengths of its texts pay for: 100 million steps, about a second.
-struct PatternBudget {
+public struct PatternBudget {
     static let reports = 100_000_000 / PatternConstraint.stepsPerReport
 
     private var rest = PatternBudget.reports
 
+    public init() {}
+
     var isSpent: Bool { rest <= 0 }
+
+    /// Steps that any text may take for nothing: what ICU does not report.
+    static let freeSteps = PatternConstraint.stepsPerReport
+
+    func isSpent(after steps: Int) -> Bool { steps / PatternConstraint.stepsPerReport >= rest }
+
+    mutating func charge(steps: Int) { rest -= max(0, steps) / PatternConstraint.stepsPerReport }
 
     fileprivate mutating func charge(reports: Int, weight: Int) { rest -= reports * weight }
 }

@@ -1,0 +1,123 @@
+/// A condition on the objects of one entity, checked against the model: the tree of which the store makes SQL and
+/// staging asks records in memory.
+///
+/// Logic has two values, as in Foundation: a comparison with an absent value (nil) is false, and its `not` is true.
+public indirect enum Predicate: Sendable, Equatable {
+    /// `TRUEPREDICATE` and `FALSEPREDICATE`, and what comes out the same for every object.
+    case always(Bool)
+    case not(Predicate)
+    case all([Predicate])
+    case any([Predicate])
+    case comparison(PredicateComparison)
+}
+
+/// One value of an object, and what must be true of it.
+public struct PredicateComparison: Sendable, Equatable {
+    public let operand: PredicateOperand
+    public let test: PredicateTest
+
+    public init(_ operand: PredicateOperand, _ test: PredicateTest) {
+        self.operand = operand
+        self.test = test
+    }
+}
+
+/// Where a value lies, seen from the object.
+public struct PredicateOperand: Sendable, Equatable {
+    public enum Column: Sendable, Equatable {
+        /// Index among the attributes of the entity that was reached.
+        case attribute(Int)
+        /// A part of the key that a to-one relationship holds: the destination's identity in its order, or its `_pk`.
+        case key(ofRelationship: Int, part: Int)
+    }
+
+    /// To-one relationships to follow first, each an index among the relationships of the entity reached so far.
+    public let hops: [Int]
+    public let column: Column
+    public let type: AttributeType
+
+    public init(hops: [Int] = [], _ column: Column, _ type: AttributeType) {
+        self.hops = hops
+        self.column = column
+        self.type = type
+    }
+}
+
+/// What may be true of a value. All but ``isNil`` are false for nil.
+public enum PredicateTest: Sendable, Equatable {
+    case isNil
+    case equals(PredicateValue)
+    case isOrdered(PredicateOrder, PredicateValue)
+    case isOneOf([PredicateValue])
+    case text(PredicateTextTest)
+    /// Nil equals nil here.
+    case equalsOperand(PredicateOperand)
+    case isOrderedAgainst(PredicateOrder, PredicateOperand)
+}
+
+public enum PredicateOrder: Sendable, Equatable {
+    case less, atMost, greater, atLeast
+}
+
+/// A constant in the form in which its attribute is stored. Texts are compared byte by byte, decimals by value.
+public enum PredicateValue: Sendable, Hashable {
+    case integer(Int64)
+    case real(Double)
+    case text([UInt8])
+    case blob([UInt8])
+}
+
+/// A test of texts that is more than a comparison of bytes.
+public struct PredicateTextTest: Sendable, Equatable {
+    public enum Relation: Sendable, Equatable {
+        case equals, isOneOf, beginsWith, endsWith, contains
+        case isOrdered(PredicateOrder)
+        /// With `*` for any characters and `?` for one; a backslash takes their meaning away.
+        case like
+        /// A regular expression of ICU's syntax that the whole text follows.
+        case matches
+    }
+
+    public let relation: Relation
+    /// `[c]`: upper and lower case are the same.
+    public let ignoresCase: Bool
+    /// `[d]`: letters with and without diacritics are the same.
+    public let ignoresDiacritics: Bool
+    /// UTF-8; several for ``Relation/isOneOf`` alone.
+    public let texts: [[UInt8]]
+
+    public init(_ relation: Relation, _ texts: [[UInt8]], ignoresCase: Bool = false, ignoresDiacritics: Bool = false) {
+        self.relation = relation
+        self.texts = texts
+        self.ignoresCase = ignoresCase
+        self.ignoresDiacritics = ignoresDiacritics
+    }
+}
+
+extension Predicate {
+    /// Values of other objects, or links, are asked for; a record by itself cannot tell.
+    public var usesRelationships: Bool {
+        switch self {
+        case .always: false
+        case .not(let inner): inner.usesRelationships
+        case .all(let parts), .any(let parts): parts.contains(where: \.usesRelationships)
+        case .comparison(let comparison): comparison.operands.contains(where: \.isBeyondTheRecord)
+        }
+    }
+}
+
+extension PredicateComparison {
+    /// One, or two for a comparison of an object's values with each other.
+    public var operands: [PredicateOperand] {
+        switch test {
+        case .equalsOperand(let other), .isOrderedAgainst(_, let other): [operand, other]
+        case .isNil, .equals, .isOrdered, .isOneOf, .text: [operand]
+        }
+    }
+}
+
+extension PredicateOperand {
+    fileprivate var isBeyondTheRecord: Bool {
+        if case .attribute = column { !hops.isEmpty } else { true }
+    }
+}

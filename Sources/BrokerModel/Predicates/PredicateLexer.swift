@@ -1,0 +1,229 @@
+internal import BrokerJSON
+
+/// Cuts a predicate's text into tokens, one at a time.
+struct PredicateLexer {
+    private let text: [UInt8]
+    private var place = 0
+
+    init(_ text: [UInt8]) {
+        self.text = text
+    }
+
+    mutating func next() throws(PredicateFault) -> PredicateToken {
+        while let byte = peek(), Self.isSpace(byte) { place += 1 }
+        let start = place
+        return PredicateToken(kind: try kind(), offset: start)
+    }
+
+    private mutating func kind() throws(PredicateFault) -> PredicateToken.Kind {
+        guard let byte = peek() else { return .end }
+        switch byte {
+        case _ where Self.beginsWord(byte): return word()
+        case _ where Self.isDigit(byte) || beginsNumber(byte): return .number(try number())
+        case UInt8(ascii: "'"), UInt8(ascii: "\""): return .string(try string(until: byte))
+        case UInt8(ascii: "#"): return try escapedWord()
+        case UInt8(ascii: "%"): return try argument()
+        case UInt8(ascii: "["): return try options()
+        default: return try sign(byte)
+        }
+    }
+
+    private func peek(_ ahead: Int = 0) -> UInt8? { place + ahead < text.count ? text[place + ahead] : nil }
+
+    private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
+    private static func isDigit(_ byte: UInt8?) -> Bool { byte.map { $0 &- UInt8(ascii: "0") <= 9 } ?? false }
+
+    private static func beginsWord(_ byte: UInt8) -> Bool {
+        (byte | 0x20) &- UInt8(ascii: "a") < 26 || byte == UInt8(ascii: "_") || byte >= 0x80
+    }
+}
+
+// MARK: - Words and signs
+
+extension PredicateLexer {
+    private mutating func word() -> PredicateToken.Kind {
+        let word = takeWord()
+        guard word.utf8.count <= 10 else { return .word(word) }
+        switch word.uppercased() {
+        case "AND": return .and
+        case "OR": return .or
+        case "NOT": return .not
+        case "IN": return .relation(.isIn)
+        case "BETWEEN": return .relation(.between)
+        case "BEGINSWITH": return .relation(.beginsWith)
+        case "ENDSWITH": return .relation(.endsWith)
+        case "CONTAINS": return .relation(.contains)
+        case "LIKE": return .relation(.like)
+        case "MATCHES": return .relation(.matches)
+        default: return .word(word)
+        }
+    }
+
+    private mutating func takeWord() -> String {
+        let start = place
+        while let byte = peek(), Self.beginsWord(byte) || Self.isDigit(byte) { place += 1 }
+        return String(decoding: text[start..<place], as: UTF8.self)
+    }
+
+    private mutating func escapedWord() throws(PredicateFault) -> PredicateToken.Kind {
+        guard let byte = peek(1), Self.beginsWord(byte) else {
+            throw PredicateFault("\"#\" stands before a name that is also a keyword, as in #in", at: place)
+        }
+        place += 1
+        return .escapedWord(takeWord())
+    }
+
+    private mutating func argument() throws(PredicateFault) -> PredicateToken.Kind {
+        switch peek(1) {
+        case UInt8(ascii: "@"):
+            place += 2
+            return .argument
+        case UInt8(ascii: "K"):
+            place += 2
+            return .nameArgument
+        default:
+            throw PredicateFault(
+                "only %@ (for a value) and %K (for a name) are filled from the arguments, whatever the value's type",
+                at: place)
+        }
+    }
+
+    private mutating func options() throws(PredicateFault) -> PredicateToken.Kind {
+        guard let end = text[place...].prefix(16).firstIndex(of: UInt8(ascii: "]")) else {
+            throw PredicateFault("\"[\" begins the options of an operator, which are [c], [d] or [cd]", at: place)
+        }
+        defer { place = end + 1 }
+        return .options(String(decoding: text[(place + 1)..<end], as: UTF8.self))
+    }
+
+    private static let signs: [(sign: StaticString, kind: PredicateToken.Kind)] = [
+        ("==", .relation(.equal)), ("=<", .relation(.atMost)), ("=>", .relation(.atLeast)), ("=", .relation(.equal)),
+        ("!=", .relation(.notEqual)), ("!", .not), ("<>", .relation(.notEqual)), ("<=", .relation(.atMost)),
+        ("<", .relation(.less)), (">=", .relation(.atLeast)), (">", .relation(.greater)), ("&&", .and), ("||", .or),
+        ("(", .open), (")", .close), ("{", .openList), ("}", .closeList), (",", .comma), (".", .point),
+    ]
+
+    private mutating func sign(_ byte: UInt8) throws(PredicateFault) -> PredicateToken.Kind {
+        for (sign, kind) in Self.signs where stands(sign) {
+            place += sign.utf8CodeUnitCount
+            return kind
+        }
+        let message =
+            switch byte {
+            case UInt8(ascii: "@"): "@count and other collection operators are not supported"
+            case UInt8(ascii: "$"): "variables are not supported; write %@ and send the value in the arguments"
+            case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "*"), UInt8(ascii: "/"):
+                "arithmetic is not supported; send the result as a constant"
+            default: "\(String(UnicodeScalar(byte)).quotedBriefly) means nothing here"
+            }
+        throw PredicateFault(message, at: place)
+    }
+
+    private func stands(_ sign: StaticString) -> Bool {
+        (0..<sign.utf8CodeUnitCount).allSatisfy { peek($0) == sign.utf8Start[$0] }
+    }
+}
+
+// MARK: - Numbers
+
+extension PredicateLexer {
+    /// A sign or a point with a digit behind it.
+    private func beginsNumber(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "."): Self.isDigit(peek(1))
+        case UInt8(ascii: "-"), UInt8(ascii: "+"):
+            Self.isDigit(peek(1)) || (peek(1) == UInt8(ascii: ".") && Self.isDigit(peek(2)))
+        default: false
+        }
+    }
+
+    private mutating func number() throws(PredicateFault) -> [UInt8] {
+        let start = place
+        var number: [UInt8] = []
+        if peek() == UInt8(ascii: "-") { number.append(UInt8(ascii: "-")) }
+        if peek() == UInt8(ascii: "-") || peek() == UInt8(ascii: "+") { place += 1 }
+        let integer = digits().drop { $0 == UInt8(ascii: "0") }
+        number += integer.isEmpty ? [UInt8(ascii: "0")] : integer
+        if peek() == UInt8(ascii: "."), Self.isDigit(peek(1)) {
+            place += 1
+            number.append(UInt8(ascii: "."))
+            number += digits()
+        }
+        if let exponent = peek(), exponent | 0x20 == UInt8(ascii: "e") {
+            let isSigned = peek(1) == UInt8(ascii: "-") || peek(1) == UInt8(ascii: "+")
+            if Self.isDigit(peek(isSigned ? 2 : 1)) {
+                number += text[place..<place + (isSigned ? 2 : 1)]
+                place += isSigned ? 2 : 1
+                number += digits()
+            }
+        }
+        if let byte = peek(), Self.beginsWord(byte) || byte == UInt8(ascii: ".") {
+            throw PredicateFault("this is no number; numbers are decimal, like 12, -0.5 or 3e8", at: start)
+        }
+        return number
+    }
+
+    private mutating func digits() -> ArraySlice<UInt8> {
+        let start = place
+        while Self.isDigit(peek()) { place += 1 }
+        return text[start..<place]
+    }
+}
+
+// MARK: - Strings
+
+extension PredicateLexer {
+    private mutating func string(until quote: UInt8) throws(PredicateFault) -> [UInt8] {
+        let start = place
+        place += 1
+        var content: [UInt8] = []
+        while let byte = peek() {
+            place += 1
+            if byte == quote { return content }
+            if byte == UInt8(ascii: "\\") { try appendEscape(to: &content) } else { content.append(byte) }
+        }
+        throw PredicateFault("the string that begins here has no end; close it with \(UnicodeScalar(quote))", at: start)
+    }
+
+    /// What a backslash that was just passed says.
+    private mutating func appendEscape(to content: inout [UInt8]) throws(PredicateFault) {
+        let start = place - 1
+        guard let byte = peek() else { return }
+        place += 1
+        switch byte {
+        case UInt8(ascii: "\\"), UInt8(ascii: "'"), UInt8(ascii: "\""): content.append(byte)
+        case UInt8(ascii: "n"): content.append(0x0A)
+        case UInt8(ascii: "r"): content.append(0x0D)
+        case UInt8(ascii: "t"): content.append(0x09)
+        case UInt8(ascii: "u"): content += try unicodeEscape(from: start)
+        default:
+            throw PredicateFault(
+                "the string has an escape that means nothing; write \\\\ for a backslash, and know \\\" \\' \\n \\r \\t "
+                    + "and \\u with four hexadecimal digits", at: start)
+        }
+    }
+
+    /// `\u00e9`, or a pair of surrogates.
+    private mutating func unicodeEscape(from start: Int) throws(PredicateFault) -> [UInt8] {
+        var units = [UInt16]()
+        if let unit = codeUnit() { units.append(unit) }
+        if let first = units.first, UTF16.isLeadSurrogate(first), peek() == UInt8(ascii: "\\"),
+            peek(1) == UInt8(ascii: "u")
+        {
+            place += 2
+            if let second = codeUnit() { units.append(second) }
+        }
+        guard let text = String(validating: units, as: UTF16.self), !units.isEmpty else {
+            throw PredicateFault("\\u is followed by four hexadecimal digits, and surrogates come in pairs", at: start)
+        }
+        return Array(text.utf8)
+    }
+
+    private mutating func codeUnit() -> UInt16? {
+        guard place + 4 <= text.count,
+            text[place..<place + 4].allSatisfy({ UnicodeScalar($0).properties.isASCIIHexDigit })
+        else { return nil }
+        defer { place += 4 }
+        return UInt16(String(decoding: text[place..<place + 4], as: UTF8.self), radix: 16)
+    }
+}

@@ -1,0 +1,244 @@
+internal import BrokerJSON
+
+/// Reads a predicate's text. Or binds weaker than And, And weaker than Not.
+///
+/// Time and memory are linear in the text, and the stack is bounded by ``deepest``.
+package struct PredicateParser {
+    /// Bytes of a predicate's text. Long lists belong into the arguments.
+    package static let longest = 1 << 20
+    /// Parentheses and negations inside each other.
+    static let deepest = 200
+    /// Comparisons of one predicate: SQLite's expressions and their planning have limits of this size.
+    static let mostComparisons = 1_000
+
+    private var lexer: PredicateLexer
+    private var token: PredicateToken
+    private var depth = 0
+    private var comparisons = 0
+    private var literals = JSONWriter()
+    private var literalCount = 0
+    private var argumentOffsets: [Int] = []
+
+    package static func parse(_ text: String) throws(PredicateFault) -> PredicateText {
+        guard text.utf8.count <= longest else {
+            throw PredicateFault(
+                "The predicate has \(text.utf8.count) bytes, and \(longest) are allowed. Put long lists into the arguments, "
+                    + "with IN %@ in their place.", at: nil)
+        }
+        var parser = try PredicateParser(text)
+        return try parser.whole()
+    }
+
+    private init(_ text: String) throws(PredicateFault) {
+        lexer = PredicateLexer(Array(text.utf8))
+        token = try lexer.next()
+    }
+
+    private mutating func whole() throws(PredicateFault) -> PredicateText {
+        if token.kind == .end {
+            throw PredicateFault("the predicate is empty; TRUEPREDICATE stands for all objects", at: 0)
+        }
+        let syntax = try alternatives()
+        guard token.kind == .end else {
+            throw PredicateFault("\(token.shown) stands where AND, OR or the end was expected", at: token.offset)
+        }
+        var array: [UInt8] = [UInt8(ascii: "[")]
+        array += literals.bytes
+        array.append(UInt8(ascii: "]"))
+        do throws(JSONError) {
+            let document = try JSONDocument(parsing: JSONText(copying: array))
+            return PredicateText(syntax: syntax, literals: document, argumentOffsets: argumentOffsets)
+        } catch {
+            throw PredicateFault("the predicate's constants cannot be read: \(error)", at: nil)
+        }
+    }
+
+    private mutating func advance() throws(PredicateFault) { token = try lexer.next() }
+
+    private mutating func take(_ kind: PredicateToken.Kind) throws(PredicateFault) -> Bool {
+        guard token.kind == kind else { return false }
+        try advance()
+        return true
+    }
+}
+
+// MARK: - Logic
+
+extension PredicateParser {
+    private mutating func alternatives() throws(PredicateFault) -> PredicateSyntax {
+        var parts = [try conjunction()]
+        while try take(.or) { parts.append(try conjunction()) }
+        return parts.count == 1 ? parts[0] : .any(parts)
+    }
+
+    private mutating func conjunction() throws(PredicateFault) -> PredicateSyntax {
+        var parts = [try negation()]
+        while try take(.and) { parts.append(try negation()) }
+        return parts.count == 1 ? parts[0] : .all(parts)
+    }
+
+    private mutating func negation() throws(PredicateFault) -> PredicateSyntax {
+        var isNegated = false
+        while try take(.not) { isNegated.toggle() }
+        let inner = try primary()
+        return isNegated ? .not(inner) : inner
+    }
+
+    private mutating func primary() throws(PredicateFault) -> PredicateSyntax {
+        let opening = token.offset
+        if try take(.open) {
+            depth += 1
+            guard depth <= Self.deepest else {
+                throw PredicateFault(
+                    "parentheses are nested more than \(Self.deepest) deep here; write the predicate flatter",
+                    at: opening)
+            }
+            let inner = try alternatives()
+            guard try take(.close) else {
+                throw PredicateFault(
+                    "\(token.shown) stands where \")\" was expected, for the parenthesis of column \(opening + 1)",
+                    at: token.offset)
+            }
+            depth -= 1
+            return inner
+        }
+        switch token.keyword {
+        case "TRUEPREDICATE":
+            try advance()
+            return .constant(true)
+        case "FALSEPREDICATE":
+            try advance()
+            return .constant(false)
+        default: return try comparison()
+        }
+    }
+}
+
+// MARK: - Comparisons
+
+extension PredicateParser {
+    private mutating func comparison() throws(PredicateFault) -> PredicateSyntax {
+        comparisons += 1
+        guard comparisons <= Self.mostComparisons else {
+            throw PredicateFault(
+                "a predicate has at most \(Self.mostComparisons) comparisons, and this is one more; IN takes many values at "
+                    + "once", at: token.offset)
+        }
+        let left = try term()
+        guard case .relation(let kind) = token.kind else { throw missingRelation() }
+        var relation = PredicateRelation(kind: kind, offset: token.offset)
+        try advance()
+        if case .options(let options) = token.kind {
+            for option in options.lowercased() {
+                switch option {
+                case "c": relation.ignoresCase = true
+                case "d": relation.ignoresDiacritics = true
+                default:
+                    throw PredicateFault("\(token.shown) is no option; there are [c], [d] and [cd]", at: token.offset)
+                }
+            }
+            try advance()
+        }
+        return .comparison(PredicateComparisonSyntax(left: left, relation: relation, right: try term()))
+    }
+
+    private func missingRelation() -> PredicateFault {
+        if token.kind == .not {
+            return PredicateFault("NOT stands before the whole comparison, as in NOT (age IN {1, 2})", at: token.offset)
+        }
+        return PredicateFault("\(token.shown) stands where an operator like == was expected", at: token.offset)
+    }
+
+    private mutating func term() throws(PredicateFault) -> PredicateTerm {
+        let start = token.offset
+        switch token.kind {
+        case .string(let content):
+            content.withUnsafeBufferPointer { literals.string($0) }
+            return try literal(at: start)
+        case .number(let number):
+            literals.raw(number)
+            return try literal(at: start)
+        case .argument: return try argument(at: start)
+        case .openList: return try list(at: start)
+        case .escapedWord, .nameArgument: return try path(at: start)
+        case .word: return try word(at: start)
+        case .open:
+            throw PredicateFault(
+                "\"(\" stands where a value was expected; lists are written {1, 2}, and parentheses hold whole comparisons",
+                at: start)
+        default:
+            throw PredicateFault("\(token.shown) stands where a name or a value was expected", at: start)
+        }
+    }
+
+    private mutating func word(at start: Int) throws(PredicateFault) -> PredicateTerm {
+        switch token.keyword {
+        case "NIL", "NULL": literals.null()
+        case "TRUE", "YES": literals.bool(true)
+        case "FALSE", "NO": literals.bool(false)
+        case let word? where Self.refused.contains(word):
+            throw PredicateFault(
+                "\(word) is not supported; for an attribute of that name write #\(token.shown.dropFirst().dropLast())",
+                at: start)
+        default: return try path(at: start)
+        }
+        return try literal(at: start)
+    }
+
+    /// What Foundation knows and Broker does not (yet).
+    private static let refused: Set<String> = ["ANY", "ALL", "SOME", "NONE", "SELF", "SUBQUERY", "CAST", "TERNARY"]
+
+    private mutating func literal(at start: Int) throws(PredicateFault) -> PredicateTerm {
+        try advance()
+        literalCount += 1
+        return PredicateTerm(kind: .literal(literalCount - 1), offset: start)
+    }
+
+    private mutating func argument(at start: Int) throws(PredicateFault) -> PredicateTerm {
+        try advance()
+        argumentOffsets.append(start)
+        return PredicateTerm(kind: .argument(argumentOffsets.count - 1), offset: start)
+    }
+
+    private mutating func list(at start: Int) throws(PredicateFault) -> PredicateTerm {
+        try advance()
+        var elements: [PredicateTerm] = []
+        if try take(.closeList) { return PredicateTerm(kind: .list([]), offset: start) }
+        repeat {
+            guard token.kind != .openList else {
+                throw PredicateFault("a list holds no other lists", at: token.offset)
+            }
+            let element = try term()
+            if case .path = element.kind {
+                throw PredicateFault("a list holds constants, and this is a name", at: element.offset)
+            }
+            elements.append(element)
+        } while try take(.comma)
+        guard try take(.closeList) else {
+            throw PredicateFault("\(token.shown) stands where \",\" or \"}\" was expected", at: token.offset)
+        }
+        return PredicateTerm(kind: .list(elements), offset: start)
+    }
+
+    private mutating func path(at start: Int) throws(PredicateFault) -> PredicateTerm {
+        var names: [PredicateName] = []
+        repeat {
+            let place = token.offset
+            switch token.kind {
+            case .word(let name), .escapedWord(let name):
+                names.append(PredicateName(kind: .written(name), offset: place))
+                try advance()
+                if token.kind == .open {
+                    throw PredicateFault("functions are not supported, and \(name.briefly)(…) is one", at: place)
+                }
+            case .nameArgument:
+                try advance()
+                argumentOffsets.append(place)
+                names.append(PredicateName(kind: .argument(argumentOffsets.count - 1), offset: place))
+            default:
+                throw PredicateFault("\(token.shown) stands where a name was expected", at: place)
+            }
+        } while try take(.point)
+        return PredicateTerm(kind: .path(names), offset: start)
+    }
+}

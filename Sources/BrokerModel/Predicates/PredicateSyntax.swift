@@ -1,0 +1,101 @@
+package import BrokerJSON
+
+/// A predicate as it is written, before any name is looked up.
+package indirect enum PredicateSyntax {
+    case constant(Bool)
+    case not(PredicateSyntax)
+    case all([PredicateSyntax])
+    case any([PredicateSyntax])
+    case comparison(PredicateComparisonSyntax)
+}
+
+package struct PredicateComparisonSyntax {
+    package let left: PredicateTerm
+    package let relation: PredicateRelation
+    package let right: PredicateTerm
+}
+
+/// An operator with its options.
+package struct PredicateRelation {
+    package enum Kind: String {
+        case equal = "=="
+        case notEqual = "!="
+        case less = "<"
+        case atMost = "<="
+        case greater = ">"
+        case atLeast = ">="
+        case isIn = "IN"
+        case between = "BETWEEN"
+        case beginsWith = "BEGINSWITH"
+        case endsWith = "ENDSWITH"
+        case contains = "CONTAINS"
+        case like = "LIKE"
+        case matches = "MATCHES"
+    }
+
+    package var kind: Kind
+    package var ignoresCase = false
+    package var ignoresDiacritics = false
+    package let offset: Int
+
+    package var hasOptions: Bool { ignoresCase || ignoresDiacritics }
+}
+
+/// One side of a comparison.
+package struct PredicateTerm {
+    package enum Kind {
+        case path([PredicateName])
+        /// Index among the predicate's own constants (``PredicateText/literals``).
+        case literal(Int)
+        /// `%@`: index among the arguments.
+        case argument(Int)
+        /// `{…}`: literals and arguments.
+        case list([PredicateTerm])
+    }
+
+    package let kind: Kind
+    /// Where it stands, in bytes.
+    package let offset: Int
+}
+
+/// One name of a key path.
+package struct PredicateName {
+    package enum Kind {
+        case written(String)
+        /// `%K`: index among the arguments. It may be a path itself.
+        case argument(Int)
+    }
+
+    package let kind: Kind
+    package let offset: Int
+}
+
+/// What was read of a predicate's text.
+package struct PredicateText {
+    package let syntax: PredicateSyntax
+    /// The constants of the text, as the elements of a JSON array, so that they are converted as arguments are.
+    package let literals: JSONDocument
+    /// Where each argument is asked for, in bytes.
+    package let argumentOffsets: [Int]
+}
+
+/// A predicate cannot be used.
+package struct PredicateFault: Error {
+    /// What is wrong and the remedy.
+    package let message: String
+    /// Where in the text, in bytes; nil when it is no place of the text.
+    package let offset: Int?
+
+    package init(_ message: String, at offset: Int?) {
+        self.message = message
+        self.offset = offset
+    }
+
+    /// As the contract's fault. Columns count characters (Unicode scalars) from 1.
+    package func fault(in text: String) -> Fault {
+        guard let offset else { return Fault(.invalidPredicate, message) }
+        var column = 1
+        for byte in text.utf8.prefix(offset) where byte & 0xC0 != 0x80 { column += 1 }
+        return Fault(.invalidPredicate, "Column \(column) of the predicate: \(message)")
+    }
+}

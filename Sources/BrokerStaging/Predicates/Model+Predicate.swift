@@ -1,0 +1,59 @@
+public import BrokerJSON
+public import BrokerModel
+
+extension Model {
+    /// Reads a predicate (`where`, `tombstone`) on the objects of an entity.
+    ///
+    /// It stands beside the converters of values, because a predicate's constants are converted as records' values are:
+    /// by the type of what they are compared with, but by ISO 8601 alone and without the attribute's transforms and
+    /// limits.
+    ///
+    /// - Parameters:
+    ///   - arguments: a JSON array, one element for each `%@` and `%K` in their order; nil when there are none. Nothing
+    ///     of it is kept.
+    /// - Throws: `invalidPredicate` with the column in the predicate; the caller adds the path.
+    public func predicate(
+        _ text: String, arguments: JSONValue?, ofEntity entity: Int
+    ) throws(Fault) -> Predicate {
+        do throws(PredicateFault) {
+            let read = try PredicateParser.parse(text)
+            return try withExtendedLifetime(read.literals) { () throws(PredicateFault) in
+                var checker = PredicateChecker(
+                    model: self, entity: entity, literals: Array(read.literals.root.elements),
+                    arguments: try Self.values(of: arguments, for: read.argumentOffsets))
+                return try checker.predicate(read.syntax)
+            }
+        } catch {
+            var fault = error.fault(in: text)
+            fault.entity = entities[entity].name
+            return try Self.raise(fault)
+        }
+    }
+
+    private static func raise(_ fault: Fault) throws(Fault) -> Predicate { throw fault }
+
+    /// The arguments, one for each place that asks for one.
+    private static func values(
+        of arguments: JSONValue?, for offsets: [Int]
+    ) throws(PredicateFault) -> [JSONValue] {
+        guard let arguments, !arguments.isNull else {
+            guard let first = offsets.first else { return [] }
+            throw PredicateFault("this asks for an argument, and none came; send \"arguments\", an array", at: first)
+        }
+        guard arguments.kind == .array else {
+            throw PredicateFault("\"arguments\" is \(arguments.kind.phrase), and an array is wanted.", at: nil)
+        }
+        let count = arguments.elements.reduce(0) { count, _ in count + 1 }
+        guard count >= offsets.count else {
+            throw PredicateFault(
+                "this asks for argument number \(count + 1), and \(count) came; send one for each %@ and %K",
+                at: offsets[count])
+        }
+        guard count == offsets.count else {
+            throw PredicateFault(
+                "The predicate asks for \(offsets.count) arguments (one for each %@ and %K), and \(count) came. "
+                    + "Many values for one IN %@ are one argument, an array.", at: nil)
+        }
+        return Array(arguments.elements)
+    }
+}

@@ -1,0 +1,198 @@
+import BrokerJSON
+import BrokerModel
+
+// MARK: - With a constant
+
+extension PredicateChecker {
+    mutating func compare(
+        _ target: PredicateTarget, _ relation: PredicateRelation, _ term: PredicateTerm
+    ) throws(PredicateFault) -> Predicate {
+        switch target.kind {
+        case .attribute(let index):
+            let attribute = model.entities[target.entity].attributes[index]
+            let operand = PredicateOperand(hops: target.hops, .attribute(index), attribute.type)
+            let side = PredicateSide(operand: operand, attribute: attribute, offset: target.offset)
+            return try compare(side, relation, term)
+        case .relationship(let index): return try compare(target, relationship: index, relation, term)
+        }
+    }
+
+    /// An attribute, or a relationship's key of one part, with what stands on the other side.
+    private mutating func compare(
+        _ side: PredicateSide, _ relation: PredicateRelation, _ term: PredicateTerm
+    ) throws(PredicateFault) -> Predicate {
+        try side.check(relation)
+        switch relation.kind {
+        case .isIn: return try side.isOneOf(try listValues(term, of: relation), relation)
+        case .between:
+            let bounds = try listValues(term, of: relation)
+            guard bounds.count == 2 else {
+                throw PredicateFault("BETWEEN wants two values, {least, greatest}", at: term.offset)
+            }
+            return .conjunction([
+                try side.isOrdered(.atLeast, bounds[0], relation), try side.isOrdered(.atMost, bounds[1], relation),
+            ])
+        default: break
+        }
+        let constant = try value(of: term)
+        switch relation.kind {
+        case .equal: return try side.equals(constant, relation)
+        case .notEqual: return .negation(of: try side.equals(constant, relation))
+        case .less: return try side.isOrdered(.less, constant, relation)
+        case .atMost: return try side.isOrdered(.atMost, constant, relation)
+        case .greater: return try side.isOrdered(.greater, constant, relation)
+        case .atLeast: return try side.isOrdered(.atLeast, constant, relation)
+        default: return try side.follows(constant, relation)
+        }
+    }
+
+    /// A constant and where it stands.
+    private func value(of term: PredicateTerm) throws(PredicateFault) -> PredicateConstant {
+        switch term.kind {
+        case .literal(let index): return PredicateConstant(value: literals[index], offset: term.offset)
+        case .argument(let index): return PredicateConstant(value: arguments[index], offset: term.offset)
+        case .list: throw PredicateFault("a list stands here, and one value was expected", at: term.offset)
+        case .path: preconditionFailure("a name is no constant")
+        }
+    }
+
+    private mutating func listValues(
+        _ term: PredicateTerm, of relation: PredicateRelation
+    ) throws(PredicateFault) -> [PredicateConstant] {
+        var values: [PredicateConstant] = []
+        switch term.kind {
+        case .list(let elements):
+            for element in elements { values.append(try value(of: element)) }
+        case .argument(let index) where arguments[index].kind == .array:
+            for element in arguments[index].elements {
+                values.append(PredicateConstant(value: element, offset: term.offset))
+                guard values.count <= Self.mostListed else { break }
+            }
+        default:
+            throw PredicateFault(
+                "\(relation.kind.rawValue) wants a list: {1, 2}, or %@ with an array as its argument", at: term.offset)
+        }
+        listed += values.count
+        guard listed <= Self.mostListed else {
+            throw PredicateFault(
+                "the lists of a predicate hold at most \(Self.mostListed) values, and these are more; send several messages",
+                at: term.offset)
+        }
+        return values
+    }
+}
+
+// MARK: - A relationship with a key
+
+extension PredicateChecker {
+    private mutating func compare(
+        _ target: PredicateTarget, relationship index: Int, _ relation: PredicateRelation, _ term: PredicateTerm
+    ) throws(PredicateFault) -> Predicate {
+        let relationship = model.entities[target.entity].relationships[index]
+        guard [.equal, .notEqual, .isIn].contains(relation.kind), !relation.hasOptions else {
+            throw PredicateFault(
+                "\(relationship.name.quotedBriefly) is a to-one relationship: it is compared with a key or nil by ==, != and "
+                    + "IN, or leads on to an attribute", at: relation.offset)
+        }
+        let sides = sides(of: target, relationship: index)
+        if sides.count == 1 { return try compare(sides[0], relation, term) }
+        var alternatives: [Predicate] = []
+        for constant in relation.kind == .isIn ? try listValues(term, of: relation) : [try value(of: term)] {
+            alternatives.append(try Self.equals(sides, constant, relationship, relation))
+        }
+        let isEqual = Predicate.alternative(alternatives)
+        return relation.kind == .notEqual ? .negation(of: isEqual) : isEqual
+    }
+
+    /// The parts of the key that a relationship holds.
+    private func sides(of target: PredicateTarget, relationship index: Int) -> [PredicateSide] {
+        let relationship = model.entities[target.entity].relationships[index]
+        let destination = model.entities[relationship.destination]
+        let attributes =
+            destination.hasRowKey
+            ? [Attribute(name: relationship.name, type: .integer64)]
+            : destination.identity.map { destination.attributes[$0] }
+        return attributes.enumerated().map { part, attribute in
+            PredicateSide(
+                operand: PredicateOperand(
+                    hops: target.hops, .key(ofRelationship: index, part: part), attribute.type),
+                attribute: attribute, offset: target.offset)
+        }
+    }
+
+    private static func equals(
+        _ sides: [PredicateSide], _ constant: PredicateConstant, _ relationship: Relationship,
+        _ relation: PredicateRelation
+    ) throws(PredicateFault) -> Predicate {
+        guard !constant.value.isNull else {
+            return .comparison(PredicateComparison(sides[0].operand, .isNil))
+        }
+        var parts: [Predicate] = []
+        for side in sides {
+            guard let part = constant.value[side.attribute.name], !part.isNull else {
+                let names = sides.map(\.attribute.name.quotedBriefly).joined(separator: ", ")
+                throw PredicateFault(
+                    "the key of \(relationship.name.quotedBriefly) is an object with \(names); send it as the argument of "
+                        + "%@", at: constant.offset)
+            }
+            parts.append(try side.equals(PredicateConstant(value: part, offset: constant.offset), relation))
+        }
+        return .conjunction(parts)
+    }
+}
+
+// MARK: - With each other
+
+extension PredicateChecker {
+    func compare(
+        _ left: PredicateTarget, _ relation: PredicateRelation, _ right: PredicateTarget
+    ) throws(PredicateFault) -> Predicate {
+        let (first, second) = (try side(left), try side(right))
+        guard !relation.hasOptions else {
+            throw PredicateFault("[c] and [d] are for comparisons with a constant", at: relation.offset)
+        }
+        guard first.attribute.isComparable(with: second.attribute) else {
+            throw PredicateFault(
+                "\(first.described) and \(second.described) cannot be compared with each other", at: relation.offset)
+        }
+        func ordered(_ order: PredicateOrder) -> Predicate {
+            .comparison(PredicateComparison(first.operand, .isOrderedAgainst(order, second.operand)))
+        }
+        let isEqual = Predicate.comparison(PredicateComparison(first.operand, .equalsOperand(second.operand)))
+        switch relation.kind {
+        case .equal: return isEqual
+        case .notEqual: return .not(isEqual)
+        case .less: return ordered(.less)
+        case .atMost: return ordered(.atMost)
+        case .greater: return ordered(.greater)
+        case .atLeast: return ordered(.atLeast)
+        default:
+            throw PredicateFault("\(relation.kind.rawValue) wants a constant on its right", at: relation.offset)
+        }
+    }
+
+    private func side(_ target: PredicateTarget) throws(PredicateFault) -> PredicateSide {
+        guard case .attribute(let index) = target.kind else {
+            throw PredicateFault(
+                "a relationship is compared with a key or nil, not with another name", at: target.offset)
+        }
+        let attribute = model.entities[target.entity].attributes[index]
+        return PredicateSide(
+            operand: PredicateOperand(hops: target.hops, .attribute(index), attribute.type), attribute: attribute,
+            offset: target.offset)
+    }
+}
+
+extension Attribute {
+    /// Their stored forms have one order.
+    fileprivate func isComparable(with other: Attribute) -> Bool {
+        switch type {
+        case .integer16, .integer32, .integer64, .double, .float, .boolean:
+            other.type.isNumber && other.type != .decimal || other.type == .boolean
+        case .string, .uri: other.type == .string || other.type == .uri
+        case .date: other.type == .date && other.dateStorage == dateStorage
+        case .decimal, .uuid, .binary: other.type == type
+        case .transformable: false
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import BrokerJSON
+import BrokerModel
+
+/// Makes the checked tree of what was written: looks every name up and converts every constant.
+struct PredicateChecker {
+    /// AND and OR inside each other, once what is needless is taken out: SQLite's parser allows little more.
+    static let deepest = 20
+    /// Constants of all lists together: each is held in memory until the predicate is done with.
+    static let mostListed = 250_000
+
+    let model: Model
+    let entity: Int
+    /// The constants of the text. Valid while its document lives, as ``arguments`` while theirs does.
+    let literals: [JSONValue]
+    let arguments: [JSONValue]
+    var listed = 0
+    private var depth = 0
+
+    init(model: Model, entity: Int, literals: [JSONValue], arguments: [JSONValue]) {
+        self.model = model
+        self.entity = entity
+        self.literals = literals
+        self.arguments = arguments
+    }
+
+    mutating func predicate(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {
+        switch syntax {
+        case .constant(let truth): return .always(truth)
+        case .not(let inner): return .negation(of: try predicate(inner))
+        case .all(let parts): return .conjunction(try predicates(parts))
+        case .any(let parts): return .alternative(try predicates(parts))
+        case .comparison(let comparison): return try predicate(comparison)
+        }
+    }
+
+    private mutating func predicates(_ parts: [PredicateSyntax]) throws(PredicateFault) -> [Predicate] {
+        depth += 1
+        defer { depth -= 1 }
+        guard depth <= Self.deepest else {
+            throw PredicateFault(
+                "The predicate has AND and OR nested more than \(Self.deepest) deep. Write it flatter.", at: nil)
+        }
+        var checked: [Predicate] = []
+        for part in parts { checked.append(try predicate(part)) }
+        return checked
+    }
+
+    private mutating func predicate(_ comparison: PredicateComparisonSyntax) throws(PredicateFault) -> Predicate {
+        var relation = comparison.relation
+        switch (comparison.left.kind, comparison.right.kind) {
+        case (.path(let left), .path(let right)):
+            return try compare(try target(left), relation, try target(right))
+        case (.path(let names), _): return try compare(try target(names), relation, comparison.right)
+        case (_, .path(let names)):
+            guard let mirrored = relation.kind.mirrored else {
+                throw PredicateFault(
+                    "\(relation.kind.rawValue) has the name on its left and the constant on its right",
+                    at: comparison.left.offset)
+            }
+            relation.kind = mirrored
+            return try compare(try target(names), relation, comparison.left)
+        default:
+            throw PredicateFault(
+                "a comparison needs a name on one of its sides; TRUEPREDICATE stands for all objects",
+                at: comparison.left.offset)
+        }
+    }
+}
+
+extension PredicateRelation.Kind {
+    /// The same with its sides exchanged; nil where that is no comparison.
+    fileprivate var mirrored: Self? {
+        switch self {
+        case .equal, .notEqual: self
+        case .less: .greater
+        case .atMost: .atLeast
+        case .greater: .less
+        case .atLeast: .atMost
+        case .isIn, .between, .beginsWith, .endsWith, .contains, .like, .matches: nil
+        }
+    }
+}
+
+extension Predicate {
+    /// What is needless is taken out, so that the tree is no deeper than its meaning.
+    static func negation(of inner: Predicate) -> Predicate {
+        switch inner {
+        case .always(let truth): .always(!truth)
+        case .not(let same): same
+        default: .not(inner)
+        }
+    }
+
+    static func conjunction(_ parts: [Predicate]) -> Predicate {
+        var kept: [Predicate] = []
+        for part in parts {
+            switch part {
+            case .always(true): continue
+            case .always(false): return part
+            case .all(let inner): kept += inner
+            default: kept.append(part)
+            }
+        }
+        return kept.isEmpty ? .always(true) : kept.count == 1 ? kept[0] : .all(kept)
+    }
+
+    static func alternative(_ parts: [Predicate]) -> Predicate {
+        var kept: [Predicate] = []
+        for part in parts {
+            switch part {
+            case .always(false): continue
+            case .always(true): return part
+            case .any(let inner): kept += inner
+            default: kept.append(part)
+            }
+        }
+        return kept.isEmpty ? .always(false) : kept.count == 1 ? kept[0] : .any(kept)
+    }
+}

@@ -1,0 +1,110 @@
+import BrokerJSON
+import BrokerModel
+
+/// Constants in the form in which an attribute stores its values.
+enum PredicateConversion {
+    enum Result: Equatable {
+        case value(PredicateValue)
+        /// A number between this whole one and the next, or beyond the greatest; of integers alone.
+        case above(Int64)
+        /// A number less than every integer.
+        case belowAll
+    }
+
+    static func convert(
+        _ constant: PredicateConstant, for attribute: Attribute
+    ) throws(PredicateFault) -> Result {
+        let converter = try converter(for: attribute, at: constant.offset)
+        var arena = ByteArena()
+        return try convert(constant, by: converter, arena: &arena)
+    }
+
+    /// Those that a value can equal.
+    static func convert(
+        _ constants: [PredicateConstant], for attribute: Attribute
+    ) throws(PredicateFault) -> [PredicateValue] {
+        guard let first = constants.first else { return [] }
+        let converter = try converter(for: attribute, at: first.offset)
+        var arena = ByteArena()
+        var values: [PredicateValue] = []
+        for constant in constants {
+            if case .value(let value) = try convert(constant, by: converter, arena: &arena) { values.append(value) }
+        }
+        return values
+    }
+
+    /// A predicate compares with what is stored, so what belongs to records alone is left out.
+    private static func converter(for attribute: Attribute, at offset: Int) throws(PredicateFault) -> ValueConverter {
+        // Any text may be compared with a URI, also a part of one.
+        let type = attribute.type == .uri ? .string : attribute.type
+        let plain = Attribute(
+            name: attribute.name, type: type, timeZone: attribute.timeZone, dateStorage: attribute.dateStorage)
+        do throws(ModelError) {
+            return try ValueConverter(plain)
+        } catch {
+            throw PredicateFault(error.description, at: offset)
+        }
+    }
+
+    private static func convert(
+        _ constant: PredicateConstant, by converter: ValueConverter, arena: inout ByteArena
+    ) throws(PredicateFault) -> Result {
+        let value = constant.value
+        if value.kind == .number || value.kind == .string, let number = NumberText(value.bytes) {
+            if converter.type.isInteger { return number.nearWhole }
+            if converter.type == .double || converter.type == .float, number.double == nil {
+                return .value(.real(number.isNegative ? -.infinity : .infinity))
+            }
+        }
+        do throws(ValueFault) {
+            return .value(PredicateValue(try converter.convert(value, arena: &arena)))
+        } catch {
+            throw PredicateFault(error.message, at: constant.offset)
+        }
+    }
+}
+
+extension NumberText {
+    /// The number as something to compare integers with.
+    fileprivate var nearWhole: PredicateConversion.Result {
+        if let exact = int64 { return .value(.integer(exact)) }
+        guard let magnitude = wholeMagnitude else { return isNegative ? .belowAll : .above(.max) }
+        guard isNegative else {
+            return .above(magnitude > UInt64(Int64.max) ? .max : Int64(magnitude))
+        }
+        // Between two whole numbers, the lower of which is one further from zero; beyond the least there is none.
+        return magnitude >= 1 << 63 ? .belowAll : .above(-Int64(magnitude) - 1)
+    }
+
+    /// The digits before the point once the exponent is applied; nil when they do not fit.
+    private var wholeMagnitude: UInt64? {
+        let wholeCount = integer.count + exponent
+        var magnitude: UInt64 = 0
+        for index in 0..<max(0, min(wholeCount, digitCount)) {
+            let (tens, isTooLarge) = magnitude.multipliedReportingOverflow(by: 10)
+            let (sum, isStillTooLarge) = tens.addingReportingOverflow(UInt64(digit(index)))
+            guard !isTooLarge, !isStillTooLarge else { return nil }
+            magnitude = sum
+        }
+        guard magnitude != 0, wholeCount > digitCount else { return magnitude }
+        for _ in digitCount..<wholeCount {
+            let (tens, isTooLarge) = magnitude.multipliedReportingOverflow(by: 10)
+            guard !isTooLarge else { return nil }
+            magnitude = tens
+        }
+        return magnitude
+    }
+}
+
+extension PredicateValue {
+    /// - Precondition: a value, not a link and not null.
+    init(_ cell: Cell) {
+        switch cell.kind {
+        case .integer: self = .integer(cell.integer)
+        case .real: self = .real(cell.real)
+        case .text: self = .text(Array(cell.bytes))
+        case .blob: self = .blob(Array(cell.bytes))
+        case .absent, .null, .object: preconditionFailure("a constant has a value")
+        }
+    }
+}

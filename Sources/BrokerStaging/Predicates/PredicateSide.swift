@@ -1,0 +1,124 @@
+import BrokerJSON
+import BrokerModel
+
+/// A constant of a predicate, and where it stands.
+struct PredicateConstant {
+    let value: JSONValue
+    let offset: Int
+}
+
+/// The side of a comparison that has a name, with the attribute whose type counts.
+struct PredicateSide {
+    let operand: PredicateOperand
+    let attribute: Attribute
+    let offset: Int
+
+    var described: String { "\(attribute.name.quotedBriefly) (\(attribute.type.rawValue))" }
+
+    private var isText: Bool { attribute.type == .string || attribute.type == .uri }
+
+    private func predicate(_ test: PredicateTest) -> Predicate {
+        .comparison(PredicateComparison(operand, test))
+    }
+
+    /// - Throws: when values of this type cannot be compared that way.
+    func check(_ relation: PredicateRelation) throws(PredicateFault) {
+        switch relation.kind {
+        case .beginsWith, .endsWith, .contains, .like, .matches:
+            guard isText else {
+                throw PredicateFault(
+                    "\(relation.kind.rawValue) is for texts, and this is \(described)", at: relation.offset)
+            }
+        case .less, .atMost, .greater, .atLeast, .between:
+            guard attribute.type != .transformable else {
+                throw PredicateFault("values of \(described) have no order", at: relation.offset)
+            }
+        case .equal, .notEqual, .isIn: break
+        }
+        guard !relation.hasOptions || isText && relation.kind != .between else {
+            throw PredicateFault("[c] and [d] are for comparisons of texts, and not for BETWEEN", at: relation.offset)
+        }
+    }
+
+    // MARK: - Tests
+
+    func equals(_ constant: PredicateConstant, _ relation: PredicateRelation) throws(PredicateFault) -> Predicate {
+        guard !constant.value.isNull else { return predicate(.isNil) }
+        if relation.hasOptions { return try text(.equals, [constant], relation) }
+        switch try PredicateConversion.convert(constant, for: attribute) {
+        case .value(let value): return predicate(.equals(value))
+        case .above, .belowAll: return .always(false)
+        }
+    }
+
+    func isOrdered(
+        _ order: PredicateOrder, _ constant: PredicateConstant, _ relation: PredicateRelation
+    ) throws(PredicateFault) -> Predicate {
+        guard !constant.value.isNull else { return .always(false) }
+        if relation.hasOptions { return try text(.isOrdered(order), [constant], relation) }
+        switch try PredicateConversion.convert(constant, for: attribute) {
+        case .value(let value): return predicate(.isOrdered(order, value))
+        case .above(let floor):
+            switch order {
+            case .less, .atMost: return predicate(.isOrdered(.atMost, .integer(floor)))
+            case .greater, .atLeast: return predicate(.isOrdered(.greater, .integer(floor)))
+            }
+        case .belowAll:
+            switch order {
+            case .less, .atMost: return .always(false)
+            case .greater, .atLeast: return .negation(of: predicate(.isNil))
+            }
+        }
+    }
+
+    /// Null among the values stands for nil.
+    func isOneOf(
+        _ constants: [PredicateConstant], _ relation: PredicateRelation
+    ) throws(PredicateFault) -> Predicate {
+        let present = constants.filter { !$0.value.isNull }
+        let orNil = present.count < constants.count ? [predicate(.isNil)] : []
+        guard !present.isEmpty else { return .alternative(orNil) }
+        if relation.hasOptions { return .alternative([try text(.isOneOf, present, relation)] + orNil) }
+        let values = try PredicateConversion.convert(present, for: attribute)
+        switch values.count {
+        case 0: return .alternative(orNil)
+        case 1: return .alternative([predicate(.equals(values[0]))] + orNil)
+        default: return .alternative([predicate(.isOneOf(values))] + orNil)
+        }
+    }
+
+    /// BEGINSWITH and its like.
+    func follows(_ constant: PredicateConstant, _ relation: PredicateRelation) throws(PredicateFault) -> Predicate {
+        guard !constant.value.isNull else { return .always(false) }
+        let kind: PredicateTextTest.Relation =
+            switch relation.kind {
+            case .beginsWith: .beginsWith
+            case .endsWith: .endsWith
+            case .contains: .contains
+            case .like: .like
+            default: .matches
+            }
+        return try text(kind, [constant], relation)
+    }
+
+    private func text(
+        _ kind: PredicateTextTest.Relation, _ constants: [PredicateConstant], _ relation: PredicateRelation
+    ) throws(PredicateFault) -> Predicate {
+        var texts: [[UInt8]] = []
+        for constant in constants {
+            switch constant.value.kind {
+            case .string, .number, .true, .false: texts.append(Array(constant.value.bytes))
+            case .null, .array, .object:
+                throw PredicateFault(
+                    "\(relation.kind.rawValue) wants a string, and this is \(constant.value.kind.phrase)",
+                    at: constant.offset)
+            }
+        }
+        let test = PredicateTextTest(
+            kind, texts, ignoresCase: relation.ignoresCase, ignoresDiacritics: relation.ignoresDiacritics)
+        if let problem = TextTest.problem(with: test) {
+            throw PredicateFault(problem, at: constants.first?.offset ?? relation.offset)
+        }
+        return predicate(.text(test))
+    }
+}

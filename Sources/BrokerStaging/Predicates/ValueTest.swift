@@ -1,0 +1,110 @@
+public import BrokerModel
+
+/// What a predicate asks of one value, compiled once. Immutable, shared by all threads.
+///
+/// The store asks it where SQL alone cannot tell.
+public final class ValueTest: Sendable {
+    private enum Kind: Sendable {
+        case isNil
+        case equals(OwnedCell)
+        case isOrdered(PredicateOrder, OwnedCell)
+        case isOneOf(Set<PredicateValue>)
+        case text(TextTest)
+    }
+
+    private let kind: Kind
+    private let isDecimal: Bool
+
+    /// Nil for a comparison of two of an object's values.
+    public init?(_ test: PredicateTest, of type: AttributeType) {
+        let isDecimal = type == .decimal
+        switch test {
+        case .isNil: kind = .isNil
+        case .equals(let value): kind = .equals(OwnedCell(value))
+        case .isOrdered(let order, let value): kind = .isOrdered(order, OwnedCell(value))
+        case .isOneOf(let values): kind = .isOneOf(Set(isDecimal ? values.map(\.shortestDecimal) : values))
+        case .text(let test): kind = .text(TextTest(test))
+        case .equalsOperand, .isOrderedAgainst: return nil
+        }
+        self.isDecimal = isDecimal
+    }
+
+    /// Absent and null are nil.
+    ///
+    /// - Throws: `invalidPredicate` when a pattern takes too many steps to find out.
+    public func isMet(by cell: Cell, budget: inout PatternBudget) throws(Fault) -> Bool {
+        if cell.kind == .absent || cell.kind == .null {
+            if case .isNil = kind { return true }
+            return false
+        }
+        switch kind {
+        case .isNil: return false
+        case .equals(let other): return Cell.order(cell, other.cell, isDecimal: isDecimal) == 0
+        case .isOrdered(let order, let other):
+            return Cell.order(cell, other.cell, isDecimal: isDecimal).map(order.holds) ?? false
+        case .isOneOf(let values):
+            let value = PredicateValue(cell)
+            return values.contains(isDecimal ? value.shortestDecimal : value)
+        case .text(let test): return cell.kind == .text ? try test.isMet(by: cell.bytes, budget: &budget) : false
+        }
+    }
+}
+
+extension OwnedCell {
+    convenience init(_ value: PredicateValue) {
+        switch value {
+        case .integer(let integer): self.init(copying: .integer(integer))
+        case .real(let real): self.init(copying: .real(real))
+        case .text(let bytes):
+            let cell = bytes.withUnsafeBufferPointer { OwnedCell(copying: .text($0)) }
+            self.init(copying: cell.cell)
+            withExtendedLifetime(cell) {}
+        case .blob(let bytes):
+            let cell = bytes.withUnsafeBufferPointer { OwnedCell(copying: .blob($0)) }
+            self.init(copying: cell.cell)
+            withExtendedLifetime(cell) {}
+        }
+    }
+}
+
+extension PredicateValue {
+    /// Decimals that are equal have one form: without zeros at the fraction's end.
+    fileprivate var shortestDecimal: PredicateValue {
+        guard case .text(var bytes) = self, bytes.contains(UInt8(ascii: ".")) else { return self }
+        while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
+        if bytes.last == UInt8(ascii: ".") { bytes.removeLast() }
+        return .text(bytes)
+    }
+}
+
+extension Cell {
+    /// Negative when the left one is less, as SQLite orders values of one column; nil for values of different kinds.
+    static func order(_ left: Cell, _ right: Cell, isDecimal: Bool) -> Int? {
+        switch (left.kind, right.kind) {
+        case (.integer, .integer): left.integer < right.integer ? -1 : left.integer > right.integer ? 1 : 0
+        case (.real, .real): left.real < right.real ? -1 : left.real > right.real ? 1 : 0
+        case (.integer, .real): order(left.integer, right.real)
+        case (.real, .integer): -order(right.integer, left.real)
+        case (.text, .text) where isDecimal: DecimalText.order(left.bytes, right.bytes)
+        case (.text, .text), (.blob, .blob): Bytes.order(left.bytes, right.bytes)
+        default: nil
+        }
+    }
+
+    /// Exact: no integer is rounded to a double.
+    private static func order(_ integer: Int64, _ real: Double) -> Int {
+        if real >= 0x1p63 { return -1 }
+        if real < -0x1p63 { return 1 }
+        let whole = Int64(real.rounded(.down))
+        if integer != whole { return integer < whole ? -1 : 1 }
+        return real > real.rounded(.down) ? -1 : 0
+    }
+}
+
+extension DecimalText {
+    /// Negative when the left one is less. Both have the stored form; of anything else, some order.
+    public static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
+        let (first, second) = (DecimalText(normal: left), DecimalText(normal: right))
+        return first < second ? -1 : first == second ? 0 : 1
+    }
+}

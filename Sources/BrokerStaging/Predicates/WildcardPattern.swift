@@ -1,0 +1,76 @@
+/// A pattern of LIKE: `*` stands for any characters, `?` for one (a Unicode scalar), and a backslash takes their
+/// meaning away.
+struct WildcardPattern: Sendable {
+    private enum Part: Sendable, Equatable {
+        case byte(UInt8)
+        case oneCharacter
+        case anything
+    }
+
+    private let parts: [Part]
+
+    init(_ pattern: [UInt8]) {
+        var parts: [Part] = []
+        var isEscaped = false
+        for byte in pattern {
+            switch byte {
+            case _ where isEscaped:
+                parts.append(.byte(byte))
+                isEscaped = false
+            case UInt8(ascii: "\\"): isEscaped = true
+            case UInt8(ascii: "*"): if parts.last != .anything { parts.append(.anything) }
+            case UInt8(ascii: "?"): parts.append(.oneCharacter)
+            default: parts.append(.byte(byte))
+            }
+        }
+        // A backslash at the end means itself.
+        if isEscaped { parts.append(.byte(UInt8(ascii: "\\"))) }
+        self.parts = parts
+    }
+
+    /// Whether the whole text follows the pattern; nil when it took too many steps to find out.
+    ///
+    /// Of two stars only the later one is ever tried anew, so steps are at most the text's length times the pattern's;
+    /// those that its length does not pay for are charged to the budget.
+    func matches(_ text: UnsafeBufferPointer<UInt8>, budget: inout PatternBudget) -> Bool? {
+        var place = 0
+        var part = 0
+        var star: (part: Int, place: Int)?
+        var steps = 0
+        let allowed = PatternBudget.freeSteps + 8 * text.count
+        defer { budget.charge(steps: steps - allowed) }
+        while place < text.count || part < parts.count {
+            steps += 1
+            guard steps <= allowed || !budget.isSpent(after: steps - allowed) else { return nil }
+            if part < parts.count {
+                switch parts[part] {
+                case .anything:
+                    star = (part, place)
+                    part += 1
+                    continue
+                case .byte(let byte) where place < text.count && text[place] == byte:
+                    place += 1
+                    part += 1
+                    continue
+                case .oneCharacter where place < text.count:
+                    place = Self.next(text, place)
+                    part += 1
+                    continue
+                case .byte, .oneCharacter: break
+                }
+            }
+            guard let last = star, last.place < text.count else { return false }
+            // The star takes one character more.
+            star = (last.part, Self.next(text, last.place))
+            place = star!.place
+            part = last.part + 1
+        }
+        return true
+    }
+
+    private static func next(_ text: UnsafeBufferPointer<UInt8>, _ place: Int) -> Int {
+        var next = place + 1
+        while next < text.count, text[next] & 0xC0 == 0x80 { next += 1 }
+        return next
+    }
+}

@@ -1,0 +1,92 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import CSQLite
+
+/// What predicates need of SQLite beyond its own: a function and an order. Every connection has them.
+enum PredicateFunctions {
+    /// `broker_matches(value, test)`: 1 where the test holds, else 0; never NULL.
+    static let matches = "broker_matches"
+    /// A collation that orders decimals by their value: 1.5 equals 1.50, and 9 is less than 10.
+    static let decimalOrder = "broker_decimal"
+
+    static func install(on connection: Connection) throws(StoreError) {
+        var result = sqlite3_create_collation_v2(
+            connection.handle, decimalOrder, SQLITE_UTF8, nil,
+            { _, leftCount, left, rightCount, right in
+                let first = UnsafeBufferPointer(start: left?.assumingMemoryBound(to: UInt8.self), count: Int(leftCount))
+                let second = UnsafeBufferPointer(
+                    start: right?.assumingMemoryBound(to: UInt8.self), count: Int(rightCount))
+                return Int32(DecimalText.order(first, second))
+            }, nil)
+        if result == SQLITE_OK {
+            result = sqlite3_create_function_v2(
+                connection.handle, matches, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, nil,
+                { context, _, values in BoundTest.call(context, values) }, nil, nil, nil)
+        }
+        guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+    }
+}
+
+/// What one execution of a predicate has spent on patterns, and why it was given up.
+final class MatchRun {
+    fileprivate var budget = PatternBudget()
+    private(set) var fault: Fault?
+
+    func begin() {
+        budget = PatternBudget()
+        fault = nil
+    }
+
+    fileprivate func giveUp(_ fault: Fault) { self.fault = fault }
+}
+
+/// A test as a statement's parameter. The statement holds it until it is bound anew or gone.
+final class BoundTest {
+    private let test: ValueTest
+    private let run: MatchRun
+
+    init(_ test: ValueTest, _ run: MatchRun) {
+        self.test = test
+        self.run = run
+    }
+
+    func bind(to statement: Statement, at index: Int) {
+        // The statement releases it, also when binding fails.
+        let reference = Unmanaged.passRetained(self).toOpaque()
+        _ = broker_sqlite_bind_object(statement.handle, Int32(index), reference) { reference in
+            if let reference { Unmanaged<BoundTest>.fromOpaque(reference).release() }
+        }
+    }
+
+    fileprivate static func call(
+        _ context: OpaquePointer?, _ values: UnsafeMutablePointer<OpaquePointer?>?
+    ) {
+        guard let values, let reference = broker_sqlite_object(values[1]) else {
+            sqlite3_result_error(context, "no test is bound", -1)
+            return
+        }
+        let bound = Unmanaged<BoundTest>.fromOpaque(reference).takeUnretainedValue()
+        do throws(Fault) {
+            let isMet = try bound.test.isMet(by: cell(values[0]), budget: &bound.run.budget)
+            sqlite3_result_int(context, isMet ? 1 : 0)
+        } catch {
+            bound.run.giveUp(error)
+            sqlite3_result_error(context, error.message, -1)
+        }
+    }
+
+    /// Valid while the function is called.
+    private static func cell(_ value: OpaquePointer?) -> Cell {
+        switch sqlite3_value_type(value) {
+        case SQLITE_INTEGER: return .integer(sqlite3_value_int64(value))
+        case SQLITE_FLOAT: return .real(sqlite3_value_double(value))
+        case SQLITE_TEXT:
+            let start = sqlite3_value_text(value)
+            return .text(UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))))
+        case SQLITE_BLOB:
+            let start = sqlite3_value_blob(value)?.assumingMemoryBound(to: UInt8.self)
+            return .blob(UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value))))
+        default: return .null
+        }
+    }
+}

@@ -1,0 +1,262 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// A predicate as an SQL condition on the rows of its entity's table.
+///
+/// 1. The condition is never NULL, so it may be negated and joined as it is.
+/// 2. Every constant is a parameter; names are quoted and, with the alias, qualified.
+/// 3. A column that is compared with a constant stands by itself, so that an index on it can be used; key paths are
+///    `IN (SELECT …)` over the column of the first relationship, which has an index.
+///
+/// Belongs to the thread of the connection on which it is used.
+struct PredicateSQL {
+    /// With `?` as its parameters.
+    let condition: String
+    private let parameters: [Parameter]
+    private let run = MatchRun()
+
+    fileprivate enum Parameter {
+        case value(PredicateValue)
+        /// A test that SQL itself does not know.
+        case test(ValueTest)
+    }
+
+    /// - Parameter alias: of the table in the caller's statement, unquoted.
+    init(_ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String) {
+        var writer = PredicateSQLWriter(naming: ColumnNaming(model: plan.model, layout: plan.layout))
+        let table = PredicateSQLWriter.Table(entity: entity, alias: alias)
+        condition = writer.condition(predicate, isNegated: false, table)
+        parameters = writer.parameters
+    }
+
+    /// Binds all constants, from that parameter on, and returns the next parameter's index. Good for one execution: what
+    /// patterns may cost is counted from here.
+    func bind(to statement: Statement, from index: Int) -> Int {
+        run.begin()
+        for (position, parameter) in parameters.enumerated() {
+            switch parameter {
+            case .value(.integer(let integer)): statement.bind(integer, at: index + position)
+            case .value(.real(let real)): statement.bind(.real(real), at: index + position)
+            case .value(.text(let bytes)): statement.bind(text: bytes, at: index + position)
+            case .value(.blob(let bytes)): statement.bind(blob: bytes, at: index + position)
+            case .test(let test): BoundTest(test, run).bind(to: statement, at: index + position)
+            }
+        }
+        return index + parameters.count
+    }
+
+    /// Why the statement was given up: a pattern took too many steps. To be asked for when running the statement threw;
+    /// the caller adds the path.
+    var fault: Fault? { run.fault }
+}
+
+/// Writes conditions, and gathers the parameters in the order in which they stand.
+private struct PredicateSQLWriter {
+    struct Table {
+        let entity: Int
+        let alias: String
+    }
+
+    let naming: ColumnNaming
+    var parameters: [PredicateSQL.Parameter] = []
+    private var aliases = 0
+
+    init(naming: ColumnNaming) {
+        self.naming = naming
+    }
+
+    private var model: Model { naming.model }
+
+    /// Negation is carried down to the comparisons: SQLite's parser has room for little nesting.
+    mutating func condition(_ predicate: Predicate, isNegated: Bool, _ table: Table) -> String {
+        switch predicate {
+        case .always(let truth): return truth != isNegated ? "1" : "0"
+        case .not(let inner): return condition(inner, isNegated: !isNegated, table)
+        case .all(let parts): return joined(parts, by: isNegated ? " OR " : " AND ", isNegated, table)
+        case .any(let parts): return joined(parts, by: isNegated ? " AND " : " OR ", isNegated, table)
+        case .comparison(let comparison):
+            let sql = condition(comparison, table)
+            return isNegated ? "NOT \(sql)" : sql
+        }
+    }
+
+    private mutating func joined(
+        _ parts: [Predicate], by word: String, _ isNegated: Bool, _ table: Table
+    ) -> String {
+        let conditions = parts.map { condition($0, isNegated: isNegated, table) }
+        return "(\(Self.joined(conditions[...], by: word)))"
+    }
+
+    /// As a tree of little height: SQLite allows expressions of 1,000 levels.
+    private static func joined(_ conditions: ArraySlice<String>, by word: String) -> String {
+        guard conditions.count > 100 else { return conditions.joined(separator: word) }
+        let middle = conditions.startIndex + conditions.count / 2
+        return "(\(joined(conditions[..<middle], by: word)))\(word)(\(joined(conditions[middle...], by: word)))"
+    }
+}
+
+// MARK: - Comparisons
+
+extension PredicateSQLWriter {
+    /// In parentheses, or of a form that binds as strongly.
+    private mutating func condition(_ comparison: PredicateComparison, _ table: Table) -> String {
+        let operand = comparison.operand
+        switch comparison.test {
+        case .equalsOperand(let other):
+            return "(\(scalar(operand, table)) IS \(scalar(other, table))\(collation(operand)))"
+        case .isOrderedAgainst(let order, let other):
+            let comparison = "\(scalar(operand, table)) \(order.sql) \(scalar(other, table))\(collation(operand))"
+            return "coalesce(\(comparison), 0)"
+        default: break
+        }
+        guard !operand.hops.isEmpty else { return condition(comparison.test, operand, on: column(operand, of: table)) }
+        // What is true of nil is true as well where a link is missing, so it is the opposite that is looked for.
+        if comparison.test == .isNil {
+            return "(NOT \(throughLinks(operand, table) { _, column in "(\(column) IS NOT NULL)" }))"
+        }
+        return throughLinks(operand, table) { writer, column in writer.condition(comparison.test, operand, on: column) }
+    }
+
+    private mutating func condition(_ test: PredicateTest, _ operand: PredicateOperand, on column: String) -> String {
+        switch test {
+        case .isNil: return "(\(column) IS NULL)"
+        case .equals(let value): return "(\(column) IS \(parameter(.value(value)))\(collation(operand)))"
+        case .isOrdered(let order, let value):
+            return "(\(column) \(order.sql) \(parameter(.value(value)))\(collation(operand)) AND \(column) IS NOT NULL)"
+        case .isOneOf(let values):
+            guard operand.type != .decimal, let list = Self.list(values) else { return matches(test, operand, column) }
+            let values = "SELECT value FROM json_each(\(parameter(.value(.text(list)))))"
+            return "(\(column) IN (\(values)) AND \(column) IS NOT NULL)"
+        case .text(let text):
+            guard let range = text.prefixRange else { return matches(test, operand, column) }
+            let least = parameter(.value(.text(range.least)))
+            let end = parameter(.value(.text(range.end)))
+            return "(\(column) >= \(least) AND \(column) < \(end) AND \(column) IS NOT NULL)"
+        case .equalsOperand, .isOrderedAgainst: preconditionFailure("two values are compared elsewhere")
+        }
+    }
+
+    private mutating func matches(_ test: PredicateTest, _ operand: PredicateOperand, _ column: String) -> String {
+        guard let test = ValueTest(test, of: operand.type) else {
+            preconditionFailure("a test of one value can be compiled")
+        }
+        return "\(PredicateFunctions.matches)(\(column), \(parameter(.test(test))))"
+    }
+
+    private mutating func parameter(_ parameter: PredicateSQL.Parameter) -> String {
+        parameters.append(parameter)
+        return "?"
+    }
+
+    /// Decimals are text and compared by value; a collation on one side counts for both.
+    private func collation(_ operand: PredicateOperand) -> String {
+        operand.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : ""
+    }
+
+    /// A JSON array that `json_each` gives back as it was; nil when it could not. (It ends texts at a zero, and reads
+    /// numbers with a fraction less exactly than they are written.)
+    private static func list(_ values: [PredicateValue]) -> [UInt8]? {
+        var writer = JSONWriter()
+        var isFaithful = true
+        writer.array { writer in
+            for value in values {
+                switch value {
+                case .integer(let integer): writer.integer(integer)
+                case .text(let bytes):
+                    isFaithful = isFaithful && !bytes.contains(0)
+                    bytes.withUnsafeBufferPointer { writer.string($0) }
+                case .real, .blob: isFaithful = false
+                }
+            }
+        }
+        return isFaithful ? writer.bytes : nil
+    }
+}
+
+// MARK: - Columns
+
+extension PredicateSQLWriter {
+    private func column(_ operand: PredicateOperand, of table: Table) -> String {
+        let entity = model.entities[table.entity]
+        let name =
+            switch operand.column {
+            case .attribute(let index): entity.attributes[index].name
+            case .key(let relationship, let part): naming.linkColumns(entity.relationships[relationship])[part]
+            }
+        return "\(quoted(table.alias)).\(quoted(name))"
+    }
+
+    /// The condition on a value of another object: the first link is one of those that lead to where it is true.
+    private mutating func throughLinks(
+        _ operand: PredicateOperand, _ table: Table, _ condition: (inout Self, String) -> String
+    ) -> String {
+        let links = linkColumns(operand.hops[0], of: table)
+        let chain = chain(operand.hops, from: table)
+        let keys = keyColumns(of: chain.first).joined(separator: ", ")
+        let inner = condition(&self, column(operand, of: chain.last))
+        let left = links.count == 1 ? links[0] : "(\(links.joined(separator: ", ")))"
+        let isLinked = links.map { " AND \($0) IS NOT NULL" }.joined()
+        return "(\(left) IN (SELECT \(keys) FROM \(chain.sql) WHERE \(inner))\(isLinked))"
+    }
+
+    /// The value itself, wherever it lies; NULL where a link is missing.
+    private mutating func scalar(_ operand: PredicateOperand, _ table: Table) -> String {
+        guard !operand.hops.isEmpty else { return column(operand, of: table) }
+        let links = linkColumns(operand.hops[0], of: table)
+        let chain = chain(operand.hops, from: table)
+        let isLinked = zip(keyColumns(of: chain.first), links).map { "\($0) = \($1)" }.joined(separator: " AND ")
+        return "(SELECT \(column(operand, of: chain.last)) FROM \(chain.sql) WHERE \(isLinked))"
+    }
+
+    /// The tables that the relationships lead to, joined from the first to the last.
+    private mutating func chain(_ hops: [Int], from table: Table) -> (sql: String, first: Table, last: Table) {
+        var tables: [Table] = []
+        var sql = ""
+        for hop in hops {
+            let before = tables.last ?? table
+            aliases += 1
+            let destination = model.entities[before.entity].relationships[hop].destination
+            let next = Table(entity: destination, alias: "_broker_path\(aliases)")
+            if !tables.isEmpty { sql += " JOIN " }
+            sql += "\(quoted(model.entities[destination].table)) AS \(quoted(next.alias))"
+            if !tables.isEmpty {
+                let pairs = zip(keyColumns(of: next), linkColumns(hop, of: before)).map { "\($0) = \($1)" }
+                sql += " ON \(pairs.joined(separator: " AND "))"
+            }
+            tables.append(next)
+        }
+        return (sql, tables[0], tables[tables.count - 1])
+    }
+
+    private func linkColumns(_ relationship: Int, of table: Table) -> [String] {
+        naming.linkColumns(model.entities[table.entity].relationships[relationship])
+            .map { "\(quoted(table.alias)).\(quoted($0))" }
+    }
+
+    private func keyColumns(of table: Table) -> [String] {
+        naming.keyColumns(table.entity).map { "\(quoted(table.alias)).\(quoted($0.name))" }
+    }
+}
+
+extension PredicateOrder {
+    fileprivate var sql: String {
+        switch self {
+        case .less: "<"
+        case .atMost: "<="
+        case .greater: ">"
+        case .atLeast: ">="
+        }
+    }
+}
+
+extension PredicateTextTest {
+    /// Of a plain BEGINSWITH: texts that begin so are those from the first to before the second. No byte of UTF-8 is
+    /// 255, so there is always one that comes after.
+    fileprivate var prefixRange: (least: [UInt8], end: [UInt8])? {
+        guard relation == .beginsWith, !ignoresCase, !ignoresDiacritics, let prefix = texts.first,
+            let last = prefix.last
+        else { return nil }
+        return (prefix, prefix.dropLast() + [last + 1])
+    }
+}
