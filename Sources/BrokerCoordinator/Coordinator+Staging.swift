@@ -78,67 +78,61 @@ extension Coordinator {
 
     private func stage(_ job: Job, _ run: StagingRun) {
         do throws(Fault) {
-            let operations = try operations(of: job)
+            let steps = try JobSteps(job, model).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
-                return finish(run, stagedWhole(operations, job, run))
+                return finish(run, stagedHere(steps, job, run))
             }
-            stage(JobCollection.collections(of: operations, in: job.document), job, run)
+            stage(steps, job, run)
         } catch {
             finish(run, .failure(.fault(error)))
         }
     }
 
-    private func operations(of job: Job) throws(Fault) -> [StagingOperation] {
-        var operations: [StagingOperation] = []
-        operations.reserveCapacity(job.operations.count)
-        for operation in job.operations {
-            guard let entity = model.index(ofEntity: operation.entity) else {
-                let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
-                throw Fault(
-                    .unknownEntity,
-                    "The model has no entity \(operation.entity.quotedBriefly). It has: \(known).",
-                    path: operation.entityPointer, entity: operation.entity.briefly)
-            }
-            operations.append(StagingOperation(entity: entity, json: operation.json))
-        }
-        return operations
-    }
-
-    private func stagedWhole(
-        _ operations: [StagingOperation], _ job: Job, _ run: StagingRun
-    ) -> Result<StagedRows, StagingRefusal> {
+    private func stagedHere(
+        _ steps: [StepPlan], _ job: Job, _ run: StagingRun
+    ) -> Result<[StagedStep], StagingRefusal> {
         Result { () throws(StagingRefusal) in
-            let whole = JobCollection.whole(operations, in: job.document)
-            return StagedJobRows.unite([try whole.stage(plan, job.policy, run.frame.memory)], plan)
+            var staged: [StagedStep] = []
+            for step in steps {
+                guard !step.operations.isEmpty else {
+                    staged.append(step.staged(nil))
+                    continue
+                }
+                let whole = JobCollection.whole(step.operations, in: job.document)
+                let part = try whole.stage(plan, job.policy, run.frame.memory)
+                staged.append(step.staged(StagedJobRows.unite([part], plan)))
+            }
+            return staged
         }
     }
 
-    /// Stages each collection on whichever worker is free; the last one done unites them.
-    private func stage(_ collections: [JobCollection], _ job: Job, _ run: StagingRun) {
-        let parts = Monitor(StagedParts(count: collections.count))
-        for (number, collection) in collections.enumerated() {
+    /// Stages each collection of each step on whichever worker is free; the last one done unites them.
+    private func stage(_ steps: [StepPlan], _ job: Job, _ run: StagingRun) {
+        let collections = steps.map {
+            $0.operations.isEmpty ? [] : JobCollection.collections(of: $0.operations, in: job.document)
+        }
+        let all = collections.flatMap { $0 }
+        guard !all.isEmpty else { return finish(run, .success(steps.map { $0.staged(nil) })) }
+        let counts = collections.map(\.count)
+        let actions = StepActions(steps)
+        let parts = Monitor(StagedParts(count: all.count))
+        for (number, collection) in all.enumerated() {
             pool.run(.staging, .long, from: run.frame.source) { [self] in
                 let part = Result { () throws(StagingRefusal) in
                     try collection.stage(plan, job.policy, run.frame.memory)
                 }
                 guard let all = parts.withLock({ $0.note(part, at: number) }) else { return }
-                finish(
-                    run,
-                    Result { () throws(StagingRefusal) in
-                        var parts: [StagedPart] = []
-                        for part in all { parts.append(try part.get()) }
-                        return StagedJobRows.unite(parts, plan)
-                    })
+                finish(run, Result { () throws(StagingRefusal) in try actions.united(all, counts, plan) })
             }
         }
     }
 
     /// The job goes on to the writer, or waits for room.
-    private func finish(_ run: StagingRun, _ result: Result<StagedRows, StagingRefusal>) {
+    private func finish(_ run: StagingRun, _ result: Result<[StagedStep], StagingRefusal>) {
         let memory = run.frame.memory
         let work: StoreJob.Work
         switch result {
-        case .success(let rows): work = .rows(rows)
+        case .success(let steps): work = .steps(steps)
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):
             guard !memory.canWait else { return waitForRoom(run.frame, run) }

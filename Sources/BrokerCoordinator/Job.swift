@@ -5,16 +5,35 @@ public import BrokerStaging
 /// What a client asks the coordinator to do, decoded but not yet staged.
 public struct Job: @unchecked Sendable {
     public struct Operation {
+        /// What is to be done; names are as the client wrote them, and the model may not know them.
+        public enum Action {
+            case process(object: JSONValue?)
+            case relate(object: JSONValue, relationship: JSONValue)
+            /// - Parameter deletes: what matches and is not named is deleted.
+            case sync(where: String?, arguments: JSONValue?, deletes: Bool)
+            /// `json` is an array of keys.
+            case delete
+            case deleteMatching(where: String?, arguments: JSONValue?)
+        }
+
         /// As the client wrote it; the model may not know it.
         public var entity: String
         public var json: JSONValue
+        public var action: Action
         /// Where the message names the entity: a JSON Pointer (RFC 6901).
         public var entityPointer: String
+        /// Where the operation's fields stand: a JSON Pointer.
+        public var pointer: String
 
-        public init(entity: String, json: JSONValue, entityPointer: String) {
+        public init(
+            entity: String, json: JSONValue, _ action: Action = .process(object: nil), entityPointer: String,
+            pointer: String = ""
+        ) {
             self.entity = entity
             self.json = json
+            self.action = action
             self.entityPointer = entityPointer
+            self.pointer = pointer
         }
     }
 

@@ -24,6 +24,10 @@ public struct Warning: Sendable, Equatable {
         case unknownKey
         /// More records were rejected than are listed; `count` is how many are not.
         case rejectedNotListed
+        /// Keys of a `delete` name no object; `count` is how many.
+        case objectNotFound
+        /// A `sync` deleted nothing, because records were rejected.
+        case deletionSkipped
     }
 
     public var code: Code

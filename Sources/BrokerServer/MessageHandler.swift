@@ -134,9 +134,7 @@ final class MessageHandler: Sendable {
         let isBrief = message.reply == .none
         return Job(
             id: message.id, document: envelope.document,
-            operations: message.operations.map {
-                Job.Operation(entity: $0.entity, json: $0.json, entityPointer: $0.entityPointer)
-            },
+            operations: message.operations.map(Job.Operation.init),
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsAcceptance: notify.contains(.accepted), content: content
         ) { [log] event in

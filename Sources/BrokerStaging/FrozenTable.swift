@@ -25,6 +25,8 @@ public final class FrozenTable: Sendable {
     let entity: EntityPlan
     let offsets: [UInt32]
     let index: IdentityIndex
+    /// Rows of objects that were named by their key of the store's own, by that.
+    public let givenKeys: [Int64: Int]
     private let storage: CellStorage
     // Immutable and kept alive by `storage`, so it may be read from any thread.
     nonisolated(unsafe) public let cells: UnsafePointer<Cell>
@@ -33,7 +35,7 @@ public final class FrozenTable: Sendable {
 
     init(
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
-        claims: [UInt32], firstModified: [Cell], index: IdentityIndex
+        claims: [UInt32], firstModified: [Cell], index: IdentityIndex, givenKeys: [Int64: Int]
     ) {
         self.entity = entity
         self.rowCount = rowCount
@@ -44,6 +46,7 @@ public final class FrozenTable: Sendable {
         self.claims = claims
         self.firstModified = firstModified
         self.index = index
+        self.givenKeys = givenKeys
         entityIndex = entity.index
         columnCount = entity.layout.columnCount
         let order = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, rowCount))

@@ -18,7 +18,7 @@ public enum StagedJobRows {
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             rejections: whole.rejections, conditionalFault: whole.conditionalFault, hasOvertaken: whole.hasOvertaken,
-            warnings: whole.warnings, collections: parts.map(\.collection),
+            warnings: whole.warnings, subject: whole.subject, collections: parts.map(\.collection),
             memory: whole.memory)
     }
 }

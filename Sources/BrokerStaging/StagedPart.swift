@@ -21,13 +21,14 @@ public final class StagedPart: @unchecked Sendable {
     /// A record is not newer than one of an earlier part: only staging them together tells what counts.
     var hasOvertaken = false
     var warnings: [Warning]
+    let subject: StagedSubject?
     /// What cells point at, besides the document.
     var memory: [ArenaChunks]
 
     init(
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
         replacements: [StagedReplacement], spared: [SparedLink], rejections: RejectionList,
-        conditionalFault: ConditionalFault?, warnings: [Warning], memory: ArenaChunks
+        conditionalFault: ConditionalFault?, warnings: [Warning], subject: StagedSubject?, memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -38,6 +39,7 @@ public final class StagedPart: @unchecked Sendable {
         self.rejections = rejections
         self.conditionalFault = conditionalFault
         self.warnings = warnings
+        self.subject = subject
         self.memory = [memory]
     }
 }

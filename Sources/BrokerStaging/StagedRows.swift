@@ -19,6 +19,8 @@ public final class StagedRows: Sendable {
     private let conditionalFault: ConditionalFault?
     /// A record was taken that is not newer than one before it in the job: it must be staged again.
     public let hasOvertaken: Bool
+    /// The object that these rows are about, which must exist; nil of a `process` without one.
+    public let subject: StagedSubject?
     /// What was staged, in payload order.
     let collections: [JobCollection]
     private let memory: [ArenaChunks]
@@ -26,6 +28,7 @@ public final class StagedRows: Sendable {
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
         rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool, warnings: [Warning],
+        subject: StagedSubject?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
         self.tables = tables
@@ -37,6 +40,7 @@ public final class StagedRows: Sendable {
         self.conditionalFault = conditionalFault
         self.hasOvertaken = hasOvertaken
         self.warnings = warnings
+        self.subject = subject
         self.collections = collections
         self.memory = memory
     }

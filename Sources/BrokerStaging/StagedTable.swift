@@ -29,6 +29,8 @@ struct StagedTable: ~Copyable {
     /// By row, of an entity with `modified`: what the first record brought of it that brought anything, null included.
     private(set) var firstModified: [Cell] = []
     private(set) var index = IdentityIndex()
+    /// Rows of objects that were named by their key of the store's own, by that.
+    private(set) var givenKeys: [Int64: Int] = [:]
 
     init(_ entity: EntityPlan) {
         self.entity = entity
@@ -62,6 +64,14 @@ struct StagedTable: ~Copyable {
         index.insert(hash, row: row) { row in
             StagedTable.identityHash(cells + row * columns, identityColumns)
         }
+        return row
+    }
+
+    /// The row of the object that has this key of the store's own.
+    mutating func findOrAdd(key: Int64, offset: Int, origin: RowOrigin) -> Int {
+        if let row = givenKeys[key] { return row }
+        let row = findOrAdd(identity: nil, offset: offset, origin: origin)
+        givenKeys[key] = row
         return row
     }
 
@@ -113,7 +123,7 @@ struct StagedTable: ~Copyable {
     consuming func freeze() -> FrozenTable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
-            firstModified: firstModified, index: index)
+            firstModified: firstModified, index: index, givenKeys: givenKeys)
     }
 }
 

@@ -1,14 +1,27 @@
 public import BrokerJSON
 
-/// One `process` operation of a job, its entity known to the model.
+/// One operation of a job that brings records or keys, its names known to the model.
 public struct StagingOperation {
-    public let entity: Int
-    /// A record or an array of records, in the job's document.
-    public let json: JSONValue
+    public enum Action {
+        /// `json` is a record, or an array of records.
+        case process
+        /// `json` is a record for the object of that key.
+        case change(object: JSONValue)
+        /// `json` is what a record of the object of that key would hold at the relationship.
+        case relate(object: JSONValue, relationship: Int)
+        /// `json` is an array of keys, which only name objects.
+        case name
+    }
 
-    public init(entity: Int, json: JSONValue) {
+    public let entity: Int
+    /// A value in the job's document.
+    public let json: JSONValue
+    public let action: Action
+
+    public init(entity: Int, json: JSONValue, _ action: Action = .process) {
         self.entity = entity
         self.json = json
+        self.action = action
     }
 }
 
@@ -62,7 +75,7 @@ public struct JobCollection: @unchecked Sendable {
         without exclusions: StagedExclusions? = nil
     ) throws(StagingRefusal) -> StagedPart {
         var context = StagingContext(plan, self, policy, StagingMemory(allowance), exclusions)
-        for operation in operations { try context.process(operation.json, entity: operation.entity) }
+        for operation in operations { try context.stage(operation) }
         return context.finish()
     }
 }

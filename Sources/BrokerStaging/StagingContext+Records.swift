@@ -44,8 +44,13 @@ extension StagingContext {
         }
         if let first { throw try earliest(first, at: firstOffset, record, entity, slots) }
         try take(arena.takeFresh())
+        let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
+        if isSubject { completeIdentity(entity, cells) }
         let identity = try identity(record, entity, cells)
-        let row = try row(of: record, entity, identity: identity ? cells : nil)
+        let row =
+            isSubject
+            ? try subjectRow(of: record, entity, identity: identity ? cells : nil)
+            : try row(of: record, entity, identity: identity ? cells : nil)
         if identity, let modified = entity.modified, !isTaken(row, entity, cells, modified) { return (row, false) }
         let own = tables[entity.index].pointee.row(row)
         for column in 0..<entity.attributes.count {
@@ -61,7 +66,7 @@ extension StagingContext {
     /// Finds or adds the record's row.
     ///
     /// - Parameter identity: where its cells begin; nil when it has no identity.
-    private mutating func row(
+    mutating func row(
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
         guard let identity else {

@@ -41,7 +41,7 @@ extension StagingContext {
     }
 
     /// Stages a relationship's value: nested records, bare keys, or null.
-    private mutating func stage(
+    mutating func stage(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) {
         guard plan.relationship.isToMany else { return try stageToOne(value, plan, speaker) }

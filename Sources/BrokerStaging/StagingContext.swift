@@ -44,6 +44,8 @@ struct StagingContext: ~Copyable {
     /// Records around the one being staged that may turn out to be left out.
     var conditionalDepth = 0
     var conditionalFault: ConditionalFault?
+    /// The object that the operation works on, where it names one.
+    var subject: StagedSubject?
 
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
@@ -60,10 +62,22 @@ struct StagingContext: ~Copyable {
         scratch = ScratchStack()
     }
 
-    /// Stages the `json` of one `process` operation: a record, or an array of them.
-    mutating func process(_ json: JSONValue, entity: Int) throws(StagingRefusal) {
-        let entity = plan.entities[entity]
+    mutating func stage(_ operation: StagingOperation) throws(StagingRefusal) {
+        let entity = plan.entities[operation.entity]
+        let json = operation.json
         operationOffset = UInt32(json.offset)
+        switch operation.action {
+        case .process: try process(json, entity)
+        case .name: try leavingOut { context throws(StagingFault) in try context.name(json, entity) }
+        case .change(let key):
+            try leavingOut { context throws(StagingFault) in try context.change(json, key, entity) }
+        case .relate(let key, let relationship):
+            try leavingOut { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
+        }
+    }
+
+    /// Stages the `json` of one `process` operation: a record, or an array of them.
+    private mutating func process(_ json: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
         switch json.kind {
         case .object: try processRecord(json, entity)
         case .array:
@@ -77,8 +91,16 @@ struct StagingContext: ~Copyable {
     }
 
     private mutating func processRecord(_ record: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
+        try leavingOut { context throws(StagingFault) in _ = try context.stage(record, entity) }
+    }
+
+    /// Stages something as a whole: when it is at fault it is left out, or the job fails.
+    @inline(__always)
+    private mutating func leavingOut(
+        _ body: (inout StagingContext) throws(StagingFault) -> Void
+    ) throws(StagingRefusal) {
         do throws(StagingFault) {
-            _ = try stage(record, entity)
+            try body(&self)
         } catch {
             switch error {
             case .leftOut: return
@@ -117,7 +139,7 @@ struct StagingContext: ~Copyable {
         StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
             rejections: rejections, conditionalFault: conditionalFault, warnings: scanner.warnings(plan),
-            memory: arena.release())
+            subject: subject, memory: arena.release())
     }
 }
 

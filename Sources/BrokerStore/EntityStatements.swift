@@ -59,6 +59,21 @@ final class EntityStatements {
     }
     private var existsStatement: Statement?
 
+    /// Parameters: the key. The row number of the object.
+    func number() throws(StoreError) -> Statement {
+        try cached(&numberStatement, "SELECT \(rowNumber) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+    }
+    private var numberStatement: Statement?
+
+    /// Parameters: the key that the object is to get, then the one that it has. What refers to it follows.
+    func rename() throws(StoreError) -> Statement {
+        let assignments = keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")
+        return try cached(
+            &renameStatement,
+            "UPDATE \(table) SET \(assignments) WHERE \(keyIsParameters(from: keyNames.count + 1))")
+    }
+    private var renameStatement: Statement?
+
     /// Parameters: the identity. The store's own key of the object.
     func findRowKey() throws(StoreError) -> Statement {
         let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }

@@ -11,15 +11,20 @@ struct JobMerge {
     let policy: InvalidRecordPolicy
     /// Unique values are looked through before anything is written, because a first try met a conflict.
     let isCareful: Bool
+    /// The result tells of links alone; what the rows became is heard elsewhere.
+    let countsLinksAlone: Bool
     var result: MergedRows
     var lookups = StagedLookups()
     private var rejected: [RejectedRow] = []
 
-    init(_ merger: Merger, _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool) {
+    init(
+        _ merger: Merger, _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, countsLinksAlone: Bool
+    ) {
         self.merger = merger
         self.rows = rows
         self.policy = policy
         self.isCareful = isCareful
+        self.countsLinksAlone = countsLinksAlone
         result = MergedRows(
             states: rows.tables.map { Array(repeating: 0, count: $0?.rowCount ?? 0) },
             changedOutside: Array(repeating: [], count: rows.tables.count),
@@ -27,6 +32,7 @@ struct JobMerge {
     }
 
     mutating func run() throws(MergeFailure) -> MergedRows {
+        try settleSubject()
         do throws(StoreError) {
             try resolveRowKeys()
             try checkExistence()
@@ -47,14 +53,10 @@ struct JobMerge {
                 guard let table = merge.rows.tables[entity] else { continue }
                 for group in table.groups { try merge.merge(group, of: table) }
             }
+            if merge.countsLinksAlone { merge.result.forgetStates() }
             try merge.mergeLinks()
         }
         try endLinks()
-        guard !merger.connection.hasDanglingReferences else {
-            throw .fault(
-                Fault(.constraintViolation, "The job would leave a link to an object that does not exist in the store.")
-            )
-        }
         return result
     }
 
@@ -90,10 +92,13 @@ struct JobMerge {
     private mutating func resolveRowKeys() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table, merger.entities[entity].entity.hasRowKey else { continue }
+            let given = Dictionary(table.givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
             var keys: [Int64] = []
             keys.reserveCapacity(table.rowCount)
             for row in 0..<table.rowCount {
-                if table.hasIdentity(row), let known = try merger.rowKey(of: table.row(row), entity) {
+                if let given = given[row] {
+                    keys.append(given)
+                } else if table.hasIdentity(row), let known = try merger.rowKey(of: table.row(row), entity) {
                     keys.append(known)
                 } else {
                     keys.append(try merger.takeRowKey(entity))

@@ -19,10 +19,7 @@ final class LinkStatements {
         self.link = link
         let naming = ColumnNaming(model: plan.model, layout: plan.layout)
         table = quoted(naming.linkTable(link))
-        sides = [("source", link.source), ("destination", link.destination)].map { side, entity in
-            let keys = naming.keyColumns(entity)
-            return keys.count == 1 ? [side] : keys.map { "\(side)_\($0.name)" }
-        }
+        sides = naming.linkSides(link)
     }
 
     /// All links of the scan; those that are there stay as they are.

@@ -16,6 +16,9 @@ final class Merger {
     let scans: ScanSet
     let entities: [EntityStatements]
     let links: [LinkStatements]
+    let deletions: DeletionStatements
+    let historyTables: HistoryTables
+    private let named = NamedObjects()
     /// At a fixed place: SQLite's update hook writes to it.
     let tally: UnsafeMutablePointer<MergeTally>
     /// Entities in an order in which rows mostly come after what they refer to.
@@ -29,6 +32,9 @@ final class Merger {
         self.scans = scans
         entities = plan.model.entities.indices.map { EntityStatements($0, plan, scans, on: connection) }
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
+        deletions = try DeletionStatements(plan, on: connection)
+        try named.install(on: connection)
+        historyTables = try HistoryTables(entities, on: connection)
         order = Self.parentsFirst(plan.layout)
         nextRowKeys = Array(repeating: nil, count: entities.count)
         tally = .allocate(capacity: 1)
@@ -38,12 +44,13 @@ final class Merger {
 
     deinit { tally.deallocate() }
 
+    /// - Parameter countsLinksAlone: what the rows themselves became is counted elsewhere.
     /// - Throws: ``MergeFailure``; what was done must then be undone. Keys that were given are given back.
     func merge(
-        _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool
+        _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, countsLinksAlone: Bool
     ) throws(MergeFailure) -> MergedRows {
         let keys = nextRowKeys
-        var merge = JobMerge(self, rows, policy, isCareful: isCareful)
+        var merge = JobMerge(self, rows, policy, isCareful: isCareful, countsLinksAlone: countsLinksAlone)
         do throws(MergeFailure) {
             return try merge.run()
         } catch {
@@ -51,6 +58,15 @@ final class Merger {
             throw error
         }
     }
+
+    // MARK: - What is named
+
+    /// The condition that an object `o` is named by rows that were merged, until ``forgetNamedObjects()``.
+    func namedObjects(_ rows: StagedRows, _ merged: MergedRows, _ entity: Int) -> String {
+        named.set(rows, entity, entities[entity], rowKeys: merged.rowKeys[entity])
+    }
+
+    func forgetNamedObjects() { named.clear() }
 
     // MARK: - The store's own keys
 
@@ -99,6 +115,10 @@ enum MergeFailure: Error {
     case rejected([RejectedRow])
     /// Two objects claim one unique value, and it has to be found out which.
     case contended
+    /// Records are not newer than their objects.
+    case stale
+    /// The object that the operation names cannot be worked on.
+    case subjectRefused(Fault)
     /// The store is at fault.
     case store(StoreError)
 }
@@ -117,4 +137,8 @@ struct MergedRows {
     var changedOutside: [Set<Int64>]
     /// By entity index and staged row, of entities with the store's own key.
     var rowKeys: [[Int64]]
+
+    mutating func forgetStates() {
+        for entity in states.indices { states[entity] = Array(repeating: 0, count: states[entity].count) }
+    }
 }

@@ -130,6 +130,14 @@ struct ColumnNaming {
         return keys.count == 1 ? [relationship.name] : keys.map { "\(relationship.name)_\($0.name)" }
     }
 
+    /// The columns of a link table's two sides, its source first.
+    func linkSides(_ link: LinkTable) -> [[String]] {
+        [("source", link.source), ("destination", link.destination)].map { side, entity in
+            let keys = keyColumns(entity)
+            return keys.count == 1 ? [side] : keys.map { "\(side)_\($0.name)" }
+        }
+    }
+
     func linkTable(_ link: LinkTable) -> String {
         let source = model.entities[link.source]
         return "\(source.name)_\(source.relationships[link.relationship].name)"

@@ -32,7 +32,8 @@ public final class Store {
     let connection: Connection
     let merger: Merger
     private var ledger: Ledger
-    let statements: TransactionStatements
+    private let statements: TransactionStatements
+    let savepoints: Savepoints
     private let files: OpenedFiles
     private let logKeeper: LogKeeper
     /// Why nothing can be stored any more: the files are no longer those that were opened.
@@ -55,6 +56,7 @@ public final class Store {
         merger = try Merger(plan, on: connection)
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
+        savepoints = try Savepoints(on: connection)
         files = try OpenedFiles(file)
         logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
     }
@@ -191,7 +193,7 @@ public final class Store {
         let end: JobEnd
         switch job.work {
         case .refused(let fault): end = .failed(fault)
-        case .rows(let rows): end = try merge(rows, job)
+        case .steps(let steps): end = try run(steps, job)
         }
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
@@ -215,15 +217,9 @@ public final class Store {
 struct TransactionStatements {
     let begin: Statement
     let commit: Statement
-    let savepoint: Statement
-    let release: Statement
-    let rollbackToSavepoint: Statement
 
     init(on connection: Connection) throws(StoreError) {
         begin = try connection.prepare("BEGIN IMMEDIATE")
         commit = try connection.prepare("COMMIT")
-        savepoint = try connection.prepare("SAVEPOINT job")
-        release = try connection.prepare("RELEASE job")
-        rollbackToSavepoint = try connection.prepare("ROLLBACK TO job")
     }
 }

@@ -5,7 +5,7 @@ public import BrokerStaging
 /// A job as the store applies it.
 public struct StoreJob: Sendable {
     public enum Work: Sendable {
-        case rows(StagedRows)
+        case steps([StagedStep])
         /// It could not be staged; the ledger remembers why.
         case refused(Fault)
     }

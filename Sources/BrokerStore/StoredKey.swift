@@ -22,29 +22,63 @@ struct StoredKey: Hashable {
 
     /// Binds the values, from that parameter on.
     func bind(to statement: Statement, from first: Int) {
-        var rest = bytes[...]
-        func word() -> UInt64 {
-            defer { rest = rest.dropFirst(8) }
-            return rest.prefix(8).withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
-        }
         var index = first
-        while let kind = rest.popFirst().flatMap(Cell.Kind.init) {
-            switch kind {
-            case .integer: statement.bind(Int64(bitPattern: word()), at: index)
-            case .real: statement.bind(.real(Double(bitPattern: word())), at: index)
-            case .text, .blob:
-                let count = Int(word())
-                let content = Array(rest.prefix(count))
-                if kind == .text {
-                    statement.bind(text: content, at: index)
-                } else {
-                    statement.bind(blob: content, at: index)
-                }
-                rest = rest.dropFirst(count)
-            case .null, .absent, .object: statement.bind(.null, at: index)
+        forEachCell { cell in
+            switch cell.kind {
+            // The bytes are this key's, and may go before the statement does.
+            case .text: statement.bind(text: Array(cell.bytes), at: index)
+            case .blob: statement.bind(blob: Array(cell.bytes), at: index)
+            default: statement.bind(cell, at: index)
             }
             index += 1
         }
+    }
+
+    /// Gives the values in order, each valid during the call.
+    func forEachCell(_ body: (Cell) -> Void) {
+        bytes.withUnsafeBufferPointer { bytes in
+            var place = 0
+            func word() -> UInt64 {
+                defer { place += 8 }
+                return UnsafeRawBufferPointer(bytes).loadUnaligned(fromByteOffset: place, as: UInt64.self)
+            }
+            while place < bytes.count, let kind = Cell.Kind(rawValue: bytes[place]) {
+                place += 1
+                switch kind {
+                case .integer: body(.integer(Int64(bitPattern: word())))
+                case .real: body(.real(Double(bitPattern: word())))
+                case .text, .blob:
+                    let count = Int(word())
+                    let content = UnsafeBufferPointer(rebasing: bytes[place..<place + count])
+                    body(kind == .text ? .text(content) : .blob(content))
+                    place += count
+                case .null, .absent, .object: body(.null)
+                }
+            }
+        }
+    }
+
+    /// Gives all values together, valid during the call.
+    func withCells(_ body: ([Cell]) -> Void) {
+        bytes.withUnsafeBufferPointer { _ in
+            var cells: [Cell] = []
+            forEachCell { cells.append($0) }
+            body(cells)
+        }
+    }
+
+    /// For a person.
+    var described: String {
+        var words: [String] = []
+        forEachCell { cell in
+            switch cell.kind {
+            case .integer: words.append(String(cell.integer))
+            case .real: words.append(cell.real.description)
+            case .text: words.append(String(decoding: cell.bytes, as: UTF8.self).quotedBriefly)
+            default: words.append("(binary)")
+            }
+        }
+        return words.joined(separator: ", ")
     }
 
     private mutating func append(_ word: UInt64) {

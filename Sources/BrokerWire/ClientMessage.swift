@@ -66,11 +66,46 @@ package struct JobMessage {
     package let isLenient: Bool
 }
 
-/// One `process` of a job: find or create objects of `entity` and fill them from `json`.
+/// One operation of a job. What its values are is not looked at yet, only that they are there.
 package struct OperationMessage {
+    package enum Action {
+        /// Find or create objects of the entity, and fill them from `json`.
+        case process(object: JSONValue?)
+        /// `json` becomes what that object holds at the relationship.
+        case relate(object: JSONValue, relationship: JSONValue)
+        /// As `process`; then what matches the predicate and was not named is deleted.
+        case sync(Selection, actions: SyncActions)
+        /// Delete the objects whose keys `json` lists.
+        case delete
+        /// Delete the objects that match.
+        case deleteMatching(Selection)
+    }
+
+    /// A predicate, and the values of its `%@`.
+    package struct Selection {
+        /// Nil selects all.
+        package let predicate: String?
+        package let arguments: JSONValue?
+    }
+
+    /// What a `sync` may do.
+    package struct SyncActions: OptionSet, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        package static let insert = SyncActions(rawValue: 1)
+        package static let update = SyncActions(rawValue: 2)
+        package static let delete = SyncActions(rawValue: 4)
+        package static let all: SyncActions = [.insert, .update, .delete]
+    }
+
     package let entity: String
-    /// Whatever stood there, an object or an array or not.
+    /// Whatever stood there, an object or an array or not; of a `deleteMatching` the operation itself.
     package internal(set) var json: JSONValue
+    package let action: Action
     /// Where the message names the entity: a JSON Pointer (RFC 6901), such as `/operations/0/entity`.
     package let entityPointer: String
+    /// Where the operation's fields stand: a JSON Pointer, empty for the job itself.
+    package let pointer: String
 }

@@ -72,7 +72,7 @@ extension JobMessage {
     // MARK: - Operations
 
     private static func operations(in root: JSONValue) throws(WireError) -> [OperationMessage] {
-        let own = ["json", "entity", "op"]
+        let own = ["json", "entity", "op", "objects"]
         switch (root["operations"], root["collections"]) {
         case (let list?, let collections):
             if collections != nil { throw mixed("operations", "collections") }
@@ -124,7 +124,10 @@ extension JobMessage {
             let entity = key.name
             // A name that no path bears is told by what holds it.
             let token = name.count <= JSONValue.longestName ? "/" + entity.asPointerToken : ""
-            operations.append(OperationMessage(entity: entity, json: json, entityPointer: "/collections\(token)"))
+            operations.append(
+                OperationMessage(
+                    entity: entity, json: json, action: .process(object: nil), entityPointer: "/collections\(token)",
+                    pointer: "/collections\(token)"))
         }
         guard !operations.isEmpty else { throw nothing(at: "collections") }
         return operations
@@ -143,52 +146,10 @@ extension JobMessage {
     }
 }
 
-extension OperationMessage {
-    /// Bytes of memory that an operation takes on its way to staging, beside its records: the message's, the job's, and
-    /// the name and the path on the heap.
-    static let memory = 512
-
-    private static let laterOperations = ["relate", "sync", "map", "delete"]
-
-    /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
-    init(_ fields: JSONValue, at path: String) throws(WireError) {
-        try Self.checkIsProcess(fields, at: path)
-        for (field, meaning) in [("object", "`process` with `object`"), ("part", "operations with `part`")]
-        where fields[field] != nil {
-            throw WireError(.unsupportedMessage, "This server does not do \(meaning) yet.", path: "\(path)/\(field)")
-        }
-        guard let entity = fields["entity"] else {
-            throw WireError(
-                .unsupportedMessage, "A `process` needs `entity`: the name of the records' entity in the model.",
-                path: "\(path)/entity")
-        }
-        guard entity.kind == .string else { throw entity.isNo("a string", at: "\(path)/entity") }
-        guard let json = fields["json"] else {
-            throw WireError(
-                .unsupportedMessage, "A `process` needs `json`: a record, or an array of records.", path: "\(path)/json"
-            )
-        }
-        self.init(entity: entity.name, json: json, entityPointer: "\(path)/entity")
-    }
-
-    private static func checkIsProcess(_ fields: JSONValue, at path: String) throws(WireError) {
-        guard let operation = fields["op"] else { return }
-        guard operation.kind == .string else { throw operation.isNo("a string", at: "\(path)/op") }
-        guard !operation.isText("process") else { return }
-        if let later = laterOperations.first(where: { operation.isText($0) }) {
-            throw WireError(.unsupportedMessage, "This server does not do `\(later)` yet.", path: "\(path)/op")
-        }
-        throw WireError(
-            .unsupportedMessage,
-            "There is no operation \(operation.quotedBriefly); the operation that this server does is `process`.",
-            path: "\(path)/op")
-    }
-}
-
 extension JSONValue {
     /// Bytes of a name that are looked at. No model has longer ones, and a message should not be copied for a name.
-    fileprivate static let longestName = 1_024
+    static let longestName = 1_024
 
     /// A string as a name: the whole of it, or as much as tells that it is none of the model's.
-    fileprivate var name: String { String(decoding: bytes.prefix(Self.longestName + 1), as: UTF8.self) }
+    var name: String { String(decoding: bytes.prefix(Self.longestName + 1), as: UTF8.self) }
 }

@@ -2,6 +2,8 @@
 #ifndef BROKER_CSQLITE_SHIM_H
 #define BROKER_CSQLITE_SHIM_H
 
+// Debian's library has it (`PRAGMA compile_options`); its header tells of it only when asked.
+#define SQLITE_ENABLE_PREUPDATE_HOOK 1
 #include <sqlite3.h>
 #include <stdint.h>
 

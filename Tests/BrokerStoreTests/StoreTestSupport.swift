@@ -98,7 +98,7 @@ final class TestStore {
             for collection in JobCollection.collections(of: operations, in: document) {
                 parts.append(try collection.stage(plan, policy))
             }
-            return .rows(StagedJobRows.unite(parts, plan))
+            return .steps([StagedStep(action: .merge, rows: StagedJobRows.unite(parts, plan))])
         } catch {
             guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
             return .refused(fault)

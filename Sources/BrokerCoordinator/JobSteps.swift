@@ -1,0 +1,103 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// What a job does, its names looked up in the model.
+struct JobSteps {
+    /// In the order in which they take effect; consecutive records are one step.
+    private(set) var plans: [StepPlan] = []
+    private let model: Model
+
+    /// - Throws: the first operation's fault that cannot be understood beside the model.
+    init(_ job: Job, _ model: Model) throws(Fault) {
+        self.model = model
+        for operation in job.operations {
+            let (action, staging) = try step(operation)
+            if let staging, case .merge = action, plans.last?.pointer != nil {
+                var last = plans.removeLast()
+                let isAdded = last.add(staging)
+                plans.append(last)
+                if isAdded { continue }
+            }
+            plans.append(StepPlan(action, staging.map { [$0] } ?? [], at: operation.pointer))
+        }
+    }
+
+    private func step(_ operation: Job.Operation) throws(Fault) -> (StepAction, StagingOperation?) {
+        let entity = try entity(operation)
+        func staging(_ action: StagingOperation.Action = .process) -> StagingOperation {
+            StagingOperation(entity: entity, json: operation.json, action)
+        }
+        switch operation.action {
+        case .process(nil): return (.merge, staging())
+        case .process(let object?): return (.merge, staging(.change(object: object)))
+        case .relate(let object, let name):
+            let relationship = try relationship(name, of: entity, operation)
+            return (.merge, staging(.relate(object: object, relationship: relationship)))
+        case .sync(let predicate, let arguments, let deletes):
+            let selection = try selection(entity, predicate, arguments, operation)
+            return (deletes ? .sync(selection) : .merge, staging())
+        case .delete: return (.delete(entity: entity), staging(.name))
+        case .deleteMatching(let predicate, let arguments):
+            return (.deleteMatching(try selection(entity, predicate, arguments, operation)), nil)
+        }
+    }
+
+    private func entity(_ operation: Job.Operation) throws(Fault) -> Int {
+        if let entity = model.index(ofEntity: operation.entity) { return entity }
+        let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
+        throw Fault(
+            .unknownEntity, "The model has no entity \(operation.entity.quotedBriefly). It has: \(known).",
+            path: operation.entityPointer, entity: operation.entity.briefly)
+    }
+
+    private func relationship(
+        _ name: JSONValue, of entity: Int, _ operation: Job.Operation
+    ) throws(Fault) -> Int {
+        let entity = model.entities[entity]
+        let known = entity.relationships.firstIndex { relationship in
+            var own = relationship.name
+            return own.withUTF8 { name.hasBytes($0) }
+        }
+        if let known { return known }
+        let names = entity.relationships.map(\.name).sorted().prefix(20).joined(separator: ", ")
+        throw Fault(
+            .unknownRelationship,
+            "\(entity.name) has no relationship \(name.quotedBriefly). "
+                + (names.isEmpty ? "It has none." : "It has: \(names)."),
+            path: "\(operation.pointer)/relationship", entity: entity.name)
+    }
+
+    private func selection(
+        _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, _ operation: Job.Operation
+    ) throws(Fault) -> StagedSelection {
+        StagedSelection(entity: entity)
+    }
+}
+
+/// What the steps of a job do, apart from what was parsed for them, so that it may go from thread to thread.
+struct StepActions: Sendable {
+    private let actions: [(action: StepAction, pointer: String)]
+
+    init(_ plans: [StepPlan]) { actions = plans.map { ($0.action, $0.pointer) } }
+
+    /// The steps with their rows.
+    ///
+    /// - Parameters:
+    ///   - parts: of all steps, one after the other.
+    ///   - counts: by step, how many of them are its own.
+    func united(
+        _ parts: [Result<StagedPart, StagingRefusal>], _ counts: [Int], _ plan: StagingPlan
+    ) throws(StagingRefusal) -> [StagedStep] {
+        var steps: [StagedStep] = []
+        var rest = parts[...]
+        for (step, count) in zip(actions, counts) {
+            var own: [StagedPart] = []
+            for part in rest.prefix(count) { own.append(try part.get()) }
+            rest = rest.dropFirst(count)
+            let rows = own.isEmpty ? nil : StagedJobRows.unite(own, plan)
+            steps.append(StagedStep(action: step.action, rows: rows, pointer: step.pointer))
+        }
+        return steps
+    }
+}

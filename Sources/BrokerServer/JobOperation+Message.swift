@@ -1,0 +1,21 @@
+internal import BrokerCoordinator
+internal import BrokerWire
+
+extension Job.Operation {
+    init(_ message: OperationMessage) {
+        let action: Action
+        switch message.action {
+        case .process(let object): action = .process(object: object)
+        case .relate(let object, let relationship): action = .relate(object: object, relationship: relationship)
+        case .sync(let selection, let actions):
+            action = .sync(
+                where: selection.predicate, arguments: selection.arguments, deletes: actions.contains(.delete))
+        case .delete: action = .delete
+        case .deleteMatching(let selection):
+            action = .deleteMatching(where: selection.predicate, arguments: selection.arguments)
+        }
+        self.init(
+            entity: message.entity, json: message.json, action, entityPointer: message.entityPointer,
+            pointer: message.pointer)
+    }
+}

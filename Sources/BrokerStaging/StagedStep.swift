@@ -1,0 +1,60 @@
+/// What a step does to the store.
+public enum StepAction: Sendable {
+    /// Objects are found or made, and linked.
+    case merge
+    /// The objects of that entity that the rows name are deleted.
+    case delete(entity: Int)
+    /// The objects that are selected are deleted.
+    case deleteMatching(StagedSelection)
+    /// As `merge`; then, of those that are selected, what the rows do not name is deleted.
+    case sync(StagedSelection)
+}
+
+/// Which objects of an entity are meant.
+public struct StagedSelection: Sendable {
+    public let entity: Int
+
+    public init(entity: Int) { self.entity = entity }
+}
+
+/// A step of a job before it is staged.
+public struct StepPlan {
+    public let action: StepAction
+    /// Where the message says so: a JSON Pointer.
+    public let pointer: String
+    public private(set) var operations: [StagingOperation]
+
+    public init(_ action: StepAction, _ operations: [StagingOperation], at pointer: String) {
+        self.action = action
+        self.operations = operations
+        self.pointer = pointer
+    }
+
+    /// Adds an operation that is one step with those before it: consecutive records are merged together.
+    ///
+    /// - Returns: false when it is a step of its own.
+    public mutating func add(_ operation: StagingOperation) -> Bool {
+        guard case .merge = action, case .process = operation.action, case .process = operations.last?.action else {
+            return false
+        }
+        operations.append(operation)
+        return true
+    }
+
+    public func staged(_ rows: StagedRows?) -> StagedStep { StagedStep(action: action, rows: rows, pointer: pointer) }
+}
+
+/// One of the things that a job does, one after the other: a value, so that any store can take it.
+public struct StagedStep: Sendable {
+    public let action: StepAction
+    /// Nil when it brings none.
+    public let rows: StagedRows?
+    /// Where the message says so: a JSON Pointer.
+    public let pointer: String
+
+    public init(action: StepAction, rows: StagedRows?, pointer: String = "") {
+        self.action = action
+        self.rows = rows
+        self.pointer = pointer
+    }
+}

@@ -1,0 +1,144 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// Deletes objects by the delete rules of their relationships: `nullify`, `cascade`, `deny`, `noAction`.
+///
+/// ```
+/// seeds ─▶ what cascades from them, generation after generation ─▶ whether something denies ─▶ DELETE
+/// ```
+///
+/// It runs inside the caller's savepoint and leaves undoing to it.
+struct Deletion {
+    let merger: Merger
+    let entity: Int
+    /// Where the message asks for it: a JSON Pointer, for faults.
+    let pointer: String
+
+    private var statements: DeletionStatements { merger.deletions }
+
+    /// Deletes the objects whose keys the rows name.
+    ///
+    /// - Returns: how many keys name nothing.
+    func delete(named rows: StagedRows) throws(MergeFailure) -> Int {
+        guard let table = rows.tables[entity] else { return 0 }
+        let keys = NamedKeys(rows, table, merger.entities[entity])
+        return try deleting { isDirect throws(StoreError) in
+            let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
+            var missing = 0
+            for row in 0..<table.rowCount {
+                keys.bind(row, to: statement)
+                try statement.run()
+                if merger.connection.changes == 0 { missing += 1 }
+            }
+            return missing
+        }
+    }
+
+    /// Deletes the objects for which the condition holds.
+    ///
+    /// - Parameters:
+    ///   - condition: SQL, speaking of them as `o`.
+    ///   - bind: binds its parameters, from 1.
+    func delete(where condition: String, _ bind: (Statement) -> Void) throws(MergeFailure) {
+        try deleting { isDirect throws(StoreError) in
+            let statement =
+                try isDirect
+                ? statements.delete(entity, where: condition) : statements.doom(entity, where: condition)
+            bind(statement)
+            try statement.run()
+        }
+    }
+
+    /// - Parameter seed: deletes the objects directly, or dooms them.
+    private func deleting<Result>(
+        _ seed: (_ isDirect: Bool) throws(StoreError) -> Result
+    ) throws(MergeFailure) -> Result {
+        let result: Result
+        let fault: Fault?
+        do throws(StoreError) {
+            guard statements.reachesOthers[entity] else { return try seed(true) }
+            try statements.clear().run()
+            result = try seed(false)
+            try cascade()
+            fault = try denial()
+            if fault == nil { try deleteDoomed() }
+        } catch {
+            throw .store(error)
+        }
+        if let fault { throw .fault(fault) }
+        return result
+    }
+
+    private func deleteDoomed() throws(StoreError) {
+        for entity in try entities(statements.allEntities()) { try statements.deleteDoomed(entity).run() }
+        try statements.clear().run()
+    }
+
+    private func cascade() throws(StoreError) {
+        var generation: Int64 = 0
+        while true {
+            let all = try statements.entities()
+            all.bind(generation, at: 1)
+            let entities = try entities(all)
+            guard !entities.isEmpty else { return }
+            for entity in entities {
+                for (index, relationship) in merger.plan.model.entities[entity].relationships.enumerated()
+                where relationship.deleteRule == .cascade {
+                    let cascade = try statements.cascade(entity, index)
+                    cascade.bind(generation, at: 1)
+                    try cascade.run()
+                }
+            }
+            generation += 1
+        }
+    }
+
+    /// Why something that is to go may not.
+    private func denial() throws(StoreError) -> Fault? {
+        for entity in try entities(statements.allEntities()) {
+            let model = merger.plan.model.entities[entity]
+            for (index, relationship) in model.relationships.enumerated() where relationship.deleteRule == .deny {
+                let denied = try statements.denied(entity, index)
+                defer { denied.reset() }
+                guard try denied.step() else { continue }
+                let key = StoredKey(merger.entities[entity].keyNames.indices.map { denied.cell($0) })
+                let other = merger.plan.model.entities[relationship.destination].name
+                return Fault(
+                    .constraintViolation,
+                    "The \(model.name) \(key.described) cannot be deleted: its \(relationship.name) has the delete "
+                        + "rule deny, and is linked to a \(other) that stays. Delete that in the same operation, or "
+                        + "end the link first.", path: pointer, entity: model.name)
+            }
+        }
+        return nil
+    }
+
+    private func entities(_ statement: Statement) throws(StoreError) -> [Int] {
+        var entities: [Int] = []
+        while try statement.step() { entities.append(Int(statement.integer(0))) }
+        return entities
+    }
+}
+
+/// The keys that staged rows have been named by.
+struct NamedKeys {
+    private let table: FrozenTable
+    private let entity: Entity
+    private let rowKeys: [Int: Int64]
+
+    init(_ rows: StagedRows, _ table: FrozenTable, _ statements: EntityStatements) {
+        self.table = table
+        entity = statements.entity
+        rowKeys = Dictionary(table.givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    func bind(_ row: Int, to statement: Statement) {
+        if entity.hasRowKey {
+            statement.bind(rowKeys[row] ?? 0, at: 1)
+        } else {
+            for (position, column) in entity.identity.enumerated() {
+                statement.bind(table.row(row)[column], at: position + 1)
+            }
+        }
+    }
+}

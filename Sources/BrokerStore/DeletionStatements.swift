@@ -1,0 +1,146 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The SQL that deletes objects by their relationships' delete rules, over sets.
+///
+/// What is doomed is gathered in a table of the connection's own: entity, row number, and the generation in which it was
+/// found. Links that end by `nullify`, and rows of link tables, are the foreign keys' business.
+final class DeletionStatements {
+    static let doomed = "temp._broker_doomed"
+
+    private let plan: StagingPlan
+    private let naming: ColumnNaming
+    private let connection: Connection
+    private var statements: [String: Statement] = [:]
+    /// By entity index: deleting its objects may delete, or be held back by, others.
+    let reachesOthers: [Bool]
+
+    /// - Parameter connection: outside of a transaction.
+    init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+        self.plan = plan
+        self.connection = connection
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        reachesOthers = plan.model.entities.map { entity in
+            entity.relationships.contains { $0.deleteRule == .cascade || $0.deleteRule == .deny }
+        }
+        try connection.execute(
+            "CREATE TABLE \(Self.doomed) (entity INTEGER, number INTEGER, generation INTEGER, "
+                + "PRIMARY KEY (entity, number)) WITHOUT ROWID")
+        try connection.execute("CREATE INDEX temp._broker_doomed_generation ON _broker_doomed (generation, entity)")
+    }
+
+    func prepared(_ sql: String) throws(StoreError) -> Statement {
+        if let known = statements[sql] { return known }
+        let statement = try connection.prepare(sql)
+        statements[sql] = statement
+        return statement
+    }
+
+    // MARK: - Seeds
+
+    /// Parameters: a key. Dooms the object; nothing changes when there is none.
+    func doomKey(_ entity: Int) throws(StoreError) -> Statement {
+        try prepared(doom(entity, generation: "0", from: "", where: keyIsParameters(entity)))
+    }
+
+    /// Parameters: a key. Deletes the object, when that reaches no others.
+    func deleteKey(_ entity: Int) throws(StoreError) -> Statement {
+        try prepared("DELETE FROM \(table(entity)) WHERE \(keyIsParameters(entity))")
+    }
+
+    /// Dooms the objects for which the condition holds, which speaks of them as `o`.
+    func doom(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
+        try connection.prepare(doom(entity, generation: "0", from: "", where: condition))
+    }
+
+    /// Deletes the objects for which the condition holds, which speaks of them as `o`, when that reaches no others.
+    func delete(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
+        try connection.prepare("DELETE FROM \(table(entity)) AS o WHERE \(condition)")
+    }
+
+    // MARK: - Rules
+
+    /// Parameters: the generation. Dooms what the relationship links to objects of that generation.
+    func cascade(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+        let destination = plan.model.entities[entity].relationships[relationship].destination
+        return try prepared(
+            doom(
+                destination, generation: "x.generation + 1",
+                from: "\(Self.doomed) x \(source(entity))\(links(entity, relationship)) CROSS JOIN ",
+                where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
+    }
+
+    /// A row when an object that is doomed is linked by the relationship to one that is not: the key of the first.
+    func denied(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+        let destination = plan.model.entities[entity].relationships[relationship].destination
+        return try prepared(
+            "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
+                + "FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
+                + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
+                + "AND NOT EXISTS (SELECT 1 FROM \(Self.doomed) y WHERE y.entity = \(destination) "
+                + "AND y.number = o.\(naming.rowNumber(destination))) LIMIT 1")
+    }
+
+    /// Parameters: the generation. The entities that have objects in it.
+    func entities() throws(StoreError) -> Statement {
+        try prepared("SELECT DISTINCT entity FROM \(Self.doomed) WHERE generation = ?1")
+    }
+
+    /// All entities that have doomed objects.
+    func allEntities() throws(StoreError) -> Statement {
+        try prepared("SELECT DISTINCT entity FROM \(Self.doomed)")
+    }
+
+    func deleteDoomed(_ entity: Int) throws(StoreError) -> Statement {
+        try prepared(
+            "DELETE FROM \(table(entity)) WHERE \(naming.rowNumber(entity)) IN "
+                + "(SELECT number FROM \(Self.doomed) WHERE entity = \(entity))")
+    }
+
+    func clear() throws(StoreError) -> Statement { try prepared("DELETE FROM \(Self.doomed)") }
+
+    // MARK: - SQL
+
+    private func table(_ entity: Int) -> String { quoted(plan.model.entities[entity].table) }
+
+    private func doom(_ entity: Int, generation: String, from: String, where condition: String) -> String {
+        "INSERT OR IGNORE INTO \(Self.doomed) SELECT \(entity), o.\(naming.rowNumber(entity)), \(generation) "
+            + "FROM \(from)\(table(entity)) o WHERE \(condition)"
+    }
+
+    /// The rows `e` of what is doomed. `CROSS JOIN` keeps the order: what is doomed is little beside the tables.
+    private func source(_ entity: Int) -> String {
+        "CROSS JOIN \(table(entity)) e ON e.\(naming.rowNumber(entity)) = x.number"
+    }
+
+    /// The rows `l` of the relationship's link table, where it has one.
+    private func links(_ entity: Int, _ relationship: Int) -> String {
+        guard case .linkTable(let number, _) = plan.layout.entities[entity].forms[relationship] else { return "" }
+        return " CROSS JOIN \(quoted(naming.linkTable(plan.layout.linkTables[number]))) l"
+    }
+
+    /// That `e` is linked to `o`.
+    private func joined(_ entity: Int, _ relationship: Int) -> String {
+        let model = plan.model.entities[entity].relationships[relationship]
+        let own = naming.keyColumns(entity).map { "e.\(quoted($0.name))" }
+        let others = naming.keyColumns(model.destination).map { "o.\(quoted($0.name))" }
+        switch plan.layout.entities[entity].forms[relationship] {
+        case .column: return equal(others, naming.linkColumns(model).map { "e.\(quoted($0))" })
+        case .destinationColumn:
+            let inverse = plan.model.entities[model.destination].relationships[model.inverse!]
+            return equal(naming.linkColumns(inverse).map { "o.\(quoted($0))" }, own)
+        case .linkTable(let number, let isReversed):
+            let link = plan.layout.linkTables[number]
+            let sides = naming.linkSides(link).map { $0.map { "l.\(quoted($0))" } }
+            return equal(sides[isReversed ? 1 : 0], own) + " AND " + equal(others, sides[isReversed ? 0 : 1])
+        }
+    }
+
+    private func equal(_ left: [String], _ right: [String]) -> String {
+        zip(left, right).map { "\($0) = \($1)" }.joined(separator: " AND ")
+    }
+
+    private func keyIsParameters(_ entity: Int) -> String {
+        naming.keyColumns(entity).enumerated().map { "\(quoted($1.name)) = ?\($0 + 1)" }.joined(separator: " AND ")
+    }
+}

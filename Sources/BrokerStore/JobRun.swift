@@ -1,0 +1,174 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The steps of one job, applied one after the other inside its savepoint, and what they did to which object.
+///
+/// ```
+/// first step, if it merges rows ─▶ counted row by row, as it goes
+/// every other step               ─▶ heard of by the history, which knows what was before
+/// ```
+///
+/// So a job of one step costs no bookkeeping, and one of many steps tells each object once.
+struct JobRun {
+    let merger: Merger
+    let savepoints: Savepoints
+    let job: StoreJob
+    /// The only step, so that undoing it is undoing the job.
+    let isSingle: Bool
+    private(set) var base: (rows: StagedRows, merged: MergedRows)?
+    private(set) var history: RowHistory?
+    private(set) var told = ToldFaults()
+
+    init(_ merger: Merger, _ savepoints: Savepoints, _ job: StoreJob, stepCount: Int) {
+        self.merger = merger
+        self.savepoints = savepoints
+        self.job = job
+        isSingle = stepCount == 1
+    }
+
+    mutating func apply(_ step: StagedStep, isFirst: Bool) throws(MergeFailure) {
+        switch step.action {
+        case .merge: _ = try merge(step.rows!, isFirst: isFirst)
+        case .sync(let selection):
+            let synced = step.rows!
+            let merged = try merge(synced, isFirst: isFirst)
+            try deleteUnnamed(merged, selection, step)
+        case .delete(let entity):
+            let rows = step.rows!
+            told.add(rows)
+            let deletion = Deletion(merger: merger, entity: entity, pointer: step.pointer)
+            var missing = 0
+            try listening { () throws(MergeFailure) in missing = try deletion.delete(named: rows) }
+            if missing > 0 {
+                told.warnings.append(
+                    Warning(.objectNotFound, entity: merger.plan.model.entities[entity].name, count: missing))
+            }
+        case .deleteMatching(let selection):
+            let condition = SelectedObjects(selection, merger)
+            let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
+            try listening { () throws(MergeFailure) in
+                try deletion.delete(where: condition.sql) { condition.bind(to: $0) }
+            }
+        }
+    }
+
+    // MARK: - Merging
+
+    /// - Returns: the rows that were merged in the end, and what became of them; nil when all of them were left out.
+    private mutating func merge(
+        _ rows: StagedRows, isFirst: Bool
+    ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
+        let isBase = isFirst && rows.subject == nil
+        let merge = StepMerge(merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isSingle)
+        if isBase {
+            let (rows, merged) = try merge.run(rows, nil)
+            base = (rows, merged)
+            told.add(rows)
+            return (rows, merged)
+        }
+        let history = started()
+        do throws(MergeFailure) {
+            let (rows, merged) = try merge.run(rows, history)
+            told.add(rows)
+            try touch(rows, merged, history)
+            return (rows, merged)
+        } catch {
+            guard case .subjectRefused(let fault) = error else { throw error }
+            guard job.policy == .skip else { throw .fault(fault) }
+            told.reject(fault)
+            return nil
+        }
+    }
+
+    /// Counts the objects that the rows named, also those of which nothing changed.
+    private func touch(_ rows: StagedRows, _ merged: MergedRows, _ history: RowHistory) throws(MergeFailure) {
+        do throws(StoreError) {
+            for (entity, table) in rows.tables.enumerated() {
+                guard let table else { continue }
+                let find = try merger.entities[entity].number()
+                for row in 0..<table.rowCount {
+                    let key = merged.key(of: row, entity, table, merger.entities[entity].entity)
+                    key.bind(to: find, from: 1)
+                    defer { find.reset() }
+                    guard try find.step() else { continue }
+                    let isLinkChanged = merged.states[entity][row] != MergeTally.RowState.unchanged.rawValue
+                    history.touch(entity, find.integer(0), key, isLinkChanged: isLinkChanged)
+                }
+            }
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    // MARK: - Deleting
+
+    private mutating func deleteUnnamed(
+        _ merged: (rows: StagedRows, result: MergedRows)?, _ selection: StagedSelection, _ step: StagedStep
+    ) throws(MergeFailure) {
+        guard let (rows, result) = merged, rows.rejected.isEmpty, rows.unlistedRejections.isEmpty else {
+            let name = merger.plan.model.entities[selection.entity].name
+            return told.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
+        }
+        let selected = SelectedObjects(selection, merger)
+        let named = merger.namedObjects(rows, result, selection.entity)
+        defer { merger.forgetNamedObjects() }
+        let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
+        try listening { () throws(MergeFailure) in
+            try deletion.delete(where: "\(selected.sql) AND NOT \(named)") { selected.bind(to: $0) }
+        }
+    }
+
+    private mutating func listening(_ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
+        try started().listen(body)
+    }
+
+    private mutating func started() -> RowHistory {
+        if let history { return history }
+        let history = RowHistory(merger.historyTables, on: merger.connection)
+        self.history = history
+        return history
+    }
+}
+
+/// What a job tells beside the fate of its objects.
+struct ToldFaults {
+    private(set) var rejected: [Fault] = []
+    /// By the name of the entity, rejections beside those.
+    private(set) var unlisted: [String: Int] = [:]
+    var warnings: [Warning] = []
+
+    mutating func add(_ rows: StagedRows) {
+        unlisted.merge(rows.unlistedRejections, uniquingKeysWith: +)
+        for fault in rows.rejected { reject(fault) }
+        for warning in rows.warnings {
+            let known = warnings.firstIndex { known in
+                known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
+                    && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
+            }
+            // A job of few steps is told each key once; looking through many for each would take too long.
+            if let known, warnings.count <= Self.lookedThrough {
+                warnings[known].count += warning.count
+            } else {
+                warnings.append(warning)
+            }
+        }
+    }
+
+    private static let lookedThrough = 1_000
+
+    mutating func reject(_ fault: Fault) {
+        if rejected.count < RejectionList.maximumListed {
+            rejected.append(fault)
+        } else {
+            unlisted[fault.entity ?? "", default: 0] += 1
+        }
+    }
+}
+
+extension MergedRows {
+    /// What identifies the object of that staged row.
+    func key(of row: Int, _ entity: Int, _ table: FrozenTable, _ model: Entity) -> StoredKey {
+        if model.hasRowKey { return StoredKey([.integer(rowKeys[entity][row])]) }
+        return StoredKey(model.identity.map { table.row(row)[$0] })
+    }
+}

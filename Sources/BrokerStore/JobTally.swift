@@ -1,0 +1,202 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// What became of each object of a job, from its beginning to its end: one word for each.
+struct JobTally {
+    /// By staged row of the first step, when its object is in the history, too, which knows more.
+    private static let heard: UInt8 = 255
+
+    enum Fate: Int {
+        case inserted, updated, deleted, unchanged
+
+        /// Those whose keys are told, by their words.
+        static let told: [(word: String, fate: Fate)] = [
+            ("inserted", .inserted), ("updated", .updated), ("deleted", .deleted),
+        ]
+    }
+
+    private struct Told {
+        let fate: Fate
+        let entry: RowHistory.Entry
+    }
+
+    let run: JobRun
+    private let entities: [EntityStatements]
+    /// Of the first step: as ``MergedRows/states``, with ``heard`` for what the history tells.
+    private var states: [[UInt8]]
+    private var changedOutside: [Set<Int64>]
+    /// What the history tells, by entity index.
+    private var told: [[Told]]
+
+    init(_ run: JobRun) {
+        self.run = run
+        entities = run.merger.entities
+        states = run.base?.merged.states ?? Array(repeating: [], count: entities.count)
+        changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
+        told = Array(repeating: [], count: entities.count)
+        var lookups = StagedLookups()
+        for entry in run.history?.entries ?? [] {
+            let before = takeBase(entry, &lookups)
+            guard let fate = Self.fate(entry, before) else { continue }
+            told[entry.entity].append(Told(fate: fate, entry: entry))
+        }
+    }
+
+    /// What the first step did to the entry's object; nil when it did not touch it. The history tells of it now.
+    private mutating func takeBase(
+        _ entry: RowHistory.Entry, _ lookups: inout StagedLookups
+    ) -> MergeTally.RowState? {
+        if let base = run.base, let table = base.rows.tables[entry.entity],
+            let row = row(of: entry, base, table, &lookups)
+        {
+            defer { states[entry.entity][row] = Self.heard }
+            return MergeTally.RowState(rawValue: states[entry.entity][row])
+        }
+        guard changedOutside[entry.entity].remove(entry.originalNumber) != nil else { return nil }
+        return .updated
+    }
+
+    private func row(
+        of entry: RowHistory.Entry, _ base: (rows: StagedRows, merged: MergedRows), _ table: FrozenTable,
+        _ lookups: inout StagedLookups
+    ) -> Int? {
+        let model = entities[entry.entity].entity
+        var found: Int?
+        var cells = Array(repeating: Cell.absent, count: table.columnCount)
+        var position = 0
+        // The cells are valid in there only.
+        entry.originalKey.withCells { key in
+            if model.hasRowKey {
+                found = lookups.row(ofKey: key[0].integer, entry.entity, base.merged.rowKeys)
+                return
+            }
+            for column in model.identity {
+                cells[column] = key[position]
+                position += 1
+            }
+            found = cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) }
+        }
+        return found
+    }
+
+    /// - Parameter before: what the first step did to the object.
+    private static func fate(_ entry: RowHistory.Entry, _ before: MergeTally.RowState?) -> Fate? {
+        let existed = before.map { $0 != .inserted } ?? (entry.original != .absent)
+        switch (existed, entry.number != nil) {
+        case (false, true): return .inserted
+        case (true, false): return .deleted
+        case (false, false): return nil
+        case (true, true):
+            let isSame = entry.original == .untouched || entry.original == .content(entry.content)
+            return isSame && before != .updated && !entry.isLinkChanged ? .unchanged : .updated
+        }
+    }
+
+    // MARK: - Telling
+
+    func outcome() throws(MergeFailure) -> Outcome {
+        var outcome = Outcome()
+        outcome.rejected = run.told.rejected
+        outcome.warnings = run.told.warnings
+        let unlisted = run.told.unlisted.values.reduce(0, +)
+        if unlisted > 0 { outcome.warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
+        var rejected = run.told.unlisted
+        for fault in outcome.rejected { rejected[fault.entity ?? "", default: 0] += 1 }
+        for (index, statements) in entities.enumerated() {
+            let counts = counts(index, rejected: rejected[statements.entity.name] ?? 0)
+            guard run.base?.rows.tables[index] != nil || counts != ChangeCounts() else { continue }
+            outcome.changes.append((statements.entity.name, counts))
+        }
+        outcome.changes.sort { $0.entity < $1.entity }
+        if run.job.wantsKeys { outcome.keys = try keys(of: outcome.changes.map(\.entity)) }
+        return outcome
+    }
+
+    private func counts(_ entity: Int, rejected: Int) -> ChangeCounts {
+        var counts = ChangeCounts(rejected: rejected)
+        for state in states[entity] {
+            switch state {
+            case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
+            case MergeTally.RowState.updated.rawValue: counts.updated += 1
+            case Self.heard: continue
+            default: counts.unchanged += 1
+            }
+        }
+        counts.updated += changedOutside[entity].count
+        for object in told[entity] {
+            switch object.fate {
+            case .inserted: counts.inserted += 1
+            case .updated: counts.updated += 1
+            case .deleted: counts.deleted += 1
+            case .unchanged: counts.unchanged += 1
+            }
+        }
+        return counts
+    }
+
+    // MARK: - Keys
+
+    /// The contract's `keys`: by entity what was inserted, updated and deleted; of the first step in the order of its
+    /// rows, then in the order in which it happened.
+    private func keys(of names: [String]) throws(MergeFailure) -> [UInt8] {
+        var writer = JSONWriter()
+        do throws(StoreError) {
+            try writer.object { json throws(StoreError) in
+                for name in names {
+                    let entity = run.merger.plan.model.index(ofEntity: name)!
+                    json.key(name)
+                    try json.object { json throws(StoreError) in
+                        for (word, fate) in Fate.told {
+                            json.key(word)
+                            try json.array { json throws(StoreError) in try writeKeys(entity, fate, &json) }
+                        }
+                    }
+                }
+            }
+        } catch {
+            throw .store(error)
+        }
+        return writer.bytes
+    }
+
+    private func writeKeys(_ entity: Int, _ fate: Fate, _ json: inout JSONWriter) throws(StoreError) {
+        let model = entities[entity].entity
+        if let base = run.base, let table = base.rows.tables[entity], let state = fate.state {
+            for position in 0..<table.rowCount {
+                let row = Int(table.order[position])
+                guard states[entity][row] == state.rawValue else { continue }
+                if model.hasRowKey {
+                    json.integer(base.merged.rowKeys[entity][row])
+                } else {
+                    json.key(model.identity.map { table.row(row)[$0] }, of: model)
+                }
+            }
+        }
+        if fate == .updated { try writeKeysOutside(entity, &json) }
+        for object in told[entity] where object.fate == fate {
+            object.entry.key.withCells { json.key($0, of: model) }
+        }
+    }
+
+    private func writeKeysOutside(_ entity: Int, _ json: inout JSONWriter) throws(StoreError) {
+        let statements = entities[entity]
+        for number in changedOutside[entity].sorted() {
+            let find = try statements.key()
+            find.bind(number, at: 1)
+            defer { find.reset() }
+            guard try find.step() else { continue }
+            json.key(statements.keyNames.indices.map { find.cell($0) }, of: statements.entity)
+        }
+    }
+}
+
+extension JobTally.Fate {
+    fileprivate var state: MergeTally.RowState? {
+        switch self {
+        case .inserted: .inserted
+        case .updated: .updated
+        case .deleted, .unchanged: nil
+        }
+    }
+}

@@ -1,0 +1,51 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import CSQLite
+
+/// Whether a step's rows name an object, as a function of SQL: `_broker_is_named(key columns)`.
+///
+/// One hash lookup for each row of the table that is looked at, and no copy of the keys.
+final class NamedObjects {
+    private static let function = "_broker_is_named"
+
+    private var table: FrozenTable?
+    private var entity: Entity?
+    private var rowKeys: Set<Int64> = []
+    private var cells: [Cell] = []
+
+    /// Registers the function; this object must outlive the connection's last statement.
+    func install(on connection: Connection) throws(StoreError) {
+        let result = sqlite3_create_function_v2(
+            connection.handle, Self.function, -1, SQLITE_UTF8, Unmanaged.passUnretained(self).toOpaque(),
+            { context, count, values in
+                let named = Unmanaged<NamedObjects>.fromOpaque(sqlite3_user_data(context)!).takeUnretainedValue()
+                let isNamed = named.contains(UnsafeBufferPointer(start: values, count: Int(count)))
+                sqlite3_result_int(context, isNamed ? 1 : 0)
+            }, nil, nil, nil)
+        guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+    }
+
+    /// From now on the function is about these rows.
+    ///
+    /// - Parameter rowKeys: by staged row, of an entity that has the store's own key.
+    /// - Returns: the condition that an object `o` is named.
+    func set(_ rows: StagedRows, _ entity: Int, _ statements: EntityStatements, rowKeys: [Int64]) -> String {
+        table = rows.tables[entity]
+        self.entity = statements.entity
+        self.rowKeys = Set(rowKeys)
+        cells = Array(repeating: .absent, count: table?.columnCount ?? 0)
+        return "\(Self.function)(\(statements.keyNames.map { "o.\(quoted($0))" }.joined(separator: ", ")))"
+    }
+
+    func clear() {
+        table = nil
+        rowKeys = []
+    }
+
+    private func contains(_ values: UnsafeBufferPointer<OpaquePointer?>) -> Bool {
+        guard let table, let entity else { return false }
+        if entity.hasRowKey { return rowKeys.contains(sqlite3_value_int64(values[0])) }
+        for (position, column) in entity.identity.enumerated() { cells[column] = Cell(values[position]) }
+        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) } != nil
+    }
+}

@@ -1,0 +1,113 @@
+internal import BrokerJSON
+
+extension OperationMessage {
+    /// Bytes of memory that an operation takes on its way to staging, beside its records: the message's, the job's, and
+    /// the name and the path on the heap.
+    static let memory = 512
+
+    private static let words = ["process", "relate", "sync", "delete"]
+
+    /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
+    init(_ fields: JSONValue, at path: String) throws(WireError) {
+        let word = try Self.word(fields, at: path)
+        guard let entity = fields["entity"] else {
+            throw Self.lacks("entity", "the name of an entity in the model", word, path)
+        }
+        guard entity.kind == .string else { throw entity.isNo("a string", at: "\(path)/entity") }
+        let (action, json) = try Self.action(word, fields, at: path)
+        self.init(
+            entity: entity.name, json: json, action: action, entityPointer: "\(path)/entity", pointer: path)
+    }
+
+    private static func word(_ fields: JSONValue, at path: String) throws(WireError) -> String {
+        guard let operation = fields["op"] else { return "process" }
+        guard operation.kind == .string else { throw operation.isNo("a string", at: "\(path)/op") }
+        if let word = words.first(where: { operation.isText($0) }) { return word }
+        if operation.isText("map") {
+            throw WireError(.unsupportedMessage, "This server does not do `map` yet.", path: "\(path)/op")
+        }
+        throw WireError(
+            .unsupportedMessage,
+            "There is no operation \(operation.quotedBriefly); the operations are \(words.listed).", path: "\(path)/op")
+    }
+
+    private static func action(
+        _ word: String, _ fields: JSONValue, at path: String
+    ) throws(WireError) -> (Action, json: JSONValue) {
+        switch word {
+        case "delete": return try deletion(fields, at: path)
+        case "relate":
+            guard let object = fields["object"] else {
+                throw lacks("object", "the key of the object whose relationship it is", word, path)
+            }
+            guard let relationship = fields["relationship"] else {
+                throw lacks("relationship", "its name in the model", word, path)
+            }
+            guard relationship.kind == .string else { throw relationship.isNo("a string", at: "\(path)/relationship") }
+            guard let json = fields["json"] else {
+                throw lacks("json", "what a record would hold at the relationship", word, path)
+            }
+            return (.relate(object: object, relationship: relationship), json)
+        case "sync":
+            guard let json = fields["json"] else { throw lacks("json", "an array of records", word, path) }
+            guard json.kind == .array else { throw json.isNo("an array of records", at: "\(path)/json") }
+            if fields["part"] != nil {
+                throw WireError(
+                    .unsupportedMessage, "This server does not do a `sync` in parts yet.", path: "\(path)/part")
+            }
+            return (.sync(try selection(fields, at: path), actions: try actions(fields, at: path)), json)
+        default:
+            guard let json = fields["json"] else { throw lacks("json", "a record, or an array of records", word, path) }
+            return (.process(object: fields["object"]), json)
+        }
+    }
+
+    private static func deletion(
+        _ fields: JSONValue, at path: String
+    ) throws(WireError) -> (Action, json: JSONValue) {
+        switch (fields["objects"], fields["where"]) {
+        case (let objects?, nil):
+            guard objects.kind == .array else { throw objects.isNo("an array of keys", at: "\(path)/objects") }
+            return (.delete, objects)
+        case (nil, _?): return (.deleteMatching(try selection(fields, at: path)), fields)
+        case (_?, _?):
+            throw WireError(
+                .unsupportedMessage, "A `delete` has either `objects` or `where`; this one has both.",
+                path: "\(path)/where")
+        case (nil, nil):
+            throw WireError(
+                .unsupportedMessage,
+                "A `delete` needs `objects` (keys) or `where` (a predicate; TRUEPREDICATE deletes all).",
+                path: "\(path)/objects")
+        }
+    }
+
+    private static func selection(_ fields: JSONValue, at path: String) throws(WireError) -> Selection {
+        if let arguments = fields["arguments"], arguments.kind != .array {
+            throw arguments.isNo("an array", at: "\(path)/arguments")
+        }
+        return Selection(predicate: try fields.optionalString("where", in: path), arguments: fields["arguments"])
+    }
+
+    private static func actions(_ fields: JSONValue, at path: String) throws(WireError) -> SyncActions {
+        guard let list = fields["actions"] else { return .all }
+        guard list.kind == .array else { throw list.isNo("an array of words", at: "\(path)/actions") }
+        var actions: SyncActions = []
+        let words: [(String, SyncActions)] = [("insert", .insert), ("update", .update), ("delete", .delete)]
+        for (index, value) in list.elements.enumerated() {
+            guard value.kind == .string else { throw value.isNo("a string", at: "\(path)/actions/\(index)") }
+            guard let action = words.first(where: { value.isText($0.0) })?.1 else {
+                throw WireError(
+                    .unsupportedMessage,
+                    "A `sync` has no action \(value.quotedBriefly); the actions are \(words.map(\.0).listed).",
+                    path: "\(path)/actions/\(index)")
+            }
+            actions.insert(action)
+        }
+        return actions
+    }
+
+    private static func lacks(_ field: String, _ meaning: String, _ word: String, _ path: String) -> WireError {
+        WireError(.unsupportedMessage, "A `\(word)` needs `\(field)`: \(meaning).", path: "\(path)/\(field)")
+    }
+}
