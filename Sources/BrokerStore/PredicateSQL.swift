@@ -88,9 +88,12 @@ private struct PredicateSQLWriter {
         return "(\(Self.joined(conditions[...], by: word)))"
     }
 
-    /// As a tree of little height: SQLite allows expressions of 1,000 levels.
+    /// A chain is as high an expression as it is long, and in a `SELECT` of its own it counts twice: SQLite allows 1,000
+    /// levels. Parentheses lower it, but take room on the parser's stack.
+    private static let longestChain = 32
+
     private static func joined(_ conditions: ArraySlice<String>, by word: String) -> String {
-        guard conditions.count > 100 else { return conditions.joined(separator: word) }
+        guard conditions.count > longestChain else { return conditions.joined(separator: word) }
         let middle = conditions.startIndex + conditions.count / 2
         return "(\(joined(conditions[..<middle], by: word)))\(word)(\(joined(conditions[middle...], by: word)))"
     }

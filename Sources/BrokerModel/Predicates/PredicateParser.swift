@@ -8,8 +8,8 @@ package struct PredicateParser {
     package static let longest = 1 << 20
     /// Parentheses and negations inside each other.
     static let deepest = 200
-    /// Comparisons of one predicate: SQLite's expressions and their planning have limits of this size.
-    static let mostComparisons = 1_000
+    /// Comparisons of one predicate: SQLite's expressions and its parser end at heights to which these add up.
+    package static let mostComparisons = 500
 
     private var lexer: PredicateLexer
     private var token: PredicateToken

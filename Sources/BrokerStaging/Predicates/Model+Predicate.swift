@@ -21,7 +21,7 @@ extension Model {
                 var checker = PredicateChecker(
                     model: self, entity: entity, literals: Array(read.literals.root.elements),
                     arguments: try Self.values(of: arguments, for: read.argumentOffsets))
-                return try checker.predicate(read.syntax)
+                return try checker.check(read.syntax)
             }
         } catch {
             var fault = error.fault(in: text)

@@ -99,6 +99,7 @@ extension PredicateChecker {
         var alternatives: [Predicate] = []
         for constant in relation.kind == .isIn ? try listValues(term, of: relation) : [try value(of: term)] {
             alternatives.append(try Self.equals(sides, constant, relationship, relation))
+            guard alternatives.count <= PredicateParser.mostComparisons else { throw Self.tooMany(at: term.offset) }
         }
         let isEqual = Predicate.alternative(alternatives)
         return relation.kind == .notEqual ? .negation(of: isEqual) : isEqual

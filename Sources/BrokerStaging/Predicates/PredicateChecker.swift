@@ -3,8 +3,9 @@ import BrokerModel
 
 /// Makes the checked tree of what was written: looks every name up and converts every constant.
 struct PredicateChecker {
-    /// AND and OR inside each other, once what is needless is taken out: SQLite's parser allows little more.
-    static let deepest = 20
+    /// AND and OR inside each other, once what is needless is taken out: three places each on the stack of SQLite's
+    /// parser, which has a hundred, as many again where they are wide, and a statement of the store's around it.
+    static let deepest = 8
     /// Constants of all lists together: each is held in memory until the predicate is done with.
     static let mostListed = 250_000
 
@@ -14,7 +15,6 @@ struct PredicateChecker {
     let literals: [JSONValue]
     let arguments: [JSONValue]
     var listed = 0
-    private var depth = 0
 
     init(model: Model, entity: Int, literals: [JSONValue], arguments: [JSONValue]) {
         self.model = model
@@ -23,7 +23,24 @@ struct PredicateChecker {
         self.arguments = arguments
     }
 
-    mutating func predicate(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {
+    /// The whole predicate, within what SQLite can run.
+    mutating func check(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {
+        let predicate = try predicate(syntax)
+        guard predicate.comparisonCount <= PredicateParser.mostComparisons else { throw Self.tooMany(at: nil) }
+        guard predicate.depth <= Self.deepest else {
+            throw PredicateFault(
+                "The predicate has AND and OR nested more than \(Self.deepest) deep. Write it flatter.", at: nil)
+        }
+        return predicate
+    }
+
+    static func tooMany(at offset: Int?) -> PredicateFault {
+        PredicateFault(
+            "The predicate has more than \(PredicateParser.mostComparisons) comparisons, where BETWEEN counts as two, and "
+                + "each key of several attributes as one for each. Send several messages.", at: offset)
+    }
+
+    private mutating func predicate(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {
         switch syntax {
         case .constant(let truth): return .always(truth)
         case .not(let inner): return .negation(of: try predicate(inner))
@@ -34,12 +51,6 @@ struct PredicateChecker {
     }
 
     private mutating func predicates(_ parts: [PredicateSyntax]) throws(PredicateFault) -> [Predicate] {
-        depth += 1
-        defer { depth -= 1 }
-        guard depth <= Self.deepest else {
-            throw PredicateFault(
-                "The predicate has AND and OR nested more than \(Self.deepest) deep. Write it flatter.", at: nil)
-        }
         var checked: [Predicate] = []
         for part in parts { checked.append(try predicate(part)) }
         return checked
@@ -82,6 +93,24 @@ extension PredicateRelation.Kind {
 }
 
 extension Predicate {
+    fileprivate var comparisonCount: Int {
+        switch self {
+        case .always: 0
+        case .not(let inner): inner.comparisonCount
+        case .all(let parts), .any(let parts): parts.reduce(0) { $0 + $1.comparisonCount }
+        case .comparison: 1
+        }
+    }
+
+    /// AND and OR inside each other.
+    fileprivate var depth: Int {
+        switch self {
+        case .always, .comparison: 0
+        case .not(let inner): inner.depth
+        case .all(let parts), .any(let parts): 1 + (parts.map(\.depth).max() ?? 0)
+        }
+    }
+
     /// What is needless is taken out, so that the tree is no deeper than its meaning.
     static func negation(of inner: Predicate) -> Predicate {
         switch inner {
