@@ -2,6 +2,8 @@
 public struct JSONWriter {
     /// What was written so far.
     public var bytes: [UInt8] { storage }
+    /// Bytes written so far.
+    @inlinable public var count: Int { storage.count }
     @usableFromInline var storage: [UInt8]
     @usableFromInline var needsComma = false
 
@@ -99,6 +101,11 @@ public struct JSONWriter {
     /// A value of a document, as it was written.
     public mutating func value(_ value: JSONValue) {
         if value.kind == .string { string(value.bytes) } else { raw(value.bytes) }
+    }
+
+    /// Appends a part of what was written to other bytes.
+    @inlinable public func copy(_ range: Range<Int>, to bytes: inout [UInt8]) {
+        bytes.append(contentsOf: storage[range])
     }
 
     @inlinable mutating func separate() {

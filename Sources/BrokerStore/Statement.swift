@@ -84,6 +84,16 @@ final class Statement {
         }
     }
 
+    /// Binds a copy of the cell's bytes.
+    func bind(copying owned: OwnedCell, at index: Int) {
+        let cell = owned.cell
+        switch cell.kind {
+        case .text: bind(text: Array(cell.bytes), at: index)
+        case .blob: bind(blob: Array(cell.bytes), at: index)
+        default: bind(cell, at: index)
+        }
+    }
+
     // MARK: - Columns of the current row, from 0
 
     func isNull(_ column: Int) -> Bool { sqlite3_column_type(handle, Int32(column)) == SQLITE_NULL }

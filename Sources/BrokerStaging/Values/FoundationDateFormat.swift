@@ -28,6 +28,11 @@ final class FoundationDateFormat: Sendable {
         // A double misses decimal fractions by less than a microsecond, but often to the wrong side.
         return Instant(secondsSince1970: (seconds * 1_000_000).rounded() / 1_000_000)
     }
+
+    func text(of instant: Instant) -> String {
+        let seconds = Double(instant.seconds) + Double(instant.nanoseconds) / Double(Instant.nanosecondsPerSecond)
+        return formatter.withLock { $0.string(from: Date(timeIntervalSince1970: seconds)) }
+    }
 }
 
 /// A zone whose offset changes over time, by Foundation's tables.
@@ -51,7 +56,8 @@ struct FoundationTimeZone: Sendable {
         return offset(at: local - after) == after ? local - after : local - before
     }
 
-    private func offset(at seconds: Int) -> Int {
+    /// Seconds east of UTC at that time.
+    func offset(at seconds: Int) -> Int {
         zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))
     }
 }

@@ -67,6 +67,23 @@ struct Instant: Comparable, Sendable {
         Double(seconds - Self.coreDataReference) + Double(nanoseconds) / Double(Self.nanosecondsPerSecond)
     }
 
+    /// What ``secondsSinceCoreDataReference`` was made of, where milliseconds, microseconds or nanoseconds can say it.
+    init?(secondsSinceCoreDataReference stored: Double) {
+        let whole = stored.rounded(.down)
+        guard let seconds = Int(exactly: whole), abs(seconds) < Self.representableSeconds.upperBound else { return nil }
+        var found: Instant?
+        for unit in [1_000_000, 1_000, 1] {
+            let units = Int(((stored - whole) * Double(Self.nanosecondsPerSecond / unit)).rounded())
+            let nanoseconds = units * unit
+            found = Instant(
+                seconds: seconds + Self.coreDataReference + nanoseconds / Self.nanosecondsPerSecond,
+                nanoseconds: nanoseconds % Self.nanosecondsPerSecond)
+            if found?.secondsSinceCoreDataReference == stored { break }
+        }
+        guard let found else { return nil }
+        self = found
+    }
+
     static func < (left: Instant, right: Instant) -> Bool {
         (left.seconds, left.nanoseconds) < (right.seconds, right.nanoseconds)
     }

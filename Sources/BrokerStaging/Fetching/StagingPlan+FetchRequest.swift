@@ -1,0 +1,161 @@
+internal import BrokerJSON
+public import BrokerModel
+
+extension StagingPlan {
+    /// Relationships in all paths of an `include` together: each is a query of its own.
+    private static let maximumInclusions = 128
+    /// Attributes to sort by.
+    private static let maximumSortTerms = 64
+    /// Relationships from an object to what it is sorted by.
+    private static let maximumSortDepth = 16
+
+    /// Checks a fetch against the model.
+    ///
+    /// - Throws: `unknownEntity`, `unknownRelationship`, `invalidPredicate`, `invalidValue` for what is no key, or
+    ///   `unsupportedMessage`, with the path into the message.
+    public func fetchRequest(_ description: FetchDescription) throws(Fault) -> FetchRequest {
+        guard let entity = model.index(ofEntity: description.entity) else {
+            let question = NearMiss.question(description.entity.briefly, among: model.entities.map(\.name))
+            let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
+            throw Fault(
+                .unknownEntity,
+                "The model has no entity \(description.entity.quotedBriefly)\(question.isEmpty ? "." : question) "
+                    + "It has: \(known).",
+                path: "/entity", entity: description.entity.briefly)
+        }
+        var request = FetchRequest(entity: entity)
+        request.names = description.names
+        request.result = description.result
+        if let object = description.object { request.key = try key(object, ofEntity: entity, at: "/object") }
+        request.predicate = try predicate(of: description, entity)
+        request.limit = try checked(description.limit, in: FetchDescription.limits, named: "limit")
+        request.offset = try checked(description.offset, in: 0...Int.max, named: "offset")
+        guard description.sort.count <= Self.maximumSortTerms else {
+            throw Fault(
+                .unsupportedMessage,
+                "`sort` has \(description.sort.count) attributes; \(Self.maximumSortTerms) are the most.", path: "/sort"
+            )
+        }
+        for (index, text) in description.sort.enumerated() {
+            request.sort.append(try sortTerm(text, of: entity, at: "/sort/\(index)"))
+        }
+        var left = Self.maximumInclusions
+        for (index, text) in description.include.enumerated() {
+            let path = Self.keys(text)
+            try include(path[...], of: entity, in: &request.inclusions, &left, at: "/include/\(index)")
+        }
+        return request
+    }
+
+    private func predicate(of description: FetchDescription, _ entity: Int) throws(Fault) -> Predicate? {
+        guard let text = description.predicate else { return nil }
+        do throws(Fault) {
+            return try model.predicate(text, arguments: description.arguments, ofEntity: entity)
+        } catch {
+            var fault = error
+            fault.path = fault.path ?? "/where"
+            throw fault
+        }
+    }
+
+    private func checked(_ value: Int, in range: ClosedRange<Int>, named name: String) throws(Fault) -> Int {
+        guard range.contains(value) else {
+            let most = range.upperBound == .max ? "or more" : "to \(range.upperBound)"
+            let remedy = name == "limit" ? " Fetch the rest with `offset`." : ""
+            throw Fault(
+                .unsupportedMessage, "`\(name)` is \(range.lowerBound) \(most), not \(value).\(remedy)",
+                path: "/\(name)")
+        }
+        return value
+    }
+
+    private static func keys(_ path: String) -> [String] {
+        path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).map { String(Substring($0)) }
+    }
+
+    // MARK: - Sorting
+
+    private func sortTerm(_ text: String, of entity: Int, at place: String) throws(Fault) -> FetchRequest.SortTerm {
+        let isDescending = text.utf8.first == UInt8(ascii: "-")
+        var keys = Self.keys(isDescending ? String(Substring(text.utf8.dropFirst())) : text)
+        let name = keys.removeLast()
+        guard keys.count <= Self.maximumSortDepth else {
+            throw Fault(
+                .unsupportedMessage,
+                "What is sorted by lies behind \(keys.count) relationships; \(Self.maximumSortDepth) are the most.",
+                path: place)
+        }
+        var path: [Int] = []
+        var end = entity
+        for key in keys {
+            let relationship = try relationship(key, of: end, at: place, for: .unsupportedMessage)
+            guard !model.entities[end].relationships[relationship].isToMany else {
+                throw Fault(
+                    .unsupportedMessage,
+                    "\(model.entities[end].name).\(key) is a to-many relationship, and objects are sorted by one value each; "
+                        + "sort by attributes at the end of to-one relationships.", path: place)
+            }
+            path.append(relationship)
+            end = model.entities[end].relationships[relationship].destination
+        }
+        guard let attribute = model.entities[end].index(ofAttribute: name) else {
+            throw noAttribute(name, of: model.entities[end], at: place)
+        }
+        return FetchRequest.SortTerm(path: path, attribute: attribute, isDescending: isDescending)
+    }
+
+    private func noAttribute(_ name: String, of entity: Entity, at place: String) -> Fault {
+        guard entity.index(ofRelationship: name) == nil else {
+            return Fault(
+                .unsupportedMessage,
+                "\(entity.name).\(name) is a relationship; sort by an attribute of its objects, such as "
+                    + "\"\(name).name\".", path: place, entity: entity.name)
+        }
+        let question = NearMiss.question(name.briefly, among: entity.attributes.map(\.name))
+        return Fault(
+            .unsupportedMessage,
+            "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(question.isEmpty ? "." : question)",
+            path: place, entity: entity.name)
+    }
+
+    // MARK: - Nesting
+
+    private func include(
+        _ keys: ArraySlice<String>, of entity: Int, in inclusions: inout [FetchRequest.Inclusion], _ left: inout Int,
+        at place: String
+    ) throws(Fault) {
+        guard let key = keys.first else { return }
+        let relationship = try relationship(key, of: entity, at: place, for: .unknownRelationship)
+        let destination = model.entities[entity].relationships[relationship].destination
+        let position: Int
+        if let known = inclusions.firstIndex(where: { $0.relationship == relationship }) {
+            position = known
+        } else {
+            guard left > 0 else {
+                throw Fault(
+                    .unsupportedMessage,
+                    "`include` names more than \(Self.maximumInclusions) relationships. Fetch some of them by "
+                        + "themselves.", path: place)
+            }
+            left -= 1
+            inclusions.append(FetchRequest.Inclusion(relationship: relationship, inclusions: []))
+            position = inclusions.count - 1
+        }
+        try include(keys.dropFirst(), of: destination, in: &inclusions[position].inclusions, &left, at: place)
+    }
+
+    private func relationship(
+        _ name: String, of entity: Int, at place: String, for code: FaultCode
+    ) throws(Fault) -> Int {
+        let entity = model.entities[entity]
+        if let relationship = entity.index(ofRelationship: name) { return relationship }
+        let question = NearMiss.question(name.briefly, among: entity.relationships.map(\.name))
+        let isAttribute = entity.index(ofAttribute: name) != nil
+        throw Fault(
+            code,
+            isAttribute
+                ? "\(entity.name).\(name) is an attribute and no relationship."
+                : "\(entity.name) has no relationship \(name.quotedBriefly)\(question.isEmpty ? "." : question)",
+            path: place, entity: entity.name)
+    }
+}

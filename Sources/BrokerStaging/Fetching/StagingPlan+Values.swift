@@ -1,0 +1,76 @@
+public import BrokerJSON
+public import BrokerModel
+
+/// What readers of a store need to know of an entity's values.
+extension StagingPlan {
+    /// Writes the stored values of an attribute.
+    public func valueWriter(entity: Int, attribute: Int, _ names: FetchNames) -> ValueWriter {
+        ValueWriter(
+            model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, names)
+    }
+
+    /// The key of one object as the contract writes it: the identity's value, or an object of attribute names and values
+    /// where it has several; the store's own key where there is no identity or an optional one.
+    ///
+    /// - Parameter place: of the key in the message, a JSON Pointer.
+    /// - Returns: the values of the key's columns.
+    /// - Throws: `invalidValue`, also for null.
+    public func key(_ json: JSONValue, ofEntity index: Int, at place: String) throws(Fault) -> [OwnedCell] {
+        let entity = model.entities[index]
+        guard !entity.hasRowKey else {
+            guard let key = json.int64 else {
+                throw Fault(
+                    .invalidValue,
+                    "Objects of \(entity.name) are found by their _pk, which is an integer and not "
+                        + "\(json.kind.phrase).", path: place, entity: entity.name)
+            }
+            return [OwnedCell(copying: .integer(key))]
+        }
+        guard entity.identity.count > 1 else { return [try value(json, index, entity.identity[0], at: place)] }
+        guard json.kind == .object else {
+            let names = entity.identity.map { "\"\(entity.attributes[$0].name)\"" }.joined(separator: ", ")
+            throw Fault(
+                .invalidValue,
+                "A key of \(entity.name) is an object with the attributes \(names), not \(json.kind.phrase).",
+                path: place, entity: entity.name)
+        }
+        var cells: [OwnedCell] = []
+        for attribute in entity.identity {
+            let name = entity.attributes[attribute].name
+            guard let member = json[name] else {
+                throw Fault(
+                    .invalidValue, "The key lacks \"\(name)\", a part of the identity of \(entity.name).", path: place,
+                    entity: entity.name, attribute: name)
+            }
+            cells.append(try value(member, index, attribute, at: "\(place)/\(name.asPointerToken)"))
+        }
+        return cells
+    }
+
+    private func value(
+        _ json: JSONValue, _ entity: Int, _ attribute: Int, at place: String
+    ) throws(Fault) -> OwnedCell {
+        var arena = ByteArena()
+        let name = model.entities[entity].name
+        let attributeName = model.entities[entity].attributes[attribute].name
+        do throws(ValueFault) {
+            // A key that the attribute's limits forbid is one that names nothing.
+            let converter = entities[entity].attributes[attribute].converter.withoutLimits
+            let cell = try converter.convert(json, arena: &arena)
+            guard cell.kind != .null else {
+                throw ValueFault(reason: .inconvertible, message: "An object of \(name) has no key null")
+            }
+            return OwnedCell(copying: cell)
+        } catch {
+            throw Fault(.invalidValue, "\(error.message).", path: place, entity: name, attribute: attributeName)
+        }
+    }
+}
+
+extension ValueConverter {
+    /// The same for values that are compared and not stored.
+    fileprivate var withoutLimits: ValueConverter {
+        ValueConverter(
+            name: name, type: type, transform: transform, dates: dates, limits: ValueLimits(), defaultCell: nil)
+    }
+}

@@ -1,0 +1,129 @@
+public import BrokerJSON
+internal import BrokerModel
+
+/// Writes one attribute's stored values as JSON: the other direction of the conversion that stored them. What is written
+/// with remote names becomes the same value again when it is processed. Immutable, shared by all readers.
+public struct ValueWriter: Sendable {
+    private let type: AttributeType
+    private let converter: ValueConverter
+    /// Of dates with remote names: the attribute's first format.
+    private let format: DateFormatWriter?
+
+    init(_ attribute: Attribute, _ converter: ValueConverter, _ names: FetchNames) {
+        type = attribute.type
+        self.converter = converter
+        guard attribute.type == .date, names == .remote, let pattern = attribute.dateFormats.first else {
+            format = nil
+            return
+        }
+        do throws(DateFormat.Fault) {
+            format = try DateFormatWriter(pattern: pattern, zone: converter.dates.zone)
+        } catch {
+            preconditionFailure("a plan's patterns can be read")
+        }
+    }
+
+    /// Writes a column's value. What is not of the attribute's type, because another program stored it, is written as
+    /// what it is.
+    ///
+    /// A transformable's text must be JSON.
+    public func write(_ cell: Cell, to writer: inout JSONWriter) {
+        switch (type, cell.kind) {
+        case (_, .null), (_, .absent), (_, .object): writer.null()
+        case (.boolean, .integer) where cell.integer == 0 || cell.integer == 1: writer.bool(cell.integer == 1)
+        case (.date, _): writeDate(cell, to: &writer)
+        case (.decimal, .text) where Self.isNumber(cell.bytes), (.transformable, .text): writer.raw(cell.bytes)
+        case (_, .integer): writer.integer(cell.integer)
+        case (_, .real): writer.double(cell.real)
+        case (_, .text): writer.text(cell.bytes)
+        case (_, .blob): writer.string(ofBytes: Base64.encode(cell.bytes))
+        }
+    }
+
+    /// The value as the text of a key in a dictionary.
+    public func keyText(_ cell: Cell) -> [UInt8] {
+        var writer = JSONWriter(capacity: 32)
+        switch (type, cell.kind) {
+        case (.transformable, .text): return Array(cell.bytes)
+        case (_, .text) where type != .date: return Array(cell.bytes)
+        case (_, .blob): return Base64.encode(cell.bytes)
+        default: write(cell, to: &writer)
+        }
+        let text = writer.bytes
+        return text.first == UInt8(ascii: "\"") ? Array(text.dropFirst().dropLast()) : text
+    }
+
+    /// As JSON writes one: the store's form of a decimal is.
+    private static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
+        guard let number = NumberText(text), let first = number.integer.first else { return false }
+        return text.first != UInt8(ascii: "+") && text.last != UInt8(ascii: ".")
+            && (first != UInt8(ascii: "0") || number.integer.count == 1)
+    }
+
+    // MARK: - Dates
+
+    private func writeDate(_ cell: Cell, to writer: inout JSONWriter) {
+        guard let instant = instant(cell) else {
+            return cell.kind == .text ? writer.text(cell.bytes) : writer.null()
+        }
+        var arena = ByteArena()
+        let iso = ISO8601.write(instant, arena: &arena)
+        guard let format else { return writer.string(iso) }
+        // A format that does not tell everything, or tells it of two times at once, would change the value.
+        let text = format.text(of: instant)
+        if text.withUnsafeBufferPointer({ reads($0, as: instant) }) { return writer.string(ofBytes: text) }
+        if reads(iso, as: instant) { return writer.string(iso) }
+        writer.raw(instant.secondsText)
+    }
+
+    /// Whether that text, when it is processed, is stored as that time.
+    private func reads(_ text: UnsafeBufferPointer<UInt8>, as instant: Instant) -> Bool {
+        let dates = converter.dates
+        for format in dates.formats {
+            if let read = format.instant(text) { return read.isStored(as: instant, dates.storage) }
+        }
+        return ISO8601.instant(text, zone: dates.zone)?.isStored(as: instant, dates.storage) ?? false
+    }
+
+    private func instant(_ cell: Cell) -> Instant? {
+        switch (converter.dates.storage, cell.kind) {
+        case (.iso8601, .text): ISO8601.instant(cell.bytes, zone: .utc)
+        case (.unix, .integer): Instant(seconds: Int(cell.integer))
+        case (.coreData, .real): Instant(secondsSinceCoreDataReference: cell.real)
+        case (.coreData, .integer): Instant(secondsSinceCoreDataReference: Double(cell.integer))
+        default: nil
+        }
+    }
+}
+
+extension Instant {
+    /// The column's value is the same.
+    fileprivate func isStored(as other: Instant, _ storage: DateStorage) -> Bool {
+        switch storage {
+        case .iso8601: seconds == other.seconds && nanoseconds / 1_000_000 == other.nanoseconds / 1_000_000
+        case .unix: seconds == other.seconds
+        case .coreData: secondsSinceCoreDataReference == other.secondsSinceCoreDataReference
+        }
+    }
+
+    /// Seconds since 1970 as a JSON number.
+    fileprivate var secondsText: [UInt8] {
+        guard nanoseconds > 0 else { return Array(String(seconds).utf8) }
+        // Before 1970 the fraction counts away from zero.
+        let isNegative = seconds < 0
+        let whole = isNegative ? -(seconds + 1) : seconds
+        let fraction = isNegative ? Self.nanosecondsPerSecond - nanoseconds : nanoseconds
+        let digits = String(fraction)
+        let zeros = String(repeating: "0", count: 9 - digits.utf8.count)
+        return Array("\(isNegative ? "-" : "")\(whole).\(zeros)\(digits)".utf8)
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func string(ofBytes bytes: [UInt8]) { bytes.withUnsafeBufferPointer { string($0) } }
+
+    /// A string; bytes of another program's that are no UTF-8 are mended.
+    fileprivate mutating func text(_ bytes: UnsafeBufferPointer<UInt8>) {
+        if bytes.allSatisfy({ $0 < 0x80 }) { string(bytes) } else { string(String(decoding: bytes, as: UTF8.self)) }
+    }
+}

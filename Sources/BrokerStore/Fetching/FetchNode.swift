@@ -1,0 +1,109 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// A place in the tree of included relationships.
+final class FetchNode {
+    struct Inclusion {
+        let statement: Statement
+        let node: FetchNode
+        let isToMany: Bool
+    }
+
+    let shape: ObjectShape
+    let inclusions: [Inclusion]
+
+    init(
+        _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ names: FetchNames, _ sql: FetchSQL,
+        _ connection: Connection
+    ) throws(StoreError) {
+        shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), names, sql.plan)
+        var nodes: [Inclusion] = []
+        for inclusion in inclusions {
+            let relationship = sql.plan.model.entities[entity].relationships[inclusion.relationship]
+            let node = try FetchNode(inclusion.inclusions, of: relationship.destination, names, sql, connection)
+            let statement = try connection.prepare(
+                sql.destinations(of: inclusion.relationship, of: entity, node.shape))
+            nodes.append(Inclusion(statement: statement, node: node, isToMany: relationship.isToMany))
+        }
+        self.inclusions = nodes
+    }
+
+    /// What is nested in the rows of those numbers; nil when it is more than fits the memory.
+    func nests(of rowNumbers: ArraySlice<Int64>, memory: Int) throws(FetchFailure) -> [FetchedNest]? {
+        var memory = memory
+        return try nests(of: rowNumbers, &memory)
+    }
+
+    private func nests(of rowNumbers: ArraySlice<Int64>, _ memory: inout Int) throws(FetchFailure) -> [FetchedNest]? {
+        guard !inclusions.isEmpty else { return [] }
+        var numbers = JSONWriter(capacity: rowNumbers.count * 8)
+        numbers.array { writer in
+            for number in rowNumbers { writer.integer(number) }
+        }
+        var nests: [FetchedNest] = []
+        for inclusion in inclusions {
+            guard var nest = try inclusion.read(numbers.bytes, memory) else { return nil }
+            memory -= nest.memory
+            guard let inner = try inclusion.node.nests(of: nest.level.rowNumbers[...], &memory) else { return nil }
+            nest.inner = inner
+            nests.append(nest)
+        }
+        return nests
+    }
+}
+
+extension FetchNode.Inclusion {
+    /// - Parameter numbers: of the near rows, as JSON.
+    fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(FetchFailure) -> FetchedNest? {
+        var nest = FetchedNest(level: FetchedLevel(holeCount: node.inclusions.count), isToMany: isToMany)
+        defer { statement.reset() }
+        do throws(StoreError) {
+            statement.bind(text: numbers, at: 1)
+            while try statement.step() {
+                let row = nest.level.row(ofNumber: statement.integer(0)) ?? nest.level.append(statement, node.shape)
+                nest.links.append(row, of: Int(statement.integer(node.shape.columns.count)))
+                if nest.memory > memory { return nil }
+            }
+        } catch {
+            throw .store(error)
+        }
+        return nest
+    }
+}
+
+/// The objects of one included relationship of some rows, and what is nested in these.
+struct FetchedNest {
+    /// There is no room for so many bytes.
+    struct Overflow: Error {}
+
+    var level: FetchedLevel
+    var links = FetchedLinks()
+    let isToMany: Bool
+    var inner: [FetchedNest] = []
+
+    init(level: FetchedLevel, isToMany: Bool) {
+        self.level = level
+        self.isToMany = isToMany
+    }
+
+    var memory: Int { level.memory + links.memory }
+
+    /// Writes what is nested in a near row: an array, or an object or null.
+    func write(of near: Int, to bytes: inout [UInt8], limit: Int) throws(Overflow) {
+        let rows = links.rows(of: near)
+        if isToMany { bytes.append(UInt8(ascii: "[")) }
+        if rows.isEmpty, !isToMany { bytes += "null".utf8 }
+        for (position, row) in rows.enumerated() {
+            if position > 0 {
+                guard isToMany else { break }
+                bytes.append(UInt8(ascii: ","))
+            }
+            try level.write(row, to: &bytes) { (number, bytes) throws(Overflow) in
+                try inner[number].write(of: row, to: &bytes, limit: limit)
+            }
+            guard bytes.count <= limit else { throw Overflow() }
+        }
+        if isToMany { bytes.append(UInt8(ascii: "]")) }
+    }
+}

@@ -1,0 +1,99 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The statements of a fetch. Names are quoted, values are bound.
+struct FetchSQL {
+    let plan: StagingPlan
+    private let naming: ColumnNaming
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+    }
+
+    /// The objects themselves.
+    ///
+    /// Parameters: the values of the one object's key if the request has one, the predicate's, the limit, the offset.
+    func objects(_ request: FetchRequest, _ shape: ObjectShape, _ predicate: PredicateSQL?) -> String {
+        let keys = naming.keyColumns(request.entity).map { ObjectShape.column($0.name) }
+        var conditions: [String] = []
+        if request.key != nil { conditions += keys.map { "\($0) = ?" } }
+        if let predicate { conditions.append("(\(predicate.condition))") }
+        let order = request.sort.map { sortKey($0, of: request.entity) } + keys
+        return """
+            SELECT \(shape.columns.joined(separator: ", ")) FROM \(table(request.entity)) AS \(ObjectShape.alias) \
+            \(conditions.isEmpty ? "" : "WHERE \(conditions.joined(separator: " AND ")) ")\
+            ORDER BY \(order.joined(separator: ", ")) LIMIT ? OFFSET ?
+            """
+    }
+
+    /// The objects that a relationship of some rows leads to: the shape's columns, then the position of the row among
+    /// those; in the order of positions.
+    ///
+    /// Parameter: a JSON array of row numbers.
+    func destinations(of relationship: Int, of entity: Int, _ shape: ObjectShape) -> String {
+        let destination = plan.model.entities[entity].relationships[relationship].destination
+        let keys = naming.keyColumns(destination).map { ObjectShape.column($0.name) }
+        return """
+            SELECT \(shape.columns.joined(separator: ", ")), k."key" FROM json_each(?1) AS k \
+            CROSS JOIN \(table(entity)) AS p ON p.\(naming.rowNumber(entity)) = k."value" \
+            \(join(relationship, of: entity)) ORDER BY k."key", \(keys.joined(separator: ", "))
+            """
+    }
+
+    private func table(_ entity: Int) -> String { quoted(plan.model.entities[entity].table) }
+
+    private func keys(_ entity: Int) -> [String] { naming.keyColumns(entity).map(\.name) }
+
+    /// From the row `p` to the rows `t`.
+    private func join(_ relationship: Int, of entity: Int) -> String {
+        let own = plan.model.entities[entity].relationships[relationship]
+        let destination = table(own.destination)
+        switch plan.layout.entities[entity].forms[relationship] {
+        case .column:
+            let condition = equal("t", keys(own.destination), "p", naming.linkColumns(own))
+            return "CROSS JOIN \(destination) AS t ON \(condition)"
+        case .destinationColumn(let column):
+            let link = plan.layout.entities[own.destination].link(atColumn: column)
+            let inverse = plan.model.entities[own.destination].relationships[link.relationship]
+            let condition = equal("t", naming.linkColumns(inverse), "p", keys(entity))
+            return "CROSS JOIN \(destination) AS t ON \(condition)"
+        case .linkTable(let number, let isReversed):
+            let (near, far) = isReversed ? ("destination", "source") : ("source", "destination")
+            let links = quoted(naming.linkTable(plan.layout.linkTables[number]))
+            return "CROSS JOIN \(links) AS l ON \(equal("l", side(near, entity), "p", keys(entity))) "
+                + "CROSS JOIN \(destination) AS t ON \(equal("t", keys(own.destination), "l", side(far, own.destination)))"
+        }
+    }
+
+    private func side(_ name: String, _ entity: Int) -> [String] {
+        let keys = keys(entity)
+        return keys.count == 1 ? [name] : keys.map { "\(name)_\($0)" }
+    }
+
+    private func equal(_ left: String, _ leftNames: [String], _ right: String, _ rightNames: [String]) -> String {
+        zip(leftNames, rightNames).map { "\(left).\(quoted($0)) = \(right).\(quoted($1))" }.joined(separator: " AND ")
+    }
+
+    /// What a term sorts by; decimals by their value, as no number of SQLite's holds all of their digits.
+    private func sortKey(_ term: FetchRequest.SortTerm, of entity: Int) -> String {
+        let (value, attribute) = value(term.path[...], term.attribute, of: entity, ObjectShape.alias, depth: 0)
+        return value + (attribute.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
+            + (term.isDescending ? " DESC" : "")
+    }
+
+    /// The value of an attribute at the end of to-one relationships.
+    private func value(
+        _ path: ArraySlice<Int>, _ attribute: Int, of entity: Int, _ alias: String, depth: Int
+    ) -> (sql: String, Attribute) {
+        guard let first = path.first else {
+            let attribute = plan.model.entities[entity].attributes[attribute]
+            return ("\(alias).\(quoted(attribute.name))", attribute)
+        }
+        let relationship = plan.model.entities[entity].relationships[first]
+        let next = "s\(depth)"
+        let end = value(path.dropFirst(), attribute, of: relationship.destination, next, depth: depth + 1)
+        let condition = equal(next, keys(relationship.destination), alias, naming.linkColumns(relationship))
+        return ("(SELECT \(end.sql) FROM \(table(relationship.destination)) AS \(next) WHERE \(condition))", end.1)
+    }
+}

@@ -1,0 +1,240 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// How the rows of an entity become objects: which columns are read, and where their values stand.
+///
+/// With remote names that is the inverse of the mapping: an attribute's value stands at its first key path, written back
+/// as nested objects, and the root is not wrapped.
+struct ObjectShape {
+    /// What stands at a key.
+    indirect enum Node {
+        /// A column's value.
+        case value(column: Int, ValueWriter)
+        /// The store's own key.
+        case rowKey(column: Int)
+        case object([Member])
+        /// The key of a linked object: null where `column` is. Left out where one of `required` is null, because that
+        /// object has no key that a record could bear.
+        case link(column: Int, required: [Int], Node)
+        /// The objects of an included relationship, by its number among those.
+        case inclusion(Int)
+    }
+
+    struct Member {
+        let key: String
+        var node: Node
+    }
+
+    /// What rows are called in the statements.
+    static let alias = "t"
+
+    /// SQL expressions, each once; the first is the row's number.
+    let columns: [String]
+    let keyColumns: [Int]
+    private let root: Node
+
+    init(entity: Int, including inclusions: [Int], _ names: FetchNames, _ plan: StagingPlan) {
+        let naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        var builder = ShapeBuilder(plan: plan, naming: naming, names: names)
+        _ = builder.add("\(Self.alias).\(naming.rowNumber(entity))")
+        keyColumns = naming.keyColumns(entity).map { builder.add(Self.column($0.name)) }
+        root = builder.object(ofEntity: entity, including: inclusions)
+        columns = builder.columns
+    }
+
+    static func column(_ name: String) -> String { "\(alias).\(quoted(name))" }
+}
+
+/// Gathers columns and puts them where they belong.
+private struct ShapeBuilder {
+    let plan: StagingPlan
+    let naming: ColumnNaming
+    let names: FetchNames
+    private(set) var columns: [String] = []
+    /// By the bytes of the expression.
+    private var places: [[UInt8]: Int] = [:]
+
+    init(plan: StagingPlan, naming: ColumnNaming, names: FetchNames) {
+        self.plan = plan
+        self.naming = naming
+        self.names = names
+    }
+
+    /// The column's number.
+    mutating func add(_ column: String) -> Int {
+        let bytes = Array(column.utf8)
+        if let place = places[bytes] { return place }
+        places[bytes] = columns.count
+        columns.append(column)
+        return columns.count - 1
+    }
+
+    mutating func object(ofEntity index: Int, including inclusions: [Int]) -> ObjectShape.Node {
+        let entity = plan.model.entities[index]
+        // Relationships first: where an attribute has the place of one, the link tells the attribute's value, too.
+        var links = KeyPathTree()
+        for (position, relationship) in entity.relationships.enumerated() {
+            let inclusion = inclusions.firstIndex(of: position)
+            guard inclusion != nil || !relationship.isToMany else { continue }
+            let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship)
+            links.insert(node, at: paths(relationship.name, relationship.keyPaths))
+        }
+        var tree = KeyPathTree()
+        for (position, attribute) in entity.attributes.enumerated() {
+            let free = paths(attribute.name, attribute.keyPaths).drop { links.isTaken($0, onlyAsPart: true) }
+            guard let path = free.first, !links.isTaken(path) else { continue }
+            tree.insert(value(attribute, position, of: index), at: Array(free))
+        }
+        tree.merge(links)
+        return tree.node
+    }
+
+    private func paths(_ name: String, _ keyPaths: [[String]]) -> [[String]] { names == .local ? [[name]] : keyPaths }
+
+    private mutating func value(_ attribute: Attribute, _ position: Int, of entity: Int) -> ObjectShape.Node {
+        var column = ObjectShape.column(attribute.name)
+        if attribute.type == .transformable {
+            // What another program stored need not be JSON.
+            column = "CASE WHEN json_valid(\(column)) THEN \(column) ELSE json_quote(\(column)) END"
+        }
+        return .value(
+            column: add(column), plan.valueWriter(entity: entity, attribute: position, names))
+    }
+
+    // MARK: - Keys of linked objects
+
+    private mutating func link(_ relationship: Relationship) -> ObjectShape.Node {
+        let linkColumns = naming.linkColumns(relationship).map(ObjectShape.column)
+        let destination = plan.model.entities[relationship.destination]
+        if destination.hasRowKey {
+            let column = add(linkColumns[0])
+            // A record names such an object by its identity, if it has one; the store's own key would be taken for that.
+            guard names == .remote, !destination.identity.isEmpty else {
+                return .link(column: column, required: [], .rowKey(column: column))
+            }
+            let identity = destination.identity.map { position in
+                add(
+                    "(SELECT d.\(quoted(destination.attributes[position].name)) FROM \(quoted(destination.table)) AS d "
+                        + "WHERE d.\(rowKeyName) = \(linkColumns[0]))")
+            }
+            return .link(column: column, required: identity, key(relationship.destination, identity))
+        }
+        let columns = linkColumns.map { add($0) }
+        return .link(column: columns[0], required: [], key(relationship.destination, columns))
+    }
+
+    /// The identity's value; of several attributes an object, which with remote names is a record that names the object.
+    private func key(_ entity: Int, _ columns: [Int]) -> ObjectShape.Node {
+        let identity = plan.model.entities[entity].identity
+        let values = zip(identity, columns).map { position, column in
+            ObjectShape.Node.value(
+                column: column, plan.valueWriter(entity: entity, attribute: position, names))
+        }
+        guard values.count > 1 else { return values[0] }
+        var tree = KeyPathTree()
+        for (position, value) in zip(identity, values) {
+            let attribute = plan.model.entities[entity].attributes[position]
+            tree.insert(value, at: paths(attribute.name, attribute.keyPaths))
+        }
+        return tree.node
+    }
+}
+
+/// Values at key paths, becoming nested objects.
+private struct KeyPathTree {
+    private var members: [ObjectShape.Member] = []
+    private var places: [[UInt8]: Int] = [:]
+    private var subtrees: [Int: KeyPathTree] = [:]
+
+    var node: ObjectShape.Node {
+        var members = members
+        for (place, subtree) in subtrees { members[place].node = subtree.node }
+        return .object(members)
+    }
+
+    /// Puts a value at the first of the paths that is not a part of another's, nor another's a part of it. At a place that
+    /// is taken already, what is there serves both.
+    mutating func insert(_ node: ObjectShape.Node, at paths: [[String]]) {
+        for path in paths where !isTaken(path, onlyAsPart: true) {
+            if !isTaken(path) { put(node, path[...]) }
+            return
+        }
+    }
+
+    /// - Parameter onlyAsPart: not where something stands at exactly that path.
+    func isTaken(_ path: [String], onlyAsPart: Bool = false) -> Bool { isTaken(path[...], onlyAsPart) }
+
+    private func isTaken(_ path: ArraySlice<String>, _ onlyAsPart: Bool) -> Bool {
+        guard let key = path.first, let place = places[Array(key.utf8)] else { return false }
+        let rest = path.dropFirst()
+        guard let subtree = subtrees[place] else { return !rest.isEmpty || !onlyAsPart }
+        return rest.isEmpty || subtree.isTaken(rest, onlyAsPart)
+    }
+
+    private mutating func put(_ node: ObjectShape.Node, _ path: ArraySlice<String>) {
+        guard let key = path.first else { return }
+        let rest = path.dropFirst()
+        let place = places[Array(key.utf8)] ?? members.count
+        if place == members.count {
+            members.append(ObjectShape.Member(key: key, node: node))
+            places[Array(key.utf8)] = place
+        }
+        if !rest.isEmpty { subtrees[place, default: KeyPathTree()].put(node, rest) }
+    }
+
+    /// Adds what the other holds, none of which is in the way.
+    mutating func merge(_ other: KeyPathTree) {
+        for (place, member) in other.members.enumerated() {
+            let key = Array(member.key.utf8)
+            if let known = places[key] {
+                if let subtree = other.subtrees[place] { subtrees[known, default: KeyPathTree()].merge(subtree) }
+                continue
+            }
+            places[key] = members.count
+            if let subtree = other.subtrees[place] { subtrees[members.count] = subtree }
+            members.append(member)
+        }
+    }
+}
+
+// MARK: - Writing
+
+extension ObjectShape {
+    /// Writes the object of the statement's row, and calls `hole` at the place of every included relationship.
+    func write(_ row: Statement, to writer: inout JSONWriter, hole: (Int, Int) -> Void) {
+        Self.write(root, row, &writer, hole)
+    }
+
+    /// The key of the row, as the text of a key in a dictionary: several values joined by commas.
+    func keyText(_ row: Statement, _ writers: [ValueWriter]) -> [UInt8] {
+        guard !writers.isEmpty else { return Array(String(row.integer(keyColumns[0])).utf8) }
+        return Array(zip(keyColumns, writers).map { $1.keyText(row.cell($0)) }.joined(separator: [UInt8(ascii: ",")]))
+    }
+
+    private static func write(
+        _ node: Node, _ row: Statement, _ writer: inout JSONWriter, _ hole: (Int, Int) -> Void
+    ) {
+        switch node {
+        case .value(let column, let value): value.write(row.cell(column), to: &writer)
+        case .rowKey(let column): writer.integer(row.integer(column))
+        case .object(let members):
+            writer.object { writer in
+                for member in members where !isLeftOut(member.node, row) {
+                    writer.key(member.key)
+                    write(member.node, row, &writer, hole)
+                }
+            }
+        case .link(let column, _, let key):
+            if row.isNull(column) { writer.null() } else { write(key, row, &writer, hole) }
+        case .inclusion(let number):
+            hole(number, writer.count)
+            writer.raw([] as [UInt8])
+        }
+    }
+
+    private static func isLeftOut(_ node: Node, _ row: Statement) -> Bool {
+        guard case .link(let column, let required, _) = node, !row.isNull(column) else { return false }
+        return required.contains { row.isNull($0) }
+    }
+}

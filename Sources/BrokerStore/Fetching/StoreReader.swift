@@ -1,0 +1,50 @@
+public import BrokerStaging
+
+/// Fetches objects beside the writer, on a connection of its own that cannot write. Used by one thread at a time.
+///
+/// A read transaction lasts for one fetch, so that the log can be emptied between two.
+public final class StoreReader {
+    private let connection: Connection
+    private let plan: StagingPlan
+
+    /// - Parameter path: of a store that the writer has opened before.
+    public init(path: String, plan: StagingPlan) throws(StoreError) {
+        self.plan = plan
+        connection = try Connection(path: path, .read)
+        try connection.execute("PRAGMA query_only = ON")
+        try connection.execute("PRAGMA cache_size = -\(Self.cacheBytes / 1024)")
+    }
+
+    private static let cacheBytes = 8 << 20
+
+    /// What the request asks for.
+    ///
+    /// - Parameters:
+    ///   - envelope: what is to stand around the objects.
+    ///   - isWanted: asked now and then while the fetch runs.
+    public func fetch(
+        _ request: FetchRequest, limits: FetchLimits = .long, in envelope: FetchEnvelope = .none,
+        isWanted: @escaping () -> Bool = { true }
+    ) throws(FetchFailure) -> FetchedObjects {
+        let guardian = FetchGuard(connection, steps: limits.steps, isWanted: isWanted)
+        return try guardian.watch { () throws(FetchFailure) in
+            do throws(StoreError) {
+                try connection.execute("BEGIN")
+            } catch {
+                throw .store(error)
+            }
+            // Nothing was written, so there is nothing to commit.
+            defer { endTransaction() }
+            var run = try FetchRun(request, plan, connection, limits, envelope)
+            return try run.objects()
+        }
+    }
+
+    private func endTransaction() {
+        do throws(StoreError) {
+            if !connection.isAutocommit { try connection.execute("ROLLBACK") }
+        } catch {
+            preconditionFailure("a read transaction ends: \(error)")
+        }
+    }
+}
