@@ -24,13 +24,14 @@ public final class Coordinator: Sendable {
     public let model: Model
     public let limits: CoordinatorLimits
     public let retention: LedgerRetention
-    let plan: StagingPlan
+    public let plan: StagingPlan
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
     let pool: WorkerPool
     private let memory: MemoryBudget
     private let ledger: LedgerThread
+    let readers: ReaderPool
     private let writer: Writer
     /// Tells the ids that this run of the server made from those of earlier runs.
     private let run = String(UInt64.random(in: .min ... .max), radix: 16)
@@ -61,6 +62,7 @@ public final class Coordinator: Sendable {
         model = plan.model
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath)
+        readers = ReaderPool(path: options.storePath, plan: plan)
         self.pool = pool
         self.completions = completions
     }
@@ -191,6 +193,7 @@ public final class Coordinator: Sendable {
             return true
         }
         ledger.stop()
+        readers.stop()
         writer.join()
         completions.stop()
     }

@@ -46,6 +46,7 @@ struct Flight {
     /// By place: what to do when it is settled, with the sequence of a job.
     private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
     var running = RunningJobs()
+    var ends = JobEnds()
     var kept = KeptFailures()
     /// When jobs are no longer kept for a store that another program has locked, in microseconds of the monotonic clock;
     /// nil for never.
@@ -78,6 +79,7 @@ struct Flight {
     ) -> [@Sendable () -> Void] {
         bytes += addedWeight
         running.began(id, place)
+        ends.began(place)
         jobCount += 1
         whenSettled[place] = acceptance
         return tell(order.open(place, isJob: true))
@@ -109,6 +111,7 @@ struct Flight {
         bytes -= job.weight
         count -= 1
         jobCount -= 1
+        ends.ended(job.place)
         return running.ended(job.id, isCommitted: isCommitted)
     }
 

@@ -23,11 +23,11 @@ final class WorkerPool: Sendable {
     private let threads: [Thread]
 
     /// - Parameter longTasks: that run at a time.
-    init(longTasks: Int) {
+    init(longTasks: Int, named name: String = "worker") {
         let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks)))
         self.queues = queues
         threads = (0...longTasks).map { number in
-            Thread(named: "worker-\(number)") { Self.run(queues) }
+            Thread(named: "\(name)-\(number)") { Self.run(queues) }
         }
     }
 

@@ -153,6 +153,8 @@ struct WriterLoop {
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
                 flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.ending(committedAt))
             }
+            // Whoever waited for these ends comes after they are told.
+            tasks += flight.ends.takeReady()
             hasKept = !flight.kept.isEmpty
             roomWaiters = flight.takeRoomWaiters(limits)
             return flight.isDraining || flight.count == 0

@@ -22,14 +22,16 @@ internal import Synchronization
 /// 3. It does not hold its handler, nor what the client sent; closed, it holds nothing.
 final class Connection: Sendable {
     /// An answer whose turn has not come.
-    private enum Waiting {
+    fileprivate enum Waiting {
         /// Small, and behind a large one.
         case frame([UInt8])
         /// In the ledger: of a job of this client's, or of what was asked for at a place in the order of frames.
         case stored(id: String, tag: [UInt8]?, Source)
+        /// In the store, and long.
+        case fetch(PendingFetch)
     }
 
-    private enum Source {
+    fileprivate enum Source {
         case job(sequence: Int64?, isDuplicate: Bool)
         case question(place: Int)
     }
@@ -59,6 +61,8 @@ final class Connection: Sendable {
 
     /// Bytes of an answer that are not worth a second look into the ledger.
     static let smallAnswerBytes = 4 << 10
+    /// Bytes of what a fetch found that are not worth finding again.
+    static let smallFetchBytes = 64 << 10
     /// While the client has so much to read, large answers wait, and it is not listened to.
     static let readAheadBytes = 1 << 20
     /// All clients together may let so much gather, before the one with the most is cut off.
@@ -135,6 +139,40 @@ final class Connection: Sendable {
         }
     }
 
+    /// Answers a fetch: a brief one at once, a long one when there is room for its answer.
+    func answer(_ fetch: PendingFetch) {
+        ask(fetch, mayBeLong: { [weak self] in self?.mayHoldLarge ?? true }) { [self] end in
+            if case .found(let objects) = end, objects.bytes.count > Self.smallFetchBytes, !mayHoldLarge {
+                return wait(.fetch(fetch))
+            }
+            if case .postponed = end { return wait(.fetch(fetch)) }
+            put(end, of: fetch)
+        }
+    }
+
+    private func ask(
+        _ fetch: PendingFetch, mayBeLong: @escaping @Sendable () -> Bool,
+        _ tell: @escaping @Sendable (FetchEnd) -> Void
+    ) {
+        coordinator.fetch(
+            fetch.request, before: fetch.place, from: Int(bitPattern: ObjectIdentifier(self)),
+            in: FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) { [tag = fetch.tag] hasMore in
+                ServerMessageWriter.objectsEnding(hasMore: hasMore, tag: tag)
+            }, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
+            mayBeLong: mayBeLong, tell: tell)
+    }
+
+    private func put(_ end: FetchEnd, of fetch: PendingFetch) {
+        switch end {
+        case .found(let objects):
+            guard !isClosed else { return }
+            put(codecs.encode(objects, tag: fetch.tag), finishing: true)
+        case .failed(let fault):
+            send(ServerMessageWriter.error(fault.encoded, tag: fetch.tag), tag: fetch.tag, finishing: true)
+        case .postponed, .stopped: finish()
+        }
+    }
+
     private var isClosed: Bool { outbox.withLock { $0.isClosed } }
     private var isSomethingWaiting: Bool { outbox.withLock { $0.isReading || !$0.waiting.isEmpty } }
 
@@ -175,7 +213,7 @@ final class Connection: Sendable {
                 guard !outbox.isReading, outbox.bytes < Self.readAheadBytes, let first = outbox.waiting.first else {
                     return nil
                 }
-                if case .stored = first {
+                if first.isLarge {
                     needsRoom = !hasRoom
                     guard hasRoom else { return nil }
                     outbox.isReading = true
@@ -184,6 +222,7 @@ final class Connection: Sendable {
             }
             switch next {
             case .frame(let frame): put(frame, finishing: true)
+            case .fetch(let fetch): return read(fetch)
             case .stored(let id, let tag, let source):
                 var place: Int?
                 if case .question(let asked) = source { place = asked }
@@ -228,6 +267,14 @@ final class Connection: Sendable {
         error.id = id
         error.tag = tag
         send(error.encoded(), tag: tag, finishing: true)
+    }
+
+    private func read(_ fetch: PendingFetch) {
+        ask(fetch, mayBeLong: { true }) { [self] end in
+            put(end, of: fetch)
+            outbox.withLock { $0.isReading = false }
+            sendWaiting()
+        }
     }
 
     private func waitForRoom() {
@@ -286,5 +333,12 @@ final class Connection: Sendable {
         }
         budget.forget(ObjectIdentifier(self))
         budget.remove(bytes)
+    }
+}
+
+extension Connection.Waiting {
+    /// It needs room when it is read.
+    fileprivate var isLarge: Bool {
+        if case .frame = self { false } else { true }
     }
 }

@@ -1,5 +1,6 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
+internal import BrokerStore
 internal import BrokerWire
 internal import Synchronization
 
@@ -13,11 +14,13 @@ final class FrameCodecs: Sendable {
     private let encoder: Mutex<FrameEncoder>
     private let decoders = Mutex<[PooledDecoder]>([])
     private let limits: FrameLimits
+    private let answers: FrameLimits
 
     /// - Parameter answers: what an answer is held to: the protocol's own limits, not those that a server sets for what
     ///   it takes.
     init(limits: FrameLimits, answers: FrameLimits = FrameLimits()) {
         self.limits = limits
+        self.answers = answers
         encoder = Mutex(FrameEncoder(limits: answers))
     }
 
@@ -29,11 +32,15 @@ final class FrameCodecs: Sendable {
             do throws(WireError) {
                 return try encoder.encode(content)
             } catch {
-                var apology = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
-                apology.tag = tag
-                return Self.encode(small: apology.encoded(), &encoder)
+                return Self.apology(tag: tag, &encoder)
             }
         }
+    }
+
+    private static func apology(tag: [UInt8]?, _ encoder: inout FrameEncoder) -> [UInt8] {
+        var apology = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
+        apology.tag = tag
+        return encode(small: apology.encoded(), &encoder)
     }
 
     /// A frame of the answer to a job or to an `await`: of the whole of it, or shortened so that it fits.
@@ -45,6 +52,18 @@ final class FrameCodecs: Sendable {
                 let shortened = ending.shortened().message(tag: tag, isBrief: isBrief)
                 return Self.encode(small: shortened, &encoder)
             }
+        }
+    }
+
+    /// A frame of what a fetch found: of all of it, or of as much as a frame can hold.
+    func encode(_ objects: FetchedObjects, tag: [UInt8]?) -> [UInt8] {
+        // Not the shared one: a long answer must not hold up everybody's short ones.
+        var encoder = FrameEncoder(limits: answers)
+        do throws(WireError) {
+            return try encoder.encode(objects.bytes)
+        } catch {
+            guard let shortened = objects.shortened else { return Self.apology(tag: tag, &encoder) }
+            return encode(shortened, tag: tag)
         }
     }
 

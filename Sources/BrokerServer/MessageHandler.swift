@@ -9,16 +9,20 @@ internal import Logging
 ///
 /// Every message that arrives is finished exactly once on its connection: by the last answer to it, or silently.
 final class MessageHandler: Sendable {
-    private let coordinator: Coordinator
+    let coordinator: Coordinator
     private let codecs: FrameCodecs
     private let options: ServerOptions
     private let log: ServerLog
     private let model: [UInt8]
     /// What is held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
+    /// What is held for fetches that wait for their turn.
+    let fetches = SharedBudget(byteLimit: fetchBytes)
 
     /// Of the tags of all that await something; with defaults, that is some ten thousand of them.
     private static let awaitBytes = 16 << 20
+    /// Of fetches that are not answered; of ordinary ones, that is some thousand.
+    private static let fetchBytes = 16 << 20
     /// One that awaits, beside its tag.
     private static let bytesPerAwait = 512
 
@@ -108,6 +112,7 @@ final class MessageHandler: Sendable {
             connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
         case .model:
             connection.send(ServerMessageWriter.model(model, tag: tag), tag: tag, finishing: true)
+        case .fetch(let message): return try fetch(message, content, memory, tag, connection)
         case .await(let id): return .question { [self] place in awaitJob(id, before: place, tag, connection) }
         }
         return .nothing

@@ -1,5 +1,19 @@
 internal import Synchronization
 
+/// A part of a budget, held as long as this object lives.
+final class BudgetShare: Sendable {
+    private let budget: SharedBudget
+    private let bytes: Int
+
+    init(of budget: SharedBudget, _ bytes: Int) {
+        self.budget = budget
+        self.bytes = bytes
+        budget.add(bytes)
+    }
+
+    deinit { budget.remove(bytes) }
+}
+
 /// Bytes that all connections together may hold of one kind. Any thread may call.
 ///
 /// It does not refuse: whoever adds looks at ``hasRoom`` first, and does without when there is none.

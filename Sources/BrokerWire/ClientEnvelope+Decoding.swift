@@ -1,8 +1,8 @@
 package import BrokerJSON
 
 extension ClientEnvelope {
-    private static let knownTypes = ["hello", "job", "await", "ping", "stats", "model"]
-    private static let laterTypes = ["cancel", "fetch", "subscribe", "unsubscribe", "admin"]
+    private static let knownTypes = ["hello", "job", "await", "fetch", "ping", "stats", "model"]
+    private static let laterTypes = ["cancel", "subscribe", "unsubscribe", "admin"]
 
     /// Parses the content of a frame and reads the message in it. Blocking work, by the size of the text.
     ///
@@ -72,6 +72,7 @@ extension ClientEnvelope {
         case "ping": return .ping
         case "stats": return .stats
         case "model": return .model
+        case "fetch": return .fetch(try FetchMessage(root))
         case "await":
             guard let id = try JobMessage.id(in: root) else {
                 throw WireError(

@@ -5,6 +5,7 @@ package enum ClientMessage {
     case hello(version: Int, client: String?)
     case job(JobMessage)
     case await(id: String)
+    case fetch(FetchMessage)
     case ping
     case stats
     case model

@@ -26,6 +26,11 @@ package enum ClientMessageWriter {
         message("await", tag: tag) { $0.member("id", id) }
     }
 
+    /// - Parameter members: `entity` and whatever else the fetch has, as JSON text without braces.
+    package static func fetch(members: [UInt8], tag: [UInt8]? = nil) -> [UInt8] {
+        message("fetch", tag: tag) { $0.rawMembers(members) }
+    }
+
     private static func message(_ type: String, tag: [UInt8]?, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + (tag?.count ?? 0))
         writer.object { writer in

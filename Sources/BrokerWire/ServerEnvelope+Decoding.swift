@@ -38,6 +38,8 @@ extension ServerEnvelope {
                     error: ErrorBody(try root.required("error"))))
         case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
         case "pong": .pong
+        case "objects":
+            .objects(json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false)
         case "stats": .stats
         case "model": .model(json: try root.required("model").jsonText)
         case "welcome": .welcome(try Welcome(root))

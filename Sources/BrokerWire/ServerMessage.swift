@@ -9,6 +9,10 @@ package enum ServerMessage: Sendable {
     case completed(CompletedMessage)
     case failed(FailedMessage)
     case error(ErrorMessage)
+    /// What a `fetch` found, as JSON text.
+    ///
+    /// - hasMore: a limit left some out.
+    case objects(json: [UInt8], hasMore: Bool)
     /// Its fields are in the envelope's document.
     case stats
     /// The model as JSON text.

@@ -74,6 +74,30 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// How an `objects` message begins; what the fetch found stands behind it, and ``objectsEnding(hasMore:tag:)``.
+    package static let objectsBeginning = Array(#"{"type":"objects","objects":"#.utf8)
+
+    /// - Parameter hasMore: a limit left some out.
+    package static func objectsEnding(hasMore: Bool, tag: [UInt8]?) -> [UInt8] {
+        var writer = JSONWriter(capacity: 32 + (tag?.count ?? 0))
+        // A member stood before.
+        writer.raw([] as [UInt8])
+        if hasMore {
+            writer.key("more")
+            writer.bool(true)
+        }
+        writer.tag(tag)
+        return writer.bytes + [UInt8(ascii: "}")]
+    }
+
+    /// - Parameter error: the `error` object as JSON text, with its braces.
+    package static func error(_ error: [UInt8], tag: [UInt8]?) -> [UInt8] {
+        message("error", capacity: error.count, tag: tag) { writer in
+            writer.key("error")
+            writer.raw(error)
+        }
+    }
+
     private static func message(
         _ type: String, capacity: Int, tag: [UInt8]?, _ members: (inout JSONWriter) -> Void
     ) -> [UInt8] {

@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(arguments: [
-        #"{"type": "cancel", "id": "x"}"#, #"{"type": "fetch", "entity": "Employee"}"#, #"{"type": "subscribe"}"#,
+        #"{"type": "cancel", "id": "x"}"#, #"{"type": "subscribe"}"#,
         #"{"operations": [{"op": "sync", "entity": "Employee", "json": []}]}"#,
         #"{"op": "delete", "entity": "Employee", "objects": [1]}"#,
         #"{"entity": "Employee", "object": 1, "json": {"name": "x"}}"#,

@@ -1,0 +1,109 @@
+public import BrokerModel
+internal import BrokerStaging
+public import BrokerStore
+
+/// How a fetch ended.
+public enum FetchEnd: Sendable {
+    case found(FetchedObjects)
+    case failed(Fault)
+    /// It is a long one, and whoever asked has no room for a long answer now.
+    case postponed
+    /// Nobody wanted it any more.
+    case stopped
+}
+
+/// A fetch on its way to the readers.
+struct FetchTask: Sendable {
+    let request: FetchRequest
+    /// Whose it is; sources take turns.
+    let source: Int
+    /// What is to stand around the objects.
+    let envelope: FetchEnvelope
+    /// Whoever asked is still there. Asked from the reader's thread, now and then.
+    let isWanted: @Sendable () -> Bool
+    /// There is room for a long answer. Asked once the fetch turns out to be long.
+    let mayBeLong: @Sendable () -> Bool
+    /// Called once, on a reader's thread.
+    let tell: @Sendable (FetchEnd) -> Void
+}
+
+/// Threads with connections of their own that answer fetches beside the writer.
+///
+/// Every fetch is first tried briefly. What turns out to be long is begun anew among the long ones, of which one runs at a
+/// time, so that a thread is always near for brief ones, and the memory of one long answer is taken once.
+final class ReaderPool: Sendable {
+    /// A reader, used by the one task that has taken it.
+    private struct Idle: @unchecked Sendable {
+        // It goes from thread to thread, but through the lock, and only one has it at a time.
+        let reader: StoreReader
+    }
+
+    private static let longFetches = 1
+
+    private let pool = WorkerPool(longTasks: longFetches, named: "reader")
+    private let idle = Monitor<[Idle]>([])
+    private let isStopping = Monitor(false)
+    private let path: String
+    private let plan: StagingPlan
+
+    /// - Parameter path: of a store that the writer has opened.
+    init(path: String, plan: StagingPlan) {
+        self.path = path
+        self.plan = plan
+    }
+
+    func fetch(_ task: FetchTask) {
+        pool.run(.opening, .brief, from: task.source) { [self] in
+            guard let end = attempt(task, .brief) else {
+                guard task.mayBeLong() else { return task.tell(.postponed) }
+                return pool.run(.staging, .long, from: task.source) { [self] in
+                    task.tell(attempt(task, .long) ?? .stopped)
+                }
+            }
+            task.tell(end)
+        }
+    }
+
+    /// - Returns: nil when it is longer than the limits allow.
+    private func attempt(_ task: FetchTask, _ limits: FetchLimits) -> FetchEnd? {
+        let isWanted = { [isStopping] in task.isWanted() && !isStopping.withLock { $0 } }
+        guard isWanted() else { return .stopped }
+        do throws(FetchFailure) {
+            let reader = try takeReader()
+            let found = Result { () throws(FetchFailure) in
+                try reader.fetch(task.request, limits: limits, in: task.envelope, isWanted: isWanted)
+            }
+            if case .failure(.store) = found {
+                // What is wrong with a connection may be gone with it.
+            } else {
+                let idle = Idle(reader: reader)
+                self.idle.withLock { $0.append(idle) }
+            }
+            return .found(try found.get())
+        } catch {
+            switch error {
+            case .fault(let fault): return .failed(fault)
+            case .store(let error): return .failed(Fault(error.faultCode, error.message))
+            case .stopped: return .stopped
+            case .tooLong: return nil
+            }
+        }
+    }
+
+    private func takeReader() throws(FetchFailure) -> StoreReader {
+        if let idle = idle.withLock({ $0.popLast() }) { return idle.reader }
+        do throws(StoreError) {
+            return try StoreReader(path: path, plan: plan)
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// Interrupts what runs, and ends the threads and connections. Called once.
+    func stop() {
+        isStopping.withLock { $0 = true }
+        pool.stop()
+        // The last connection to close takes the log's files away, so the readers must not outlive the writer.
+        idle.withLock { $0 = [] }
+    }
+}

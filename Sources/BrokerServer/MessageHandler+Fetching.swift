@@ -1,0 +1,82 @@
+internal import BrokerCoordinator
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerWire
+
+/// A fetch that waits for its turn.
+struct PendingFetch: Sendable {
+    let request: FetchRequest
+    /// Of the question among the frames.
+    let place: Int
+    let tag: [UInt8]?
+    /// Of what all fetches that wait may hold.
+    let share: BudgetShare
+}
+
+extension MessageHandler {
+    /// Checks a fetch; what is wrong with it is told at once.
+    func fetch(
+        _ message: FetchMessage, _ content: JSONText, _ memory: JobMemory, _ tag: [UInt8]?, _ connection: Connection
+    ) throws(FrameRefusal) -> Opened {
+        // The names and what they are resolved to.
+        guard memory.take(content.count * Self.memoryPerFetchByte) else { throw .noRoom }
+        do throws(Fault) {
+            let request = try coordinator.plan.fetchRequest(FetchDescription(message))
+            let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
+            return .question { [self] place in
+                ask(request, bytes, before: place, tag, connection)
+            }
+        } catch {
+            connection.send(ServerMessageWriter.error(error.encoded, tag: tag), tag: tag, finishing: true)
+            return .nothing
+        }
+    }
+
+    private func ask(
+        _ request: FetchRequest, _ bytes: Int, before place: Int, _ tag: [UInt8]?, _ connection: Connection
+    ) {
+        guard fetches.hasRoom else {
+            var error = WireError.busy("Too many fetches wait for jobs before them. Ask again when some have ended.")
+            error.tag = tag
+            connection.send(error.encoded(), finishing: true)
+            return connection.onHandler { [error] in $0.breakOff(error) }
+        }
+        connection.answer(
+            PendingFetch(request: request, place: place, tag: tag, share: BudgetShare(of: fetches, bytes)))
+    }
+
+    /// Bytes that a fetch takes beside its text.
+    private static let bytesPerFetch = 4 << 10
+    /// What each byte of a fetch becomes.
+    private static let memoryPerFetchByte = 8
+}
+
+extension FetchDescription {
+    fileprivate init(_ message: FetchMessage) {
+        self.init(entity: message.entity)
+        predicate = message.condition
+        arguments = message.arguments
+        object = message.object
+        sort = message.sort
+        limit = message.limit ?? Self.defaultLimit
+        offset = message.offset
+        include = message.include
+        names = message.names == .remote ? .remote : .local
+        result =
+            switch message.result {
+            case .collection: .collection
+            case .object: .object
+            case .dictionary: .dictionary
+            }
+    }
+}
+
+extension Fault {
+    /// The `error` object as JSON text.
+    var encoded: [UInt8] {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+}
