@@ -71,7 +71,16 @@ struct JobSteps {
     private func selection(
         _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, _ operation: Job.Operation
     ) throws(Fault) -> StagedSelection {
-        StagedSelection(entity: entity)
+        guard let predicate else { return StagedSelection(entity: entity, nil) }
+        do throws(Fault) {
+            return StagedSelection(
+                entity: entity, try model.predicate(predicate, arguments: arguments, ofEntity: entity))
+        } catch {
+            var fault = error
+            fault.path = "\(operation.pointer)/where"
+            fault.entity = model.entities[entity].name
+            throw fault
+        }
     }
 }
 

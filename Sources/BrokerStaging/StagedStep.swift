@@ -1,3 +1,5 @@
+public import BrokerModel
+
 /// What a step does to the store.
 public enum StepAction: Sendable {
     /// Objects are found or made, and linked.
@@ -13,8 +15,13 @@ public enum StepAction: Sendable {
 /// Which objects of an entity are meant.
 public struct StagedSelection: Sendable {
     public let entity: Int
+    /// Nil selects all.
+    public let predicate: Predicate?
 
-    public init(entity: Int) { self.entity = entity }
+    public init(entity: Int, _ predicate: Predicate?) {
+        self.entity = entity
+        self.predicate = predicate
+    }
 }
 
 /// A step of a job before it is staged.

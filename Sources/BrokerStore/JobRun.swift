@@ -44,10 +44,10 @@ struct JobRun {
                     Warning(.objectNotFound, entity: merger.plan.model.entities[entity].name, count: missing))
             }
         case .deleteMatching(let selection):
-            let condition = SelectedObjects(selection, merger)
+            let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
             try listening { () throws(MergeFailure) in
-                try deletion.delete(where: condition.sql) { condition.bind(to: $0) }
+                try deletion.delete(where: selected.condition) { selected.bind(to: $0) }
             }
         }
     }
@@ -114,7 +114,7 @@ struct JobRun {
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening { () throws(MergeFailure) in
-            try deletion.delete(where: "\(selected.sql) AND NOT \(named)") { selected.bind(to: $0) }
+            try deletion.delete(where: "\(selected.condition) AND NOT \(named)") { selected.bind(to: $0) }
         }
     }
 

@@ -3,9 +3,16 @@ internal import BrokerStaging
 
 /// The condition that tells which objects of an entity are selected, speaking of them as `o`.
 struct SelectedObjects {
-    let sql: String
+    private let predicate: PredicateSQL?
 
-    init(_ selection: StagedSelection, _ merger: Merger) { sql = "true" }
+    init(_ selection: StagedSelection, _ merger: Merger) {
+        predicate = selection.predicate.map {
+            PredicateSQL($0, entity: selection.entity, plan: merger.plan, alias: "o")
+        }
+    }
 
-    func bind(to statement: Statement) {}
+    var condition: String { predicate.map { "(\($0.condition))" } ?? "true" }
+
+    /// Binds the values of the condition, from the first parameter on.
+    func bind(to statement: Statement) { _ = predicate?.bind(to: statement, from: 1) }
 }
