@@ -129,7 +129,7 @@ let package = Package(
 
         // The tests: pure machines and targets first, real processes over a real socket last.
         .target(
-            name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire"], path: "Tests/TestSupport",
+            name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite"], path: "Tests/TestSupport",
             swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerModel", also: ["BrokerJSON"]),

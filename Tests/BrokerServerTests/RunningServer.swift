@@ -29,12 +29,13 @@ struct RunningServer {
     var socketPath: String { folder + "/broker.sock" }
     var storePath: String { folder + "/store.sqlite" }
 
-    init(limits: CoordinatorLimits = CoordinatorLimits(workers: 2), _ adjust: (inout ServerOptions) -> Void = { _ in })
-        async throws
-    {
+    init(
+        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2),
+        _ adjust: (inout ServerOptions) -> Void = { _ in }
+    ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(Self.model.utf8))))
+        let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
         let log = RecordedLog()
         self.log = log
         let logger = Logger(label: "test") { _ in log }
@@ -55,10 +56,10 @@ struct RunningServer {
 
     /// Starts a server, runs the body, stops the server whatever happens.
     static func run(
-        limits: CoordinatorLimits = CoordinatorLimits(workers: 2), _ adjust: (inout ServerOptions) -> Void = { _ in },
-        _ body: (RunningServer) async throws -> Void
+        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2),
+        _ adjust: (inout ServerOptions) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
     ) async throws {
-        let running = try await RunningServer(limits: limits, adjust)
+        let running = try await RunningServer(model: model, limits: limits, adjust)
         do {
             try await body(running)
         } catch {

@@ -1,0 +1,161 @@
+import Testing
+
+/// What `delete` and `sync` delete, by the relationships' rules, and what is told of it.
+@Suite(.timeLimit(.minutes(5))) struct DeletionTests {
+    private func delete(_ entity: String, _ keys: String) -> String {
+        #"{"op": "delete", "entity": "\#(entity)", "objects": [\#(keys)]}"#
+    }
+
+    // MARK: - Rules
+
+    @Test func `nullify ends the links, and the rows that held them count as updated`() async throws {
+        try await OperationSession.run { session in
+            try session.process(
+                "Department", #"{"id": 1, "staff": [{"id": 1}, {"id": 2, "boss": 1}, {"id": 3, "tags": ["t"]}]}"#)
+            #expect(try session.job(delete("Department", "1")) == "Department -1, Employee ~3")
+            #expect(try session.job(delete("Employee", "1")) == "Employee ~1 -1", "also where there is no inverse")
+            #expect(try session.job(delete("Tag", #""t""#)) == "Tag -1", "the other side of a link table has no column")
+            #expect(try session.rows("SELECT id, department, boss FROM Employee") == ["2|NULL|NULL", "3|NULL|NULL"])
+            #expect(try session.rows("SELECT * FROM Employee_tags") == [])
+        }
+    }
+
+    @Test func `cascade deletes over all levels, and around a circle`() async throws {
+        try await OperationSession.run { session in
+            try session.process(
+                "Employee",
+                #"{"id": 1, "papers": [{"id": 1, "follows": {"id": 2, "follows": {"id": 3, "follows": 1}}}, 9]}"#)
+            try session.process("Paper", #"{"id": 10, "follows": 3}"#)
+            #expect(try session.job(delete("Employee", "1")) == "Employee -1, Paper ~1 -4")
+            #expect(try session.rows("SELECT id, follows FROM Paper") == ["10|NULL"])
+            #expect(try session.rows("SELECT count(*) FROM Employee_papers") == ["0"])
+        }
+    }
+
+    @Test func `deny holds back, unless both sides go in the same operation`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Room", #"[{"floor": 1, "number": "a", "desks": [1]}, {"floor": 1, "number": "b"}]"#)
+            try session.process("Department", #"{"id": 1, "rooms": [{"floor": 1, "number": "a"}]}"#)
+            let room = #"{"floor": 1, "number": "a"}"#
+            let refused = try session.answer(delete("Room", room))
+            #expect(refused.code == "constraintViolation")
+            #expect(refused["error.path"] == "/operations/0")
+            #expect(refused["error.message"]?.contains("desks") == true)
+            #expect(
+                try session.job(delete("Department", "1")) == "constraintViolation /operations/0", "also what cascades")
+            #expect(try session.rows("SELECT count(*) FROM Room") == ["2"])
+            #expect(
+                try session.job(delete("Desk", "1") + ", " + delete("Department", "1"))
+                    == "Department -1, Desk -1, Room -1")
+        }
+    }
+
+    @Test func `noAction leaves the link, so the job must not`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Department", #"{"id": 1, "safe": {"id": 5}}"#)
+            #expect(try session.job(delete("Department", "1")) == "constraintViolation ")
+            #expect(
+                try session.job(delete("Department", "1") + #", {"entity": "Safe", "json": {"id": 5, "owner": null}}"#)
+                    == "Department -1, Safe ~1")
+            #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|NULL"])
+        }
+    }
+
+    // MARK: - Which objects
+
+    @Test func `keys that name nothing are counted in one warning`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Tag", #"[{"word": "a"}, {"word": "b"}]"#)
+            let answer = try session.answer(delete("Tag", #""a", "x", "y", "a""#))
+            #expect(answer["changes.Tag.deleted"] == "1")
+            #expect(answer["keys.Tag.deleted"] == #"["a"]"#)
+            #expect(answer["warnings.0.code"] == "objectNotFound")
+            #expect(answer["warnings.0.entity"] == "Tag")
+            #expect(answer["warnings.0.count"] == "2")
+            #expect(try session.job(delete("Employee", #"1, "x""#)) == "invalidValue /operations/0/objects/1")
+            let skipped = try session.answer(delete("Employee", #"1, "x""#), #", "onInvalid": "skip""#)
+            #expect(skipped["rejected.0.path"] == "/operations/0/objects/1")
+        }
+    }
+
+    @Test func `a predicate selects what is deleted`() async throws {
+        try await OperationSession.run { session in
+            try session.process(
+                "Department",
+                #"[{"id": 1, "name": "R&D", "staff": [{"id": 1, "age": 30}, {"id": 2}]}, {"id": 2, "staff": [{"id": 3}]}]"#
+            )
+            let delete = #""op": "delete", "entity": "Employee", "where""#
+            #expect(
+                try session.job("{\(delete): \"department.name == %@ AND age != 30\", \"arguments\": [\"R&D\"]}")
+                    == "Employee -1")
+            #expect(try session.job("{\(delete): \"age > 99\"}") == "")
+            #expect(try session.job("{\(delete): \"agee > 99\"}") == "invalidPredicate /operations/0/where")
+            #expect(try session.job("{\(delete): \"TRUEPREDICATE\"}") == "Employee -2")
+        }
+    }
+
+    // MARK: - sync
+
+    private func sync(_ entity: String, _ json: String, _ more: String = "") -> String {
+        #"{"op": "sync", "entity": "\#(entity)", "json": \#(json)\#(more)}"#
+    }
+
+    @Test func `sync deletes what it does not name, at any depth`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}, {"id": 3}, {"id": 4, "boss": 3}]"#)
+            let answer = try session.answer(
+                sync("Employee", #"[{"id": 1, "name": "b", "boss": {"id": 2}}, {"id": 5}]"#))
+            #expect(answer["changes.Employee.inserted"] == "1")
+            #expect(answer["changes.Employee.updated"] == "1")
+            #expect(answer["changes.Employee.unchanged"] == "1")
+            #expect(answer["changes.Employee.deleted"] == "2")
+            #expect(answer["keys.Employee.deleted"] == "[3,4]")
+            #expect(try session.rows("SELECT id FROM Employee ORDER BY id") == ["1", "2", "5"])
+            #expect(try session.job(sync("Employee", "[]")) == "Employee -3")
+        }
+    }
+
+    @Test func `sync keeps to its predicate`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "age": 1}, {"id": 2, "age": 2}, {"id": 3}]"#)
+            #expect(
+                try session.job(sync("Employee", #"[{"id": 4}]"#, #", "where": "age == %@", "arguments": [1]"#))
+                    == "Employee +1 -1")
+            #expect(try session.rows("SELECT id FROM Employee ORDER BY id") == ["2", "3", "4"])
+            #expect(
+                try session.job(sync("Employee", "[]", #", "actions": ["insert", "update"]"#)) == "",
+                "it may not delete")
+        }
+    }
+
+    @Test func `a rejected record stops the deletion, with a warning`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
+            let answer = try session.answer(
+                sync("Employee", #"[{"id": 1, "age": 5}, {"id": "x"}]"#), #", "onInvalid": "skip""#)
+            #expect(answer["changes.Employee.deleted"] == "0")
+            #expect(answer["changes.Employee.updated"] == "1")
+            #expect(answer["changes.Employee.rejected"] == "1")
+            #expect(answer["warnings.0.code"] == "deletionSkipped")
+            #expect(answer["warnings.0.entity"] == "Employee")
+            #expect(try session.rows("SELECT count(*) FROM Employee") == ["2"])
+        }
+    }
+
+    @Test func `of an entity without identity every record is new, so the old objects go`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Note", #"[{"text": "a"}, {"text": "b"}]"#)
+            #expect(try session.job(sync("Note", #"[{"text": "a"}]"#)) == "Note +1 -2")
+            #expect(try session.rows("SELECT text FROM Note") == ["a"])
+        }
+    }
+
+    @Test func `what sync made or changed may go by a cascade from what it did not name`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Paper", #"[{"id": 1, "follows": {"id": 2}}, {"id": 3}]"#)
+            // 1 is not named and goes, and takes 2 with it, which is named.
+            #expect(try session.job(sync("Paper", #"[{"id": 2, "follows": {"id": 4}}, {"id": 3}]"#)) == "Paper =1 -2")
+            #expect(try session.rows("SELECT id FROM Paper") == ["3"])
+        }
+    }
+}
