@@ -51,6 +51,7 @@ extension Model {
             writer.member("key", relationship.keyPaths.map { $0.joined(separator: ".") })
             writer.member("deleteRule", relationship.deleteRule.rawValue)
             if relationship.isToMany { writer.member("assignment", relationship.assignment.rawValue) }
+            if relationship.isOrdered { writer.member("ordered", true) }
             writer.member("missing", relationship.missing.rawValue)
         }
     }

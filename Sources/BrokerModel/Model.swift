@@ -19,4 +19,14 @@ public struct Model: Sendable {
     public func inverse(of relationship: Relationship) -> Relationship? {
         relationship.inverse.map { entities[relationship.destination].relationships[$0] }
     }
+
+    /// The column beside a to-one relationship's own in which its object's place stands among the others that its
+    /// inverse holds; nil when that keeps no order.
+    public func positionColumn(of relationship: Relationship) -> String? {
+        inverse(of: relationship).flatMap { Self.positionColumn(of: relationship, inverse: $0) }
+    }
+
+    static func positionColumn(of relationship: Relationship, inverse: Relationship) -> String? {
+        !relationship.isToMany && inverse.isOrdered ? "\(relationship.name)_position" : nil
+    }
 }

@@ -31,12 +31,14 @@ public struct Relationship: Sendable {
     public var deleteRule: DeleteRule
     public var assignment: Assignment
     public var missing: MissingDestination
+    /// A to-many relationship keeps the order in which records name its objects.
+    public var isOrdered: Bool
     public var place: ModelPlace
 
     public init(
         name: String, destination: Int, isToMany: Bool = false, inverse: Int? = nil, keyPaths: [[String]]? = nil,
         deleteRule: DeleteRule = .nullify, assignment: Assignment = .union, missing: MissingDestination = .stub,
-        place: ModelPlace = .unknown
+        isOrdered: Bool = false, place: ModelPlace = .unknown
     ) {
         self.name = name
         self.destination = destination
@@ -46,6 +48,7 @@ public struct Relationship: Sendable {
         self.deleteRule = deleteRule
         self.assignment = assignment
         self.missing = missing
+        self.isOrdered = isOrdered
         self.place = place
     }
 }

@@ -9,13 +9,13 @@ internal import BrokerModel
 /// to-many      what was said before the set was cleared goes; the rest unites
 /// ```
 struct LinkResolution {
-    private struct ClearedSet: Hashable {
+    struct ClearedSet: Hashable {
         let entity: Int
         let row: Int
         let relationship: Int
     }
 
-    private let plan: StagingPlan
+    let plan: StagingPlan
     private let tables: TableSet
 
     init(_ plan: StagingPlan, _ tables: TableSet) {
@@ -58,10 +58,12 @@ struct LinkResolution {
 
     /// What ends of one object's set: what was said before, and not the links that have been there since the clearing
     /// before this one and whose elements were left out.
-    private struct Clearing {
+    struct Clearing {
         var before: UInt32
         /// Where the clearing before it stood; 0 when there is none, and what the store holds was there.
         var since: UInt32 = 0
+        /// Where the last null stood; 0 when there is none.
+        var endedBefore: UInt32 = 0
         /// Rows of the other entity.
         var spared = Set<Int>()
 
@@ -74,7 +76,8 @@ struct LinkResolution {
     ///
     /// - Returns: of each cleared relationship one replacement; the elements left out whose links in the store stay.
     func resolve(
-        _ replacements: [StagedReplacement], _ spared: [SparedLink], _ links: inout [[StagedLink]]
+        _ replacements: [StagedReplacement], _ spared: [SparedLink], _ links: inout [[StagedLink]],
+        _ places: inout [StagedPlace]
     ) -> ([StagedReplacement], [SparedLink]) {
         var cleared: [ClearedSet: Clearing] = [:]
         var remaining: [StagedReplacement] = []
@@ -82,12 +85,15 @@ struct LinkResolution {
             let set = ClearedSet(
                 entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
             let before = max(cleared[set]?.before ?? 0, replacement.clearsBefore)
-            if cleared.updateValue(Clearing(before: before), forKey: set) == nil { remaining.append(replacement) }
+            let ended = max(cleared[set]?.endedBefore ?? 0, replacement.isNull ? replacement.clearsBefore : 0)
+            let clearing = Clearing(before: before, endedBefore: ended)
+            if cleared.updateValue(clearing, forKey: set) == nil { remaining.append(replacement) }
         }
         let staying = spared.isEmpty ? [] : spare(spared, replacements, &cleared)
         // Who named a link that was cleared and then said again has named it.
         for table in links.indices { unite(&links[table]) }
         if !cleared.isEmpty { clear(cleared, &links) }
+        if !places.isEmpty { places = order(places, cleared) }
         return (remaining, staying)
     }
 

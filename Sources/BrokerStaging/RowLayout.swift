@@ -26,6 +26,9 @@ public struct LinkTable: Sendable {
     public let destination: Int
     /// A relationship that is its own inverse: every link is there in both directions.
     public let isSymmetric: Bool
+    /// The owner's relationship keeps an order, or the one at the other side.
+    public let isOrdered: Bool
+    public let isInverseOrdered: Bool
 }
 
 /// An entity's row: its attributes' columns first, in the model's order, then one link column per to-one relationship.
@@ -53,10 +56,12 @@ public struct RowLayout: Sendable {
                 let id = RelationshipID(entity: source, relationship: index)
                 guard Self.ownsLinkTable(id, in: model) else { continue }
                 linkTableIndices[id] = linkTables.count
+                let isSymmetric = relationship.destination == source && relationship.inverse == index
                 linkTables.append(
                     LinkTable(
                         source: source, relationship: index, destination: relationship.destination,
-                        isSymmetric: relationship.destination == source && relationship.inverse == index))
+                        isSymmetric: isSymmetric, isOrdered: relationship.isOrdered,
+                        isInverseOrdered: !isSymmetric && model.inverse(of: relationship)?.isOrdered ?? false))
             }
         }
         self.linkTables = linkTables

@@ -14,11 +14,13 @@ public enum StagedJobRows {
         if let rejections { whole.rejections.add(rejections) }
         let resolution = LinkResolution(plan, whole.tables)
         resolution.resolve(whole.pairs)
-        let (replacements, spared) = resolution.resolve(whole.replacements, whole.spared, &whole.links)
+        let (replacements, spared) = resolution.resolve(
+            whole.replacements, whole.spared, &whole.links, &whole.places)
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
-            rejections: whole.rejections, conditionalFault: whole.conditionalFault, hasOvertaken: whole.hasOvertaken,
-            warnings: whole.warnings, subject: whole.subject, collections: parts.map(\.collection),
+            places: whole.places, rejections: whole.rejections, conditionalFault: whole.conditionalFault,
+            hasOvertaken: whole.hasOvertaken, warnings: whole.warnings, subject: whole.subject,
+            collections: parts.map(\.collection),
             memory: whole.memory)
     }
 }
@@ -74,12 +76,18 @@ private struct PartTranslation {
         whole.replacements += part.replacements.map {
             StagedReplacement(
                 entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship,
-                clearsBefore: $0.clearsBefore)
+                clearsBefore: $0.clearsBefore, isNull: $0.isNull)
         }
         whole.spared += part.spared.map {
             SparedLink(
                 entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, identity: $0.identity,
                 operation: $0.operation)
+        }
+        whole.places += part.places.map { place in
+            let destination = plan.model.entities[place.entity].relationships[place.relationship].destination
+            return StagedPlace(
+                entity: place.entity, relationship: place.relationship, row: place.row.map { rows[place.entity][$0] },
+                element: rows[destination][place.element], saidAt: place.saidAt, offset: place.offset)
         }
         whole.rejections.add(part.rejections)
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)

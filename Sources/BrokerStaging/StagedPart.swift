@@ -15,6 +15,7 @@ public final class StagedPart: @unchecked Sendable {
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
     var spared: [SparedLink] = []
+    var places: [StagedPlace] = []
     var rejections: RejectionList
     /// The job fails for it if the records around it are taken.
     var conditionalFault: ConditionalFault?
@@ -27,8 +28,9 @@ public final class StagedPart: @unchecked Sendable {
 
     init(
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
-        replacements: [StagedReplacement], spared: [SparedLink], rejections: RejectionList,
-        conditionalFault: ConditionalFault?, warnings: [Warning], subject: StagedSubject?, memory: ArenaChunks
+        replacements: [StagedReplacement], spared: [SparedLink], places: [StagedPlace],
+        rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning], subject: StagedSubject?,
+        memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -36,6 +38,7 @@ public final class StagedPart: @unchecked Sendable {
         self.pairs = pairs
         self.replacements = replacements
         self.spared = spared
+        self.places = places
         self.rejections = rejections
         self.conditionalFault = conditionalFault
         self.warnings = warnings
@@ -74,6 +77,8 @@ public struct StagedReplacement: Sendable {
     public let relationship: Int
     /// Of `null`, where its record begins; of a set that replaces, where its operation begins.
     let clearsBefore: UInt32
+    /// It ends all links, and what names one later makes it anew.
+    let isNull: Bool
 }
 
 /// An element of a to-many relationship that was left out: no link is made to it, but one that was there before the

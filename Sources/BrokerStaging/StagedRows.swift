@@ -11,6 +11,8 @@ public final class StagedRows: Sendable {
     /// Each relationship of an object once.
     public let replacements: [StagedReplacement]
     public let spared: [SparedLink]
+    /// What stands in ordered relationships: by object and relationship, in the order in which they come.
+    public let places: [StagedPlace]
     /// What was left out, with its paths, in payload order: as many as are listed.
     public let rejected: [Fault]
     /// By the name of the entity, what was left out beside those.
@@ -27,14 +29,15 @@ public final class StagedRows: Sendable {
 
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
-        rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool, warnings: [Warning],
-        subject: StagedSubject?,
+        places: [StagedPlace], rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool,
+        warnings: [Warning], subject: StagedSubject?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
         self.tables = tables
         self.links = links
         self.replacements = replacements
         self.spared = spared
+        self.places = places
         rejected = rejections.located(in: collections[0].document)
         unlistedRejections = rejections.unlisted
         self.conditionalFault = conditionalFault

@@ -50,7 +50,7 @@ extension StagingContext {
             replacements.append(
                 StagedReplacement(
                     entity: speaker.entity.index, row: speaker.row, relationship: plan.index,
-                    clearsBefore: value.isNull ? speaker.saidAt : operationOffset))
+                    clearsBefore: value.isNull ? speaker.saidAt : operationOffset, isNull: value.isNull))
         }
         switch value.kind {
         case .null: return
@@ -66,8 +66,10 @@ extension StagingContext {
         guard case .column(let column) = plan.form else { return }
         if value.isNull {
             try say(speaker.entity, speaker.row, column, nil, speaker.saidAt)
+            try notePlaces(plan, speaker, nil, at: value.offset)
         } else if let destination = try destination(value, plan, speaker) {
             try say(speaker.entity, speaker.row, column, destination, speaker.saidAt)
+            try notePlaces(plan, speaker, destination, at: value.offset)
         }
     }
 
@@ -75,6 +77,7 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) {
         guard let destination = try destination(value, plan, speaker) else { return }
+        try notePlaces(plan, speaker, destination, at: value.offset)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):

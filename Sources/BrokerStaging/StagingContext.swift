@@ -34,6 +34,7 @@ struct StagingContext: ~Copyable {
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
     var spared: [SparedLink] = []
+    var places: [StagedPlace] = []
     var rejections = RejectionList()
     var scanner: RecordScanner
     /// A row's worth of cells for each record being staged, innermost last.
@@ -138,8 +139,8 @@ struct StagingContext: ~Copyable {
     consuming func finish() -> StagedPart {
         StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
-            rejections: rejections, conditionalFault: conditionalFault, warnings: scanner.warnings(plan),
-            subject: subject, memory: arena.release())
+            places: places, rejections: rejections, conditionalFault: conditionalFault,
+            warnings: scanner.warnings(plan), subject: subject, memory: arena.release())
     }
 }
 

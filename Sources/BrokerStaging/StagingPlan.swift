@@ -18,7 +18,9 @@ public final class StagingPlan: Sendable {
         var nodeCount = 0
         for (index, entity) in model.entities.enumerated() {
             do throws(ModelError) {
-                let plan = try EntityPlan(index, entity, layout.entities[index], firstNode: nodeCount)
+                let inverses = entity.relationships.map(model.inverse)
+                let plan = try EntityPlan(
+                    index, entity, layout.entities[index], inverses: inverses, firstNode: nodeCount)
                 entities.append(plan)
                 nodeCount += plan.tree.nodes.count
             } catch {
@@ -62,12 +64,17 @@ final class EntityPlan: Sendable {
         let nodes: [Int]
         let form: RelationshipForm
         let relationship: Relationship
+        /// Of the inverse, if that keeps an order: its index.
+        let orderedInverse: Int?
 
-        init(_ index: Int, _ relationship: Relationship, nodes: [Int], form: RelationshipForm) {
+        init(
+            _ index: Int, _ relationship: Relationship, nodes: [Int], form: RelationshipForm, inverse: Relationship?
+        ) {
             self.index = index
             self.nodes = nodes
             self.form = form
             self.relationship = relationship
+            orderedInverse = inverse?.isOrdered ?? false ? relationship.inverse : nil
         }
     }
 
@@ -94,7 +101,9 @@ final class EntityPlan: Sendable {
     /// Keys that may wrap a record.
     let wrappers: [[UInt8]]
 
-    init(_ index: Int, _ entity: Entity, _ layout: EntityLayout, firstNode: Int) throws(ModelError) {
+    init(
+        _ index: Int, _ entity: Entity, _ layout: EntityLayout, inverses: [Relationship?], firstNode: Int
+    ) throws(ModelError) {
         var tree = KeyTree()
         var faults: [ModelFault] = []
         var attributes: [AttributePlan] = []
@@ -110,7 +119,7 @@ final class EntityPlan: Sendable {
         relationships = entity.relationships.enumerated().map { position, relationship in
             RelationshipPlan(
                 position, relationship, nodes: relationship.keyPaths.map { tree.claim($0) },
-                form: layout.forms[position])
+                form: layout.forms[position], inverse: inverses[position])
         }
         guard faults.isEmpty else { throw ModelError(faults: faults) }
         tree.indexChildren()

@@ -98,7 +98,8 @@ final class EntityStatements {
     /// Parameters: a row number. The link at `column` becomes NULL.
     func unlink(column: Int) throws(StoreError) -> Statement {
         if let known = unlinkStatements[column] { return known }
-        let assignments = linkNames(column).map { "\(quoted($0)) = NULL" }.joined(separator: ", ")
+        let assignments = (linkNames(column) + positionNames([column])).map { "\(quoted($0)) = NULL" }
+            .joined(separator: ", ")
         let statement = try connection.prepare("UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1")
         unlinkStatements[column] = statement
         return statement
@@ -117,6 +118,17 @@ final class EntityStatements {
             "SELECT \(quotedList(attributes.map { entity.attributes[$0].name })) FROM \(table) "
                 + "WHERE \(keyIsParameters(from: 1))")
     }
+
+    /// Of the order that the objects keep to which the links at `column` lead.
+    func places(byColumn column: Int) -> PlaceStatements {
+        if let known = placeStatements[column] { return known }
+        let statements = PlaceStatements(
+            table: table, object: linkNames(column), element: keyNames, position: positionNames([column])[0],
+            on: connection)
+        placeStatements[column] = statements
+        return statements
+    }
+    private var placeStatements: [Int: PlaceStatements] = [:]
 
     /// Parameters: the identity. The value of the attribute that tells how new the object is.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
@@ -192,7 +204,7 @@ final class EntityStatements {
             entity.hasRowKey ? [(rowKeyName, 0)] : entity.identity.flatMap(columns)
         let others = brought.filter { entity.hasRowKey || !entity.identity.contains($0) }.flatMap(columns)
         if canInsert(brought) { return .set(try prepareUpsert(key, others, brought)) }
-        return others.isEmpty ? .nothing : .update(try prepareUpdate(others.map(\.name)))
+        return others.isEmpty ? .nothing : .update(try prepareUpdate(others.map(\.name), brought))
     }
 
     /// `INSERT … SELECT` over the scan: new rows take the defaults, changed rows are updated, the same are not written.
@@ -208,11 +220,16 @@ final class EntityStatements {
             defaults.append(cell)
             values.append("?\(defaults.count)")
         }
-        let assignments = others.map { "\(quoted($0.name)) = excluded.\(quoted($0.name))" }.joined(separator: ", ")
         // A name of its own for the row that is there: the table may be called "excluded", too.
         let old = quoted("_broker_old")
-        let differences = others.map { "\(old).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
-        let conflict = others.isEmpty ? "NOTHING" : "UPDATE SET \(assignments) WHERE \(anyOf(differences[...]))"
+        let difference = { (name: String) in "\(old).\(quoted(name)) IS NOT excluded.\(quoted(name))" }
+        let assignments =
+            others.map { "\(quoted($0.name)) = excluded.\(quoted($0.name))" }
+            + leavingPlaces(brought, of: old, difference)
+        let differences = others.map { difference($0.name) }
+        let conflict =
+            others.isEmpty
+            ? "NOTHING" : "UPDATE SET \(assignments.joined(separator: ", ")) WHERE \(anyOf(differences[...]))"
         let statement = try connection.prepare(
             "INSERT INTO \(table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) FROM \(stagedTable) "
                 + "WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) DO \(conflict)")
@@ -221,9 +238,32 @@ final class EntityStatements {
         return statement
     }
 
+    /// An object that goes over to another's ordered relationship has no place there yet (``JobMerge/mergePlaces()``).
+    private func leavingPlaces(
+        _ brought: [Int], of row: String, _ difference: (String) -> String
+    ) -> [String] {
+        brought.flatMap { column in
+            positionNames([column]).map { position in
+                let isAnother = linkNames(column).map(difference).joined(separator: " OR ")
+                return "\(quoted(position)) = CASE WHEN \(isAnother) THEN NULL ELSE \(row).\(quoted(position)) END"
+            }
+        }
+    }
+
+    /// Where the links at these columns have their places.
+    private func positionNames(_ columns: [Int]) -> [String] {
+        let layout = plan.layout.entities[index]
+        return columns.filter { $0 >= layout.attributeCount }.compactMap { column in
+            plan.model.positionColumn(of: entity.relationships[layout.link(atColumn: column).relationship])
+        }
+    }
+
     /// Parameters: the new values, then the key.
-    private func prepareUpdate(_ names: [String]) throws(StoreError) -> Statement {
-        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")
+    private func prepareUpdate(_ names: [String], _ brought: [Int]) throws(StoreError) -> Statement {
+        let places = leavingPlaces(brought, of: table) { name in
+            "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
+        }
+        let assignments = (names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places).joined(separator: ", ")
         let differences = anyOf(names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" }[...])
         return try connection.prepare(
             "UPDATE \(table) SET \(assignments) WHERE \(keyIsParameters(from: names.count + 1)) AND (\(differences))")

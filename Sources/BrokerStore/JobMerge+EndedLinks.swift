@@ -171,7 +171,7 @@ extension JobMerge {
         return StoredKey(merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) })
     }
 
-    private mutating func noteUpdate(_ entity: Int, _ stagedRow: Int?, _ rowNumber: Int64) {
+    mutating func noteUpdate(_ entity: Int, _ stagedRow: Int?, _ rowNumber: Int64) {
         guard let stagedRow else {
             result.changedOutside[entity].insert(rowNumber)
             return

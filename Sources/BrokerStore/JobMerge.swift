@@ -57,6 +57,7 @@ struct JobMerge {
             try merge.mergeLinks()
         }
         try endLinks()
+        try mergePlaces()
         return result
     }
 

@@ -87,6 +87,10 @@ struct ModelComparison {
             let words = old.isToMany ? ("to-many", "to-one") : ("to-one", "to-many")
             return differ(subject, "\(name) is \(words.0) in the store, and \(words.1) in the model")
         }
+        if old.isOrdered != new.isOrdered {
+            let words = old.isOrdered ? ("ordered", "not ordered") : ("not ordered", "ordered")
+            differ(subject, "\(name) is \(words.0) in the store, and \(words.1) in the model")
+        }
         let (oldInverse, newInverse) = (stored.inverse(of: old)?.name, wanted.inverse(of: new)?.name)
         guard !isSame(oldInverse ?? "", newInverse ?? "") else { return }
         if oldInverse == nil, keepsItsLinks(new, of: entity, oldDestination) { return }
@@ -96,9 +100,9 @@ struct ModelComparison {
     }
 
     /// The relationship has got an inverse that is new, too, and its links stay where they are and mean the same: the
-    /// inverse is to-many, and this side has its own column or owns the table of the pair.
+    /// inverse is to-many and keeps no order, and this side has its own column or owns the table of the pair.
     private func keepsItsLinks(_ new: Relationship, of entity: Entity, _ oldDestination: Entity) -> Bool {
-        guard let inverse = wanted.inverse(of: new), inverse.isToMany,
+        guard let inverse = wanted.inverse(of: new), inverse.isToMany, !inverse.isOrdered,
             !oldDestination.relationships.contains(where: { isSame($0.name, inverse.name) }),
             let entityIndex = wanted.index(ofEntity: entity.name),
             let index = entity.index(ofRelationship: new.name)

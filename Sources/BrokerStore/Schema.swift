@@ -65,7 +65,9 @@ public struct Schema: Sendable {
                 ForeignKey(
                     columns: names, table: model.entities[link.destination].table, keys: keys.map(\.name),
                     onDelete: model.inverse(of: relationship)?.deleteRule.foreignKeyAction ?? "SET NULL"))
-            indexes.append(names)
+            let position = model.positionColumn(of: relationship)
+            if let position { columns.append(Column(name: position, type: "INTEGER", isRequired: false)) }
+            indexes.append(names + [position].compactMap { $0 })
         }
         let names = { (positions: [Int]) in positions.map { entity.attributes[$0].name } }
         return Table(
@@ -86,12 +88,34 @@ public struct Schema: Sendable {
                 }, table: model.entities[entity].table, keys: keys.map(\.name)
             )
         }
+        let ends = sides.map { $0.columns.map(\.name) }
+        let positions = LinkPosition.allCases.filter { $0.isKept(by: link) }
+        let reversed = positions.filter { $0 == .inversePosition }.map(\.rawValue)
         return Table(
-            name: naming.linkTable(link), columns: sides.flatMap(\.columns),
-            primaryKey: sides.flatMap { $0.columns.map(\.name) }, unique: [],
+            name: naming.linkTable(link),
+            columns: sides.flatMap(\.columns)
+                + positions.map { Column(name: $0.rawValue, type: "INTEGER", isRequired: false) },
+            primaryKey: ends.flatMap { $0 }, unique: [],
             foreignKeys: sides.map {
                 ForeignKey(columns: $0.columns.map(\.name), table: $0.table, keys: $0.keys, onDelete: "CASCADE")
-            }, indexes: [sides[1].columns.map(\.name)])
+            },
+            indexes: [ends[1] + reversed]
+                + positions.filter { $0 == .position }.map { ends[0] + [$0.rawValue] })
+    }
+}
+
+/// The columns of a link table that keep an order.
+enum LinkPosition: String, CaseIterable {
+    /// Of destinations, among those of their source.
+    case position
+    /// Of sources, among those of their destination.
+    case inversePosition = "inverse_position"
+
+    func isKept(by link: LinkTable) -> Bool {
+        switch self {
+        case .position: link.isOrdered
+        case .inversePosition: link.isInverseOrdered
+        }
     }
 }
 

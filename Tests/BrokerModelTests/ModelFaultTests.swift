@@ -163,9 +163,6 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             attribute(#""type": "string", "renamedFrom": "x""#), "/entities/A/attributes/a/renamedFrom",
             "not supported"),
         FaultCase(
-            relationship(#""entity": "B", "toMany": true, "ordered": true"#), "/entities/A/relationships/b/ordered",
-            "not supported"),
-        FaultCase(
             relationship(#""entity": "B", "mapping": "x""#), "/entities/A/relationships/b/mapping", "not supported"),
         FaultCase(
             relationship(#""entity": "B", "renamedFrom": "x""#), "/entities/A/relationships/b/renamedFrom",
@@ -175,7 +172,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
 
     @Test func `what asks for nothing that is missing is accepted`() {
         #expect(faults(of: entity(#""abstract": false"#)).isEmpty)
-        #expect(faults(of: relationship(#""entity": "B", "toMany": true, "ordered": false"#)).isEmpty)
+        #expect(faults(of: relationship(#""entity": "B", "ordered": false"#)).isEmpty)
         #expect(faults(of: #"{"$schema": "x", "description": "y", "entities": {"A": {"description": "z"}}}"#).isEmpty)
     }
 
@@ -192,6 +189,8 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(
             relationship(#""entity": "B", "assignment": "replace""#), "/entities/A/relationships/b/assignment",
             "to-many"),
+        FaultCase(
+            relationship(#""entity": "B", "ordered": true"#), "/entities/A/relationships/b/ordered", "to-many"),
         FaultCase(relationship(#""entity": "B", "missing": 1"#), "/entities/A/relationships/b/missing", "one of"),
         FaultCase(
             relationship(#""entity": "B", "optional": true"#), "/entities/A/relationships/b/optional", "no field"),

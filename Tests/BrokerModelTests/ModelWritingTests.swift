@@ -15,7 +15,7 @@ import Testing
         attribute(#""type": "transformable", "default": {"x": [1,  "\n"]}, "indexed": true"#),
         relationship(
             #""entity": "B", "toMany": true, "key": ["b.c", "d"], "deleteRule": "deny", "assignment": "replace", "#
-                + #""missing": "ignore""#),
+                + #""missing": "ignore", "ordered": true"#),
         """
         {"keyStyle": "snakeCase", "entities": {
           "Z": {"identity": ["userID", "x"], "attributes": {"x": "uuid", "userID": "integer32", "y": "uri", "x2": "date"},

@@ -31,13 +31,17 @@ struct RelationshipReader {
         draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify
         draft.relationship.missing = fields["missing"]?.choice() ?? .stub
+        draft.relationship.isOrdered = fields.flag("ordered")
+        if draft.relationship.isOrdered, !draft.relationship.isToMany {
+            fields["ordered"]?.report(
+                "\"ordered\" is for to-many relationships; take it out, or add \"toMany\": true")
+        }
         if let assignment = fields["assignment"] {
             draft.relationship.assignment = assignment.choice() ?? .union
             if !draft.relationship.isToMany {
                 assignment.report("\"assignment\" is for to-many relationships; take it out, or add \"toMany\": true")
             }
         }
-        fields.refuseIfTrue("ordered", meaning: "the order of a to-many relationship")
         return draft
     }
 }

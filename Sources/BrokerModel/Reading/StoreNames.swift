@@ -34,6 +34,9 @@ struct StoreNames {
             for column in Self.columns(of: relationship, to: entities[relationship.destination]) {
                 columns.add(column, of: "the relationship \"\(relationship.name)\"", at: draft.key)
             }
+            if let position = relationship.inverse.flatMap({ positionColumn(relationship, inverse: $0) }) {
+                columns.add(position, of: "the order of the inverse of \"\(relationship.name)\"", at: draft.key)
+            }
         }
         checkTable(columns, of: index)
     }
@@ -60,6 +63,11 @@ struct StoreNames {
     private static func columns(of relationship: Relationship, to destination: Entity) -> [String] {
         guard !destination.hasRowKey, destination.identity.count > 1 else { return [relationship.name] }
         return destination.identity.map { "\(relationship.name)_\(destination.attributes[$0].name)" }
+    }
+
+    /// Where the order of the to-many at the other side is kept.
+    private func positionColumn(_ relationship: Relationship, inverse: Int) -> String? {
+        Model.positionColumn(of: relationship, inverse: entities[relationship.destination].relationships[inverse])
     }
 
     /// To-many without a to-one inverse; of a pair, the one whose entity, then whose own name, comes first.

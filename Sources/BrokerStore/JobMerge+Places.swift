@@ -1,0 +1,160 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The order of to-many relationships that keep one, once all links are there.
+///
+/// A link that the job made has no position yet. It gets one behind those that are there; of a set that was replaced or
+/// cleared the positions are those of the payload, from 0.
+extension JobMerge {
+    mutating func mergePlaces() throws(MergeFailure) {
+        guard !rows.places.isEmpty else { return }
+        do throws(StoreError) {
+            let replaced = Set(rows.replacements.map { ToManySet($0.entity, $0.row, $0.relationship) })
+            let sparing = Set(rows.spared.map { ToManySet($0.entity, $0.row, $0.relationship) })
+            var start = 0
+            while start < rows.places.count {
+                let set = ToManySet(of: rows.places[start])
+                var end = start + 1
+                while end < rows.places.count, ToManySet(of: rows.places[end]) == set { end += 1 }
+                if replaced.contains(set) {
+                    try renumber(set, rows.places[start..<end], isSparing: sparing.contains(set))
+                } else {
+                    try append(set, rows.places[start..<end])
+                }
+                start = end
+            }
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// One object's to-many relationship.
+    private struct ToManySet: Hashable {
+        let entity: Int
+        let row: Int
+        let relationship: Int
+
+        init(_ entity: Int, _ row: Int, _ relationship: Int) {
+            self.entity = entity
+            self.row = row
+            self.relationship = relationship
+        }
+
+        init(of place: StagedPlace) { self.init(place.entity, place.row!, place.relationship) }
+    }
+
+    /// Gives those a position that have none: the next ones behind the last.
+    private mutating func append(_ set: ToManySet, _ places: ArraySlice<StagedPlace>) throws(StoreError) {
+        let statements = statements(of: set)
+        var linked: [(place: StagedPlace, position: Cell)] = []
+        for place in places {
+            guard let position = try position(place, set, statements) else { continue }
+            if position.kind == .null || place.isAfresh { linked.append((place, position)) }
+        }
+        guard !linked.isEmpty else { return }
+        let moving = linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)
+        var next =
+            moving.isEmpty
+            ? try end(of: set, statements)
+            : (try positions(of: set, statements).subtracting(moving).max() ?? -1) + 1
+        for (place, position) in linked {
+            // Of one that had a position before, the element's own record ended the link and made it again.
+            if try move(place, from: position, to: next, set, statements), position.kind != .null {
+                noteUpdate(destination(of: set), place.element, 0)
+            }
+            next += 1
+        }
+    }
+
+    /// Gives all that the job named the positions of the payload.
+    private mutating func renumber(
+        _ set: ToManySet, _ places: ArraySlice<StagedPlace>, isSparing: Bool
+    ) throws(StoreError) {
+        let statements = statements(of: set)
+        var linked: [(place: StagedPlace, position: Cell)] = []
+        for place in places {
+            if let position = try position(place, set, statements) { linked.append((place, position)) }
+        }
+        // Elements that were left out stay where they are, and nobody takes their positions.
+        var taken = isSparing ? try positions(of: set, statements) : []
+        if isSparing { taken.subtract(linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)) }
+        var next: Int64 = 0
+        for (place, position) in linked {
+            while taken.contains(next) { next += 1 }
+            // Of a link that is new, it has been noted whose record named it.
+            if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
+                noteUpdate(set.entity, set.row, 0)
+            }
+            next += 1
+        }
+    }
+
+    private func isInJoinTable(_ set: ToManySet) -> Bool {
+        if case .linkTable = merger.plan.layout.entities[set.entity].forms[set.relationship] { true } else { false }
+    }
+
+    /// Of links to one, the row changes that it lies in: the element's.
+    ///
+    /// - Returns: whether the position is another one.
+    private mutating func move(
+        _ place: StagedPlace, from old: Cell, to new: Int64, _ set: ToManySet, _ statements: PlaceStatements
+    ) throws(StoreError) -> Bool {
+        if old.kind == .integer, old.integer == new { return false }
+        try write(new, place, set, statements)
+        // Where rows are heard of elsewhere, this one is, too.
+        if !isInJoinTable(set), !countsLinksAlone { noteUpdate(destination(of: set), place.element, 0) }
+        return true
+    }
+
+    // MARK: - Statements
+
+    private func destination(of set: ToManySet) -> Int {
+        merger.plan.model.entities[set.entity].relationships[set.relationship].destination
+    }
+
+    private func statements(of set: ToManySet) -> PlaceStatements {
+        switch merger.plan.layout.entities[set.entity].forms[set.relationship] {
+        case .column: preconditionFailure("a to-one relationship has no order")
+        case .destinationColumn(let column): merger.entities[destination(of: set)].places(byColumn: column)
+        case .linkTable(let number, let isReversed): merger.links[number].places[isReversed ? 1 : 0]
+        }
+    }
+
+    /// The element's position, NULL when it has none yet; nil when it is not linked.
+    private func position(
+        _ place: StagedPlace, _ set: ToManySet, _ statements: PlaceStatements
+    ) throws(StoreError) -> Cell? {
+        let find = try statements.find()
+        let next = bindKey(ofRow: set.row, set.entity, to: find, from: 1)
+        bindKey(ofRow: place.element, destination(of: set), to: find, from: next)
+        defer { find.reset() }
+        return try find.step() ? find.cell(0) : nil
+    }
+
+    private func end(of set: ToManySet, _ statements: PlaceStatements) throws(StoreError) -> Int64 {
+        let last = try statements.last()
+        bindKey(ofRow: set.row, set.entity, to: last, from: 1)
+        defer { last.reset() }
+        guard try last.step(), last.cell(0).kind == .integer else { return 0 }
+        return last.integer(0) + 1
+    }
+
+    private func positions(of set: ToManySet, _ statements: PlaceStatements) throws(StoreError) -> Set<Int64> {
+        let all = try statements.all()
+        bindKey(ofRow: set.row, set.entity, to: all, from: 1)
+        var positions: Set<Int64> = []
+        while try all.step() {
+            if all.cell(0).kind == .integer { positions.insert(all.integer(0)) }
+        }
+        return positions
+    }
+
+    private func write(
+        _ position: Int64, _ place: StagedPlace, _ set: ToManySet, _ statements: PlaceStatements
+    ) throws(StoreError) {
+        let write = try statements.set()
+        let next = bindKey(ofRow: set.row, set.entity, to: write, from: 1)
+        write.bind(position, at: bindKey(ofRow: place.element, destination(of: set), to: write, from: next))
+        try write.run()
+    }
+}
