@@ -26,19 +26,19 @@ struct JobRun {
         isSingle = stepCount == 1
     }
 
-    mutating func apply(_ step: StagedStep, isFirst: Bool) throws(MergeFailure) {
+    mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
         case .merge: _ = try merge(step.rows!, isFirst: isFirst)
         case .sync(let selection):
             let synced = step.rows!
             let merged = try merge(synced, isFirst: isFirst)
-            try deleteUnnamed(merged, selection, step)
+            try deleteUnnamed(merged, selection, step, isLast: isLast)
         case .delete(let entity):
             let rows = step.rows!
             told.add(rows)
             let deletion = Deletion(merger: merger, entity: entity, pointer: step.pointer)
             var missing = 0
-            try listening { () throws(MergeFailure) in missing = try deletion.delete(named: rows) }
+            try listening(isLast) { () throws(MergeFailure) in missing = try deletion.delete(named: rows) }
             if missing > 0 {
                 told.warnings.append(
                     Warning(.objectNotFound, entity: merger.plan.model.entities[entity].name, count: missing))
@@ -46,7 +46,7 @@ struct JobRun {
         case .deleteMatching(let selection):
             let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
-            try listening { () throws(MergeFailure) in
+            try listening(isLast) { () throws(MergeFailure) in
                 try deletion.delete(where: selected.condition) { selected.bind(to: $0) }
             }
         }
@@ -71,6 +71,7 @@ struct JobRun {
             let (rows, merged) = try merge.run(rows, history)
             told.add(rows)
             try touch(rows, merged, history)
+            try check(history)
             return (rows, merged)
         } catch {
             guard case .subjectRefused(let fault) = error else { throw error }
@@ -103,7 +104,8 @@ struct JobRun {
     // MARK: - Deleting
 
     private mutating func deleteUnnamed(
-        _ merged: (rows: StagedRows, result: MergedRows)?, _ selection: StagedSelection, _ step: StagedStep
+        _ merged: (rows: StagedRows, result: MergedRows)?, _ selection: StagedSelection, _ step: StagedStep,
+        isLast: Bool
     ) throws(MergeFailure) {
         guard let (rows, result) = merged, rows.rejected.isEmpty, rows.unlistedRejections.isEmpty else {
             let name = merger.plan.model.entities[selection.entity].name
@@ -113,13 +115,37 @@ struct JobRun {
         let named = merger.namedObjects(rows, result, selection.entity)
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
-        try listening { () throws(MergeFailure) in
+        try listening(isLast) { () throws(MergeFailure) in
             try deletion.delete(where: "\(selected.condition) AND NOT \(named)") { selected.bind(to: $0) }
         }
     }
 
-    private mutating func listening(_ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
-        try started().listen(body)
+    /// - Parameter isLast: nothing comes after it in the job, so that much need only be counted.
+    private mutating func listening(
+        _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
+    ) throws(MergeFailure) {
+        let history = started()
+        if isLast, !job.wantsKeys { history.wants = wantsMore() }
+        try history.listen(body)
+        try check(history)
+    }
+
+    /// Of an object that the first step touched, what that did counts, too.
+    private func wantsMore() -> (Int, Int64, StoredKey) -> Bool {
+        guard let base else { return { _, _, _ in false } }
+        let finder = BaseRows(base.rows, base.merged, merger)
+        return { entity, number, key in
+            finder.row(of: key, entity) != nil || base.merged.changedOutside[entity].contains(number)
+        }
+    }
+
+    private func check(_ history: RowHistory) throws(MergeFailure) {
+        guard history.isOverfull else { return }
+        throw .fault(
+            Fault(
+                .busy,
+                "The job does more to objects than is kept in mind: \(RowHistory.maximumEntries) of them. Send it as "
+                    + "several jobs, or a large `delete` or `sync` as a job of its own and without `reply: keys`."))
     }
 
     private mutating func started() -> RowHistory {

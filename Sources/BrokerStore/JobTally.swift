@@ -35,49 +35,22 @@ struct JobTally {
         states = run.base?.merged.states ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         told = Array(repeating: [], count: entities.count)
-        var lookups = StagedLookups()
+        let base = run.base.map { BaseRows($0.rows, $0.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
-            let before = takeBase(entry, &lookups)
+            let before = takeBase(entry, base)
             guard let fate = Self.fate(entry, before) else { continue }
             told[entry.entity].append(Told(fate: fate, entry: entry))
         }
     }
 
     /// What the first step did to the entry's object; nil when it did not touch it. The history tells of it now.
-    private mutating func takeBase(
-        _ entry: RowHistory.Entry, _ lookups: inout StagedLookups
-    ) -> MergeTally.RowState? {
-        if let base = run.base, let table = base.rows.tables[entry.entity],
-            let row = row(of: entry, base, table, &lookups)
-        {
+    private mutating func takeBase(_ entry: RowHistory.Entry, _ base: BaseRows?) -> MergeTally.RowState? {
+        if let row = base?.row(of: entry.originalKey, entry.entity) {
             defer { states[entry.entity][row] = Self.heard }
             return MergeTally.RowState(rawValue: states[entry.entity][row])
         }
         guard changedOutside[entry.entity].remove(entry.originalNumber) != nil else { return nil }
         return .updated
-    }
-
-    private func row(
-        of entry: RowHistory.Entry, _ base: (rows: StagedRows, merged: MergedRows), _ table: FrozenTable,
-        _ lookups: inout StagedLookups
-    ) -> Int? {
-        let model = entities[entry.entity].entity
-        var found: Int?
-        var cells = Array(repeating: Cell.absent, count: table.columnCount)
-        var position = 0
-        // The cells are valid in there only.
-        entry.originalKey.withCells { key in
-            if model.hasRowKey {
-                found = lookups.row(ofKey: key[0].integer, entry.entity, base.merged.rowKeys)
-                return
-            }
-            for column in model.identity {
-                cells[column] = key[position]
-                position += 1
-            }
-            found = cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) }
-        }
-        return found
     }
 
     /// - Parameter before: what the first step did to the object.
@@ -124,6 +97,8 @@ struct JobTally {
             }
         }
         counts.updated += changedOutside[entity].count
+        counts.updated += run.history?.changedNumbers[entity]?.count ?? 0
+        counts.deleted += run.history?.deletedCounts[entity] ?? 0
         for object in told[entity] {
             switch object.fate {
             case .inserted: counts.inserted += 1

@@ -40,9 +40,18 @@ final class RowHistory {
 
     private let connection: Connection
     private let tables: HistoryTables
+    /// Entries at most: some 100 MB.
+    static let maximumEntries = 400_000
+
     private(set) var entries: [Entry] = []
     private var places: [Place: Int] = [:]
     private var deleted: [Name: Int] = [:]
+    /// In the last step of a job, whether more than a count is wanted of an object; nil where more may follow.
+    var wants: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
+    /// By entity index, objects that were deleted, of which no more is wanted.
+    private(set) var deletedCounts: [Int: Int] = [:]
+    /// By entity index, the row numbers of objects that were changed, of which no more is wanted.
+    private(set) var changedNumbers: [Int: Set<Int64>] = [:]
     /// What entries were before the newest ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
     private var marked = 0
@@ -108,6 +117,11 @@ final class RowHistory {
     }
 
     private func gone(_ entity: Int, _ number: Int64, _ old: () -> RowValues) {
+        if isOnlyCounted(entity, number, old) {
+            deletedCounts[entity, default: 0] += 1
+            changedNumbers[entity]?.remove(number)
+            return
+        }
         let index = entry(entity, number, old)
         change(index) { $0.number = nil }
     }
@@ -115,12 +129,22 @@ final class RowHistory {
     private func changed(
         _ entity: Int, _ oldNumber: Int64, _ number: Int64, _ old: () -> RowValues, _ now: RowValues
     ) {
+        if oldNumber == number, isOnlyCounted(entity, number, old) {
+            changedNumbers[entity, default: []].insert(number)
+            return
+        }
         let index = entry(entity, oldNumber, old)
         change(index) {
             $0.number = number
             $0.content = now.content
             $0.key = now.key
         }
+    }
+
+    private func isOnlyCounted(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Bool {
+        guard let wants, places[Place(entity: entity, number: number)] == nil else { return false }
+        if changedNumbers[entity]?.contains(number) == true { return true }
+        return !wants(entity, number, old().key)
     }
 
     /// The entry of a row that is about to change, begun with what it is.
@@ -151,6 +175,9 @@ final class RowHistory {
         }
         if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }
     }
+
+    /// More has happened than can be remembered.
+    var isOverfull: Bool { entries.count > Self.maximumEntries }
 
     // MARK: - Keeping
 

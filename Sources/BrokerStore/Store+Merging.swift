@@ -9,7 +9,9 @@ extension Store {
         try savepoints.beginJob()
         do throws(MergeFailure) {
             var run = JobRun(merger, savepoints, job, stepCount: steps.count)
-            for (number, step) in steps.enumerated() { try run.apply(step, isFirst: number == 0) }
+            for (number, step) in steps.enumerated() {
+                try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
+            }
             guard !connection.hasDanglingReferences else {
                 throw .fault(
                     Fault(

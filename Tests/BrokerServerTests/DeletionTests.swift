@@ -158,4 +158,26 @@ import Testing
             #expect(try session.rows("SELECT id FROM Paper") == ["3"])
         }
     }
+
+    // MARK: - Counting
+
+    @Test(arguments: ["keys", "summary"])
+    func `an object counts once, whatever happened to it on the way`(reply: String) async throws {
+        try await OperationSession.run { session in
+            try session.process(
+                "Department",
+                #"{"id": 1, "staff": [{"id": 1, "boss": 2, "papers": [1]}, {"id": 2, "boss": 1}, {"id": 3, "boss": 1}]}"#
+            )
+            let all = #"{"op": "delete", "entity": "Employee", "where": "id < 3"}"#
+            // 1 and 2 lose their bosses before they go themselves; 3 loses one and stays.
+            #expect(try session.job(all, reply: reply) == "Employee ~1 -2, Paper -1")
+            try session.process("Employee", #"[{"id": 1, "boss": 3}, {"id": 4}]"#)
+            let made =
+                #"{"entity": "Employee", "json": [{"id": 5, "boss": 4}, {"id": 4, "age": 1}, {"id": 3, "age": 2}]}"#
+            let gone = #"{"op": "delete", "entity": "Employee", "objects": [4, 3]}"#
+            // 5 is new and loses its boss again; 4 and 3 were changed and go; 1 loses its boss.
+            #expect(try session.job(made + ", " + gone, reply: reply) == "Employee +1 ~1 -2")
+            #expect(try session.rows("SELECT id, boss FROM Employee ORDER BY id") == ["1|NULL", "5|NULL"])
+        }
+    }
 }

@@ -44,8 +44,10 @@ struct OperationSession {
     let storePath: String
 
     /// `Employee +1 ~2 =3 -4 !5`, by entity; or the code and the path of what went wrong.
-    func job(_ operations: String, _ more: String = "") throws -> String {
-        let answer = try client.ask(#"{"operations": [\#(operations)], "reply": "keys"\#(more)}"#)
+    ///
+    /// - Parameter reply: with `keys` the server remembers each object, without it often counts alone.
+    func job(_ operations: String, _ more: String = "", reply: String = "keys") throws -> String {
+        let answer = try client.ask(#"{"operations": [\#(operations)], "reply": "\#(reply)"\#(more)}"#)
         guard answer.type == "completed" else { return "\(answer.code) \(answer["error.path"] ?? "")" }
         let entities = ["Card", "Department", "Desk", "Employee", "Note", "Paper", "Room", "Safe", "Tag"]
         return entities.compactMap { entity in

@@ -1,0 +1,35 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The rows of a job's first step, found by the keys of their objects.
+final class BaseRows {
+    private let rows: StagedRows
+    private let merged: MergedRows
+    private let entities: [EntityStatements]
+    private var lookups = StagedLookups()
+    private var cells: [Cell] = []
+
+    init(_ rows: StagedRows, _ merged: MergedRows, _ merger: Merger) {
+        self.rows = rows
+        self.merged = merged
+        entities = merger.entities
+    }
+
+    /// The staged row of the object; nil when the step did not name it.
+    func row(of key: StoredKey, _ entity: Int) -> Int? {
+        guard let table = rows.tables[entity] else { return nil }
+        let model = entities[entity].entity
+        var found: Int?
+        // The cells are valid in there only.
+        key.withCells { key in
+            if model.hasRowKey {
+                found = lookups.row(ofKey: key[0].integer, entity, merged.rowKeys)
+                return
+            }
+            cells = Array(repeating: .absent, count: table.columnCount)
+            for (position, column) in model.identity.enumerated() { cells[column] = key[position] }
+            found = cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) }
+        }
+        return found
+    }
+}
