@@ -13,6 +13,8 @@ final class ModifiedValues {
     private let tables: TableSet
     /// By entity index and row in `tables`.
     private var values: [[Value]]
+    /// What the object has in the store that the operation names by its key.
+    private(set) var subject: Cell?
     private var arena = ByteArena()
 
     init(_ plan: StagingPlan) {
@@ -26,6 +28,8 @@ final class ModifiedValues {
         let value = arena.copy(of: stored)
         values[entity][place(entity, identity)] = Value(stored: value, current: value)
     }
+
+    func note(subject stored: Cell) { subject = arena.copy(of: stored) }
 
     /// What the last staging took is forgotten.
     func begin() {

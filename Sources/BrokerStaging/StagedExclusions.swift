@@ -55,6 +55,9 @@ public final class StagedExclusions: @unchecked Sendable {
         modified?.note(stored, entity, identity: rows.tables[entity]!.row(row))
     }
 
+    /// Tells the same of the object that the operation names by its key.
+    public func note(modifiedOfSubject stored: Cell) { modified?.note(subject: stored) }
+
     // MARK: - While staging
 
     /// A new staging meets what is left out anew. What is nested in something left out it does not meet.

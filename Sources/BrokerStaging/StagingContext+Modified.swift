@@ -10,10 +10,12 @@ extension StagingContext {
     /// Whether the record is newer than what its object has, as far as this staging knows.
     ///
     /// - Parameter cells: where the record's converted attributes begin on the stack.
-    mutating func isTaken(_ row: Int, _ entity: EntityPlan, _ cells: Int, _ modified: ModifiedColumn) -> Bool {
+    mutating func isTaken(
+        _ row: Int, _ entity: EntityPlan, _ cells: Int, _ modified: ModifiedColumn, hasIdentity: Bool
+    ) -> Bool {
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
-        if let values = exclusions?.modified {
+        if let values = exclusions?.modified, hasIdentity {
             let isTaken = scratch.withCells(at: cells) { values.take(cell, modified, entity.index, identity: $0) }
             if !isTaken { return false }
         } else if modified.isStale(cell, against: table.pointee.row(row)[modified.column]) {
@@ -21,6 +23,23 @@ extension StagingContext {
         }
         table.pointee.bring(modified: cell, row)
         return true
+    }
+}
+
+// MARK: - The object that an operation names
+
+extension StagingContext {
+    /// The row of the operation's object, if it is known that its record is not newer; nil when the record is taken.
+    ///
+    /// A record that is left out does not rename its object either.
+    mutating func staleSubject(_ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Int? {
+        guard let modified = entity.modified, let stored = exclusions?.modified?.subject, let subject,
+            modified.isStale(scratch[cells + modified.column], against: stored)
+        else { return nil }
+        let row = try row(ofKey: subject.key, at: subject.recordOffset, entity, .mustExist)
+        self.subject?.row = row
+        self.subject?.isRenamed = false
+        return row
     }
 }
 

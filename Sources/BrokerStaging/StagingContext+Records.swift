@@ -46,12 +46,15 @@ extension StagingContext {
         try take(arena.takeFresh())
         let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
         if isSubject { completeIdentity(entity, cells) }
+        if isSubject, let row = try staleSubject(entity, cells) { return (row, false) }
         let identity = try identity(record, entity, cells)
         let row =
             isSubject
             ? try subjectRow(of: record, entity, identity: identity ? cells : nil)
             : try row(of: record, entity, identity: identity ? cells : nil)
-        if identity, let modified = entity.modified, !isTaken(row, entity, cells, modified) { return (row, false) }
+        if let modified = entity.modified, identity || isSubject {
+            guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, false) }
+        }
         let own = tables[entity.index].pointee.row(row)
         for column in 0..<entity.attributes.count {
             let cell = scratch[cells + column]

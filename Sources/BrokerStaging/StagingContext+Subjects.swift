@@ -43,7 +43,7 @@ extension StagingContext {
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(StagingFault) {
         let cells = try keyCells(key, entity)
-        let row = try row(ofKey: cells, key, entity, .mustExist)
+        let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
         subject = StagedSubject(entity: entity.index, row: row, key: cells, offset: key.offset, recordOffset: -1)
         let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(json.offset))
         try stage(json, entity.relationships[relationship], speaker)
@@ -53,7 +53,7 @@ extension StagingContext {
     mutating func name(_ keys: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
         for key in keys.elements {
             do throws(StagingFault) {
-                _ = try row(ofKey: keyCells(key, entity), key, entity, .mayBeMissing)
+                _ = try row(ofKey: keyCells(key, entity), at: key.offset, entity, .mayBeMissing)
             } catch {
                 guard case .invalid(let fault, let offset) = error, policy == .skip else { throw error }
                 guard reject(fault, at: offset) else { throw .noRoom }
@@ -138,17 +138,17 @@ extension StagingContext {
         return cell
     }
 
-    private mutating func row(
-        ofKey cells: [Cell], _ key: JSONValue, _ entity: EntityPlan, _ origin: RowOrigin
+    mutating func row(
+        ofKey cells: [Cell], at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
         if plan.model.entities[entity.index].hasRowKey {
             try take(entity.rowByteCount)
-            return tables[entity.index].pointee.findOrAdd(key: cells[0].integer, offset: key.offset, origin: origin)
+            return tables[entity.index].pointee.findOrAdd(key: cells[0].integer, offset: offset, origin: origin)
         }
         let first = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         for (cell, column) in zip(cells, entity.identity) { scratch[first + column] = cell }
-        return try findOrAdd(entity, identity: first, offset: key.offset, origin)
+        return try findOrAdd(entity, identity: first, offset: offset, origin)
     }
 
     private func a(_ name: String) -> String { "AEIOU".contains(name.first ?? " ") ? "an \(name)" : "a \(name)" }

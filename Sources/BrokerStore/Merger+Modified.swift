@@ -10,7 +10,7 @@ extension Merger {
         for entity in plan.entitiesWithModified {
             guard let table = rows.tables[entity] else { continue }
             var isStale = false
-            try eachStored(entity, table) { row, stored in
+            try eachStored(entity, table, rows.subject) { row, stored in
                 isStale = table.isStale(row, against: stored)
                 return !isStale
             }
@@ -23,22 +23,34 @@ extension Merger {
     func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
         for entity in plan.entitiesWithModified {
             guard let table = rows.tables[entity] else { continue }
-            try eachStored(entity, table) { row, stored in
+            try eachStored(entity, table, rows.subject) { row, stored in
+                if let subject = rows.subject, subject.entity == entity, subject.row == row {
+                    exclusions.note(modifiedOfSubject: stored)
+                    // Its record may bring another identity, which the object does not have yet.
+                    if subject.isRenamed || !table.hasIdentity(row) { return true }
+                }
                 exclusions.note(modified: stored, entity: entity, row: row, of: rows)
                 return true
             }
         }
     }
 
-    /// Reads the rows that exist, until `body` answers false.
+    /// Reads the rows that exist, that of the subject by its key, until `body` answers false.
     private func eachStored(
-        _ entity: Int, _ table: FrozenTable, _ body: (_ row: Int, _ stored: Cell) -> Bool
+        _ entity: Int, _ table: FrozenTable, _ subject: StagedSubject?,
+        _ body: (_ row: Int, _ stored: Cell) -> Bool
     ) throws(StoreError) {
         let statements = entities[entity]
-        let find = try statements.modified(statements.entity.modified!)
+        let column = statements.entity.modified!
+        if let subject, subject.entity == entity {
+            let find = try statements.values(of: [column])
+            StoredKey(subject.key).bind(to: find, from: 1)
+            if try find.step(), !body(subject.row, find.cell(0)) { return }
+        }
+        let find = try statements.modified(column)
         for position in 0..<table.rowCount {
             let row = Int(table.order[position])
-            guard table.hasIdentity(row) else { continue }
+            guard table.hasIdentity(row), subject?.entity != entity || subject?.row != row else { continue }
             statements.bindIdentity(table.row(row), to: find, from: 1)
             defer { find.reset() }
             if try find.step(), !body(row, find.cell(0)) { return }

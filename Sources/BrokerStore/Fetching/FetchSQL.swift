@@ -28,16 +28,17 @@ struct FetchSQL {
     }
 
     /// The objects that a relationship of some rows leads to: the shape's columns, then the position of the row among
-    /// those; in the order of positions.
+    /// those; in the order of those positions, then in the relationship's own order if it keeps one.
     ///
     /// Parameter: a JSON array of row numbers.
     func destinations(of relationship: Int, of entity: Int, _ shape: ObjectShape) -> String {
         let destination = plan.model.entities[entity].relationships[relationship].destination
         let keys = naming.keyColumns(destination).map { ObjectShape.column($0.name) }
+        let order = [place(relationship, of: entity)].compactMap { $0 } + keys
         return """
             SELECT \(shape.columns.joined(separator: ", ")), k."key" FROM json_each(?1) AS k \
             CROSS JOIN \(table(entity)) AS p ON p.\(naming.rowNumber(entity)) = k."value" \
-            \(join(relationship, of: entity)) ORDER BY k."key", \(keys.joined(separator: ", "))
+            \(join(relationship, of: entity)) ORDER BY k."key", \(order.joined(separator: ", "))
             """
     }
 
@@ -63,6 +64,19 @@ struct FetchSQL {
             let links = quoted(naming.linkTable(plan.layout.linkTables[number]))
             return "CROSS JOIN \(links) AS l ON \(equal("l", side(near, entity), "p", keys(entity))) "
                 + "CROSS JOIN \(destination) AS t ON \(equal("t", keys(own.destination), "l", side(far, own.destination)))"
+        }
+    }
+
+    /// Where a row `t` stands in an ordered relationship; nil of one that keeps no order.
+    private func place(_ relationship: Int, of entity: Int) -> String? {
+        let own = plan.model.entities[entity].relationships[relationship]
+        guard own.isOrdered else { return nil }
+        switch plan.layout.entities[entity].forms[relationship] {
+        case .column: return nil
+        case .destinationColumn:
+            return plan.model.inverse(of: own).flatMap(plan.model.positionColumn).map { "t.\(quoted($0))" }
+        case .linkTable(_, let isReversed):
+            return "l.\(quoted((isReversed ? LinkPosition.inversePosition : .position).rawValue))"
         }
     }
 
