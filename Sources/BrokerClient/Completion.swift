@@ -97,6 +97,10 @@ extension BrokerClient.Completion {
 
             /// Records brought a key that the model does not name.
             public static let unknownKey = Code(rawValue: "unknownKey")
+            /// Keys of a delete name no object.
+            public static let objectNotFound = Code(rawValue: "objectNotFound")
+            /// A sync deleted nothing, because a record was left out.
+            public static let deletionSkipped = Code(rawValue: "deletionSkipped")
             /// More was left out than is listed.
             public static let rejectedNotListed = Code(rawValue: "rejectedNotListed")
 

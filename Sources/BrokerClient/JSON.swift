@@ -24,17 +24,28 @@ extension BrokerClient {
             case let json as String: self.init(json)
             case let json as [UInt8]: self.init(json)
             case let json as Data: self.init(json)
-            default:
-                let encoder = JSONEncoder()
-                encoder.dateEncodingStrategy = .secondsSince1970
-                // Sorted, so that the same values are the same bytes: a job sent again is known by them.
-                encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
-                do {
-                    self.init(try encoder.encode(value))
-                } catch {
-                    throw .notEncodable(reason: "\(error)")
-                }
+            default: try self.init(value: value)
             }
+        }
+
+        /// Encodes a value as ``init(encoding:)`` does, but text as text: a key or a predicate's argument.
+        ///
+        /// - Throws: ``BrokerError/notEncodable(reason:)``
+        public init(value: some Encodable) throws(BrokerError) {
+            let encoder = JSONEncoder()
+            encoder.dateEncodingStrategy = .secondsSince1970
+            // Sorted, so that the same values are the same bytes: a job sent again is known by them.
+            encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
+            do {
+                self.init(try encoder.encode(value))
+            } catch {
+                throw .notEncodable(reason: "\(error)")
+            }
+        }
+
+        init(array elements: [JSON]) {
+            bytes = [UInt8(ascii: "[")] + elements.map(\.bytes).joined(separator: [UInt8(ascii: ",")])
+            bytes.append(UInt8(ascii: "]"))
         }
 
         /// The value that the text describes; dates are read as numbers of seconds since 1970.

@@ -3,25 +3,6 @@ internal import BrokerWire
 extension BrokerClient {
     /// A job to be submitted: operations that take effect together or not at all.
     public struct Job: Sendable {
-        /// Something that a job does.
-        public struct Operation: Sendable, Equatable {
-            public var entity: String
-            /// A record, or an array of records.
-            public var json: JSON
-
-            /// Finds or creates objects of `entity`, from JSON text.
-            public static func process(_ json: [UInt8], as entity: String) -> Operation {
-                Operation(entity: entity, json: JSON(json))
-            }
-
-            /// Finds or creates objects of `entity`, from what ``BrokerClient/JSON/init(encoding:)`` takes.
-            public static func process(
-                _ records: some Encodable, as entity: String
-            ) throws(BrokerError) -> Operation {
-                Operation(entity: entity, json: try JSON(encoding: records))
-            }
-        }
-
         /// What becomes of a job with a bad record.
         public enum OnInvalid: String, Sendable, CaseIterable {
             /// The job changes nothing.
@@ -69,8 +50,7 @@ extension BrokerClient {
 extension BrokerClient.Job {
     /// The content of the message. The same job gives the same bytes, so that it is known as the same when sent again.
     func content(id: String, wantsAcceptance: Bool) -> [UInt8] {
-        var message = JobMessageWriter(
-            id: id, operations: operations.map { .init(entity: $0.entity, json: $0.json.bytes) })
+        var message = JobMessageWriter(id: id, operations: operations.map(\.message))
         message.onInvalid =
             switch onInvalid {
             case .fail: .fail

@@ -2,15 +2,42 @@ internal import BrokerJSON
 
 /// Makes the content of a `job` message.
 package struct JobMessageWriter: Sendable {
-    /// One `process`, with its records as JSON text.
+    /// One operation, its values as JSON text. They are not checked here: the server tells what is wrong with them.
     package struct Operation: Sendable {
-        package var entity: String
-        /// One JSON value, not checked here: the server tells what is wrong with it.
-        package var json: [UInt8]
+        package enum Action: Sendable {
+            /// Records, and the key of the object that the one record is about.
+            case process([UInt8], object: [UInt8]? = nil)
+            /// What the object of that key is to hold at the relationship.
+            case relate([UInt8], object: [UInt8], relationship: String)
+            /// An array of records, what of the entity they are all of, and what may be done.
+            case sync([UInt8], Selection?, OperationMessage.SyncActions)
+            /// An array of keys.
+            case delete([UInt8])
+            case deleteMatching(Selection)
+        }
 
-        package init(entity: String, json: [UInt8]) {
+        /// A predicate, and an array of values for its `%@`.
+        package struct Selection: Sendable {
+            package var predicate: String
+            package var arguments: [UInt8]?
+
+            package init(_ predicate: String, arguments: [UInt8]? = nil) {
+                self.predicate = predicate
+                self.arguments = arguments
+            }
+        }
+
+        package var entity: String
+        package var action: Action
+
+        package init(entity: String, _ action: Action) {
             self.entity = entity
-            self.json = json
+            self.action = action
+        }
+
+        /// One `process`.
+        package init(entity: String, json: [UInt8]) {
+            self.init(entity: entity, .process(json))
         }
     }
 
@@ -33,7 +60,7 @@ package struct JobMessageWriter: Sendable {
     /// The message as JSON: what differs from the defaults, then the operations, each copied once. The same values
     /// give the same bytes, so that a job sent again is known as the same.
     package func content() -> [UInt8] {
-        let records = operations.reduce(0) { $0 + $1.json.count + $1.entity.utf8.count + 40 }
+        let records = operations.reduce(0) { $0 + $1.byteCount }
         var writer = JSONWriter(capacity: records + 320 + (tag?.count ?? 0))
         writer.object { writer in
             if let id { writer.member("id", id) }
@@ -46,12 +73,12 @@ package struct JobMessageWriter: Sendable {
             }
             writer.tag(tag)
             if let only = operations.first, operations.count == 1 {
-                Self.write(only, to: &writer)
+                only.write(to: &writer)
             } else {
                 writer.key("operations")
                 writer.array { writer in
                     for operation in operations {
-                        writer.object { Self.write(operation, to: &$0) }
+                        writer.object { operation.write(to: &$0) }
                     }
                 }
             }
@@ -66,10 +93,80 @@ package struct JobMessageWriter: Sendable {
             if notify.contains(.completed) { writer.string("completed") }
         }
     }
+}
 
-    private static func write(_ operation: Operation, to writer: inout JSONWriter) {
-        writer.member("entity", operation.entity)
-        writer.key("json")
-        writer.raw(operation.json)
+extension JobMessageWriter.Operation {
+    /// About as many bytes as it takes in the message.
+    fileprivate var byteCount: Int {
+        let values =
+            switch action {
+            case .process(let json, let object): json.count + (object?.count ?? 0)
+            case .relate(let json, let object, let name): json.count + object.count + name.utf8.count
+            case .sync(let json, let selection, _): json.count + (selection?.byteCount ?? 0)
+            case .delete(let keys): keys.count
+            case .deleteMatching(let selection): selection.byteCount
+            }
+        return entity.utf8.count + values + 100
+    }
+
+    /// Its members. A `process`, the default, goes without its name.
+    fileprivate func write(to writer: inout JSONWriter) {
+        switch action {
+        case .process(let json, let object):
+            writer.member("entity", entity)
+            writer.member("object", raw: object)
+            writer.member("json", raw: json)
+        case .relate(let json, let object, let relationship):
+            begin("relate", &writer)
+            writer.member("object", raw: object)
+            writer.member("relationship", relationship)
+            writer.member("json", raw: json)
+        case .sync(let json, let selection, let actions):
+            begin("sync", &writer)
+            selection?.write(to: &writer)
+            if actions != .all { actions.write(to: &writer) }
+            writer.member("json", raw: json)
+        case .delete(let keys):
+            begin("delete", &writer)
+            writer.member("objects", raw: keys)
+        case .deleteMatching(let selection):
+            begin("delete", &writer)
+            selection.write(to: &writer)
+        }
+    }
+
+    private func begin(_ word: String, _ writer: inout JSONWriter) {
+        writer.member("op", word)
+        writer.member("entity", entity)
+    }
+}
+
+extension JobMessageWriter.Operation.Selection {
+    fileprivate var byteCount: Int { predicate.utf8.count + (arguments?.count ?? 0) }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.member("where", predicate)
+        writer.member("arguments", raw: arguments)
+    }
+}
+
+extension OperationMessage.SyncActions {
+    /// The words of the protocol.
+    static let words: [(String, Self)] = [("insert", .insert), ("update", .update), ("delete", .delete)]
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.key("actions")
+        writer.array { writer in
+            for (word, action) in Self.words where contains(action) { writer.string(word) }
+        }
+    }
+}
+
+extension JSONWriter {
+    /// Writes a member that is JSON text; nothing when there is none.
+    fileprivate mutating func member(_ key: String, raw json: [UInt8]?) {
+        guard let json else { return }
+        self.key(key)
+        raw(json)
     }
 }

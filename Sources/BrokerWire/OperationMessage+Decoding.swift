@@ -93,13 +93,12 @@ extension OperationMessage {
         guard let list = fields["actions"] else { return .all }
         guard list.kind == .array else { throw list.isNo("an array of words", at: "\(path)/actions") }
         var actions: SyncActions = []
-        let words: [(String, SyncActions)] = [("insert", .insert), ("update", .update), ("delete", .delete)]
         for (index, value) in list.elements.enumerated() {
             guard value.kind == .string else { throw value.isNo("a string", at: "\(path)/actions/\(index)") }
-            guard let action = words.first(where: { value.isText($0.0) })?.1 else {
+            guard let action = SyncActions.words.first(where: { value.isText($0.0) })?.1 else {
                 throw WireError(
                     .unsupportedMessage,
-                    "A `sync` has no action \(value.quotedBriefly); the actions are \(words.map(\.0).listed).",
+                    "A `sync` has no action \(value.quotedBriefly); the actions are \(SyncActions.words.map(\.0).listed).",
                     path: "\(path)/actions/\(index)")
             }
             actions.insert(action)

@@ -35,6 +35,37 @@ import Testing
         #expect(job.operations.map { text(Array($0.json.bytes)) } == ["[1]", "{}"])
     }
 
+    @Test func `every operation is read as it was meant`() throws {
+        let writer = JobMessageWriter(
+            id: nil,
+            operations: [
+                .init(entity: "A", .process(utf8("{}"), object: utf8("1"))),
+                .init(entity: "B", .relate(utf8("null"), object: utf8("\"k\""), relationship: "r\"s")),
+                .init(entity: "C", .sync(utf8("[]"), .init("a == %@", arguments: utf8("[1]")), [.insert, .delete])),
+                .init(entity: "D", .sync(utf8("[]"), nil, .all)), .init(entity: "E", .delete(utf8("[1,2]"))),
+                .init(entity: "F", .deleteMatching(.init("TRUEPREDICATE"))),
+            ])
+        let envelope = try message(text(writer.content()))
+        guard case .job(let job) = envelope.message else { throw TestFault("no job") }
+        #expect(job.operations.map(\.entity) == ["A", "B", "C", "D", "E", "F"])
+        func json(_ value: JSONValue?) -> String? { value.map { text($0.jsonText) } }
+        let said = job.operations.map { operation in
+            switch operation.action {
+            case .process(let object): "process \(json(object) ?? "")"
+            case .relate(let object, let name): "relate \(json(object) ?? "") \(json(name) ?? "")"
+            case .sync(let selection, let actions):
+                "sync \(selection.predicate ?? "all") \(json(selection.arguments) ?? "") \(actions.rawValue)"
+            case .delete: "delete \(json(operation.json) ?? "")"
+            case .deleteMatching(let selection): "delete where \(selection.predicate ?? "")"
+            }
+        }
+        #expect(
+            said == [
+                "process 1", #"relate "k" "r\"s""#, "sync a == %@ [1] 5", "sync all  7", "delete [1,2]",
+                "delete where TRUEPREDICATE",
+            ])
+    }
+
     @Test func `every other client message is read as it was meant`() throws {
         guard case .hello(version: 1, client: "me") = try message(text(ClientMessageWriter.hello(client: "me"))).message
         else { throw TestFault("no hello") }

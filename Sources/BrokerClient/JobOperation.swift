@@ -1,0 +1,146 @@
+internal import BrokerWire
+
+extension BrokerClient.Job {
+    /// Something that a job does to objects of one entity. Each operation of a job sees what those before it did.
+    public struct Operation: Sendable, Equatable {
+        /// What is done, its values as they go over the socket.
+        public enum Action: Sendable, Equatable {
+            /// Finds or creates the objects of a record or an array of records; with the key of an object, which must
+            /// exist, the one record is about that.
+            case process(BrokerClient.JSON, object: BrokerClient.JSON? = nil)
+            /// Gives a relationship of the object of that key, which must exist, what a record would hold there.
+            case relate(BrokerClient.JSON, relationship: String, object: BrokerClient.JSON)
+            /// Processes an array of records, then deletes what matches and was not named.
+            case sync(
+                BrokerClient.JSON, where: BrokerClient.Predicate? = nil, actions: Set<SyncAction> = SyncAction.all)
+            /// Deletes the objects of an array of keys.
+            case delete(BrokerClient.JSON)
+            /// Deletes the objects that match.
+            case deleteMatching(BrokerClient.Predicate)
+        }
+
+        /// What a sync may do.
+        public enum SyncAction: String, Sendable, CaseIterable {
+            case insert, update, delete
+
+            public static let all = Set(allCases)
+        }
+
+        public var entity: String
+        public var action: Action
+
+        public init(entity: String, _ action: Action) {
+            self.entity = entity
+            self.action = action
+        }
+    }
+}
+
+// MARK: - From values
+
+extension BrokerClient.Job.Operation {
+    /// Finds or creates objects of `entity`, from JSON text.
+    public static func process(_ json: [UInt8], as entity: String) -> Self {
+        Self(entity: entity, .process(BrokerClient.JSON(json)))
+    }
+
+    /// Finds or creates objects of `entity`, from what ``BrokerClient/JSON/init(encoding:)`` takes.
+    public static func process(_ records: some Encodable, as entity: String) throws(BrokerError) -> Self {
+        Self(entity: entity, .process(try BrokerClient.JSON(encoding: records)))
+    }
+
+    /// Fills one object, which must exist. A record that brings another identity renames it, and what refers to it
+    /// follows.
+    ///
+    /// - Parameters:
+    ///   - record: what ``BrokerClient/JSON/init(encoding:)`` takes.
+    ///   - key: the value of the object's identity, or a value with a member for each of its attributes, or its `_pk`; see
+    ///     ``BrokerClient/JSON/init(value:)``.
+    public static func process(
+        _ record: some Encodable, as entity: String, object key: some Encodable
+    ) throws(BrokerError) -> Self {
+        Self(
+            entity: entity,
+            .process(try BrokerClient.JSON(encoding: record), object: try BrokerClient.JSON(value: key)))
+    }
+
+    /// Gives a relationship of one object, which must exist, what a record would hold there.
+    ///
+    /// - Parameters:
+    ///   - key: the object's, as in ``process(_:as:object:)``.
+    ///   - value: an object or several, or bare keys, or `"null"`: what ``BrokerClient/JSON/init(encoding:)`` takes, so
+    ///     text is JSON. For a key of the client's own type there is ``relate(_:_:_:toKey:)``.
+    public static func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable
+    ) throws(BrokerError) -> Self {
+        let value = try BrokerClient.JSON(encoding: value)
+        return Self(
+            entity: entity, .relate(value, relationship: relationship, object: try BrokerClient.JSON(value: key)))
+    }
+
+    /// Links one object, which must exist, to the object of another key, or to those of an array of keys. One that does
+    /// not exist is dealt with as the model says; nil ends the link, or all links of a to-many.
+    public static func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, toKey destination: some Encodable
+    ) throws(BrokerError) -> Self {
+        let value = try BrokerClient.JSON(value: destination)
+        return Self(
+            entity: entity, .relate(value, relationship: relationship, object: try BrokerClient.JSON(value: key)))
+    }
+
+    /// Processes records, then deletes the objects of `entity` that match the predicate (all without one) and that the
+    /// records did not name, at any depth.
+    ///
+    /// - Parameter records: an array: what ``BrokerClient/JSON/init(encoding:)`` takes.
+    public static func sync(
+        _ records: some Encodable, as entity: String, where predicate: BrokerClient.Predicate? = nil,
+        actions: Set<SyncAction> = SyncAction.all
+    ) throws(BrokerError) -> Self {
+        Self(entity: entity, .sync(try BrokerClient.JSON(encoding: records), where: predicate, actions: actions))
+    }
+
+    /// Deletes objects by their keys, as in ``process(_:as:object:)``. Keys that name nothing are counted in a warning.
+    public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
+        Self(entity: entity, .delete(try BrokerClient.JSON(value: keys)))
+    }
+
+    /// Deletes the objects that match.
+    public static func delete(_ entity: String, where predicate: BrokerClient.Predicate) -> Self {
+        Self(entity: entity, .deleteMatching(predicate))
+    }
+}
+
+// MARK: - To the wire
+
+extension BrokerClient.Job.Operation {
+    var message: JobMessageWriter.Operation {
+        switch action {
+        case .process(let json, let object):
+            .init(entity: entity, .process(json.bytes, object: object?.bytes))
+        case .relate(let json, let relationship, let object):
+            .init(entity: entity, .relate(json.bytes, object: object.bytes, relationship: relationship))
+        case .sync(let json, let predicate, let actions):
+            .init(
+                entity: entity,
+                .sync(json.bytes, predicate?.message, OperationMessage.SyncActions(actions.map(\.message))))
+        case .delete(let keys): .init(entity: entity, .delete(keys.bytes))
+        case .deleteMatching(let predicate): .init(entity: entity, .deleteMatching(predicate.message))
+        }
+    }
+}
+
+extension BrokerClient.Job.Operation.SyncAction {
+    fileprivate var message: OperationMessage.SyncActions {
+        switch self {
+        case .insert: .insert
+        case .update: .update
+        case .delete: .delete
+        }
+    }
+}
+
+extension BrokerClient.Predicate {
+    fileprivate var message: JobMessageWriter.Operation.Selection {
+        .init(format, arguments: arguments.isEmpty ? nil : BrokerClient.JSON(array: arguments).bytes)
+    }
+}
