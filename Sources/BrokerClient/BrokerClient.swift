@@ -190,7 +190,7 @@ public final class BrokerClient: Sendable {
         driver.close()
     }
 
-    private func request(_ content: (_ tag: [UInt8]) -> [UInt8]) async throws -> ServerEnvelope {
+    func request(_ content: (_ tag: [UInt8]) -> [UInt8]) async throws -> ServerEnvelope {
         try Task.checkCancellation()
         let number = number()
         let waiter = Answer<ServerEnvelope>()
@@ -199,7 +199,7 @@ public final class BrokerClient: Sendable {
         return try await waiter.value()
     }
 
-    private func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
+    func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
         if case .error(let error) = answer.message { return .refused(BrokerError.Fault(error.error)) }
         return .notUnderstood(reason: "the server answered `\(type)` with another message")
     }

@@ -11,7 +11,8 @@ struct Broker: AsyncParsableCommand {
             is committed, 1 failed, 2 wrong arguments, 3 committed with rejected records, 4 no connection.
             """,
         subcommands: [
-            SubmitCommand.self, AwaitCommand.self, StatsCommand.self, ModelCommand.self, FrameCommand.self,
+            SubmitCommand.self, FetchCommand.self, AwaitCommand.self, StatsCommand.self, ModelCommand.self,
+            FrameCommand.self,
             UnframeCommand.self,
         ])
 

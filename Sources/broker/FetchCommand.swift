@@ -1,0 +1,111 @@
+import ArgumentParser
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+import Glibc
+
+/// How fetched objects are printed.
+enum FetchFormat: String, CaseIterable, ExpressibleByArgument {
+    case json, ndjson, csv, table
+}
+
+struct FetchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fetch", abstract: "Prints objects: as a table on a terminal, as NDJSON otherwise.",
+        discussion: """
+            broker fetch Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include department
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Option(
+        help: ArgumentHelp("A predicate that the objects match, with %@ for each --argument.", valueName: "predicate"))
+    var `where`: String?
+
+    @Option(
+        help: ArgumentHelp("The value of a %@: JSON, or else a text. May be given several times.", valueName: "value"))
+    var argument: [String] = []
+
+    @Option(
+        help: ArgumentHelp("The key of the one object that is meant: JSON, or else a text.", valueName: "key"))
+    var object: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "An attribute to sort by, or a key path to it; --sort=-name begins with the last. May be given several times.",
+            valueName: "attribute"))
+    var sort: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "A path of relationships whose objects are nested. May be given several times.", valueName: "path"))
+    var include: [String] = []
+
+    @Option(help: ArgumentHelp("Objects at most. Default: all.", valueName: "count"))
+    var limit: Int?
+
+    @Option(help: ArgumentHelp("Objects to pass over.", valueName: "count"))
+    var offset = 0
+
+    @Flag(help: "Use the model's own names, and ISO 8601 for all dates.")
+    var local = false
+
+    @Option(help: ArgumentHelp("json, ndjson, csv or table.", valueName: "format"))
+    var format: FetchFormat?
+
+    @Flag(help: "The same as --format json.")
+    var json = false
+
+    @Argument(help: "The objects' entity.")
+    var entity: String
+
+    mutating func validate() throws {
+        try NumberOption("--offset", offset, in: 0...Int.max).check()
+        if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
+        guard !(json && format != nil && format != .json) else {
+            throw ValidationError("--json and --format \(format?.rawValue ?? "") say two things; give one of them.")
+        }
+    }
+
+    /// Objects in one answer: so that what is printed comes soon, and little is in memory.
+    private static let objectsPerFetch = 10_000
+
+    func run() async throws {
+        let broker = try await connection.connect("broker fetch")
+        var part = BrokerClient.Fetch(entity)
+        part.predicate = self.where
+        part.arguments = argument.map(Self.value)
+        part.object = object.map(Self.value)
+        part.sort = sort
+        part.include = include
+        part.names = local ? .local : .remote
+        var printer = FetchPrinter(json ? .json : format ?? (isatty(STDOUT_FILENO) == 1 ? .table : .ndjson))
+        while true {
+            part.offset = offset + printer.count
+            part.limit = min(Self.objectsPerFetch, (limit ?? .max) - printer.count)
+            let found: BrokerClient.Fetched
+            do {
+                found = try await broker.fetch(part)
+            } catch {
+                throw CommandFailure(error)
+            }
+            let before = printer.count
+            try printer.add(found.objects)
+            guard found.hasMore, printer.count > before, printer.count < limit ?? .max else { break }
+        }
+        await broker.close()
+        try printer.end()
+    }
+
+    /// JSON, or else a text.
+    private static func value(_ argument: String) -> BrokerClient.JSON {
+        do {
+            _ = try JSONDocument(parsing: JSONText(copying: Array(argument.utf8)))
+            return BrokerClient.JSON(argument)
+        } catch {
+            var writer = JSONWriter()
+            writer.string(argument)
+            return BrokerClient.JSON(writer.bytes)
+        }
+    }
+}

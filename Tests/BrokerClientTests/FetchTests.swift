@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+@testable import BrokerClient
+
+@Suite(.timeLimit(.minutes(5))) struct FetchTests {
+    private struct Employee: Codable, Equatable {
+        var id: Int
+        var hiredAt: Date?
+    }
+
+    @Test func `a fetch says what it asks for, and texts among its arguments stay texts`() throws {
+        var fetch = try BrokerClient.Fetch("Employee", where: "a == %@ AND b == %@", arguments: ["12", 12])
+        #expect(
+            String(decoding: fetch.members, as: UTF8.self) == """
+                "entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12]
+                """)
+        fetch = BrokerClient.Fetch("E")
+        fetch.object = try BrokerClient.JSON(value: ["row": 1])
+        fetch.sort = ["-a"]
+        fetch.include = ["b.c"]
+        fetch.limit = 0
+        fetch.offset = 2
+        fetch.names = .local
+        fetch.result = .dictionary
+        #expect(
+            String(decoding: fetch.members, as: UTF8.self) == """
+                "entity":"E","object":{"row":1},"sort":["-a"],"include":["b.c"],"limit":0,"offset":2,"names":"local",\
+                "result":"dictionary"
+                """)
+    }
+
+    @Test func `values are fetched part by part until there are no more`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        async let found: [Employee] = client.fetch("Employee", where: "id > %@", 0, names: .local)
+        let first = try await connection.nextMembers().tag
+        try await connection.send(
+            #"{"type":"objects","objects":[{"id":1,"hiredAt":"2011-12-22T02:24:51.500Z"}],"more":true,"tag":\#(first)}"#
+        )
+        let second = try await connection.nextMembers().tag
+        try await connection.send(#"{"type":"objects","objects":[{"id":2,"hiredAt":null}],"tag":\#(second)}"#)
+        let date = Date(timeIntervalSince1970: 1_324_520_691.5)
+        #expect(try await found == [Employee(id: 1, hiredAt: date), Employee(id: 2, hiredAt: nil)])
+        await client.close()
+    }
+
+    @Test func `an object that is not there is nil, and a refusal is told with its code`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        async let none = client.fetchObject("Employee", key: 7, as: Employee.self)
+        let first = try await connection.nextMembers().tag
+        try await connection.send(#"{"type":"objects","objects":null,"tag":\#(first)}"#)
+        #expect(try await none == nil)
+        async let refused = client.fetchDictionary("Employe", as: Employee.self)
+        let second = try await connection.nextMembers().tag
+        try await connection.send(
+            #"{"type":"error","error":{"code":"unknownEntity","message":"x","path":"/entity"},"tag":\#(second)}"#)
+        do {
+            _ = try await refused
+            Issue.record("it was refused")
+        } catch let error as BrokerError {
+            #expect(error.code == .unknownEntity)
+            #expect(error.fault?.path == "/entity")
+        }
+        await client.close()
+    }
+}
