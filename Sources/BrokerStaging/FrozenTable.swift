@@ -75,6 +75,9 @@ public final class FrozenTable: Sendable {
         }
     }
 
+    /// Whether a record of the row may be left out for what the store has.
+    public func isComparable(_ row: Int) -> Bool { firstModified[row].kind.rawValue > Cell.Kind.null.rawValue }
+
     /// Whether a record of the row is not newer than what the store has of its entity's `modified` attribute.
     public func isStale(_ row: Int, against stored: Cell) -> Bool {
         entity.modified?.isStale(firstModified[row], against: stored) ?? false

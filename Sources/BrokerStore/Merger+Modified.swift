@@ -10,7 +10,7 @@ extension Merger {
         for entity in plan.entitiesWithModified {
             guard let table = rows.tables[entity] else { continue }
             var isStale = false
-            try eachStored(entity, table, rows.subject) { row, stored in
+            try eachStored(entity, table, rows.subject, of: table.isComparable) { row, stored in
                 isStale = table.isStale(row, against: stored)
                 return !isStale
             }
@@ -35,9 +35,9 @@ extension Merger {
         }
     }
 
-    /// Reads the rows that exist, that of the subject by its key, until `body` answers false.
+    /// Reads the rows that exist of those asked for, that of the subject by its key, until `body` answers false.
     private func eachStored(
-        _ entity: Int, _ table: FrozenTable, _ subject: StagedSubject?,
+        _ entity: Int, _ table: FrozenTable, _ subject: StagedSubject?, of isAsked: (Int) -> Bool = { _ in true },
         _ body: (_ row: Int, _ stored: Cell) -> Bool
     ) throws(StoreError) {
         let statements = entities[entity]
@@ -50,7 +50,9 @@ extension Merger {
         let find = try statements.modified(column)
         for position in 0..<table.rowCount {
             let row = Int(table.order[position])
-            guard table.hasIdentity(row), subject?.entity != entity || subject?.row != row else { continue }
+            guard isAsked(row), table.hasIdentity(row), subject?.entity != entity || subject?.row != row else {
+                continue
+            }
             statements.bindIdentity(table.row(row), to: find, from: 1)
             defer { find.reset() }
             if try find.step(), !body(row, find.cell(0)) { return }
