@@ -9,8 +9,10 @@ public struct Job: @unchecked Sendable {
         public enum Action {
             case process(object: JSONValue?)
             case relate(object: JSONValue, relationship: JSONValue)
-            /// - Parameter deletes: what matches and is not named is deleted.
-            case sync(where: String?, arguments: JSONValue?, deletes: Bool)
+            /// - Parameters:
+            ///   - deletes: what matches and is not named is deleted.
+            ///   - part: the name of the sync that this is a part of, and whether it is the last one.
+            case sync(where: String?, arguments: JSONValue?, deletes: Bool, part: (id: String, isLast: Bool)?)
             /// `json` is an array of keys.
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)

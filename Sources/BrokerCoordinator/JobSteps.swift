@@ -34,13 +34,30 @@ struct JobSteps {
         case .relate(let object, let name):
             let relationship = try relationship(name, of: entity, operation)
             return (.merge, staging(.relate(object: object, relationship: relationship)))
-        case .sync(let predicate, let arguments, let deletes):
+        case .sync(let predicate, let arguments, let deletes, let part):
             let selection = try selection(entity, predicate, arguments, operation)
-            return (deletes ? .sync(selection) : .merge, staging())
+            guard deletes else { return (.merge, staging()) }
+            let syncPart = part.map {
+                SyncPart(id: $0.id, isLast: $0.isLast, definition: Self.definition(operation, predicate, arguments))
+            }
+            return (.sync(selection, syncPart), staging())
         case .delete: return (.delete(entity: entity), staging(.name))
         case .deleteMatching(let predicate, let arguments):
             return (.deleteMatching(try selection(entity, predicate, arguments, operation)), nil)
         }
+    }
+
+    /// What the parts of one sync must agree on.
+    private static func definition(
+        _ operation: Job.Operation, _ predicate: String?, _ arguments: JSONValue?
+    ) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.array { writer in
+            writer.string(operation.entity)
+            if let predicate { writer.string(predicate) } else { writer.null() }
+            if let arguments { writer.value(arguments) } else { writer.null() }
+        }
+        return writer.bytes
     }
 
     private func entity(_ operation: Job.Operation) throws(Fault) -> Int {

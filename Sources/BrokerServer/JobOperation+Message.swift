@@ -7,9 +7,10 @@ extension Job.Operation {
         switch message.action {
         case .process(let object): action = .process(object: object)
         case .relate(let object, let relationship): action = .relate(object: object, relationship: relationship)
-        case .sync(let selection, let actions):
+        case .sync(let selection, let actions, let part):
             action = .sync(
-                where: selection.predicate, arguments: selection.arguments, deletes: actions.contains(.delete))
+                where: selection.predicate, arguments: selection.arguments, deletes: actions.contains(.delete),
+                part: part.map { ($0.id, $0.isLast) })
         case .delete: action = .delete
         case .deleteMatching(let selection):
             action = .deleteMatching(where: selection.predicate, arguments: selection.arguments)

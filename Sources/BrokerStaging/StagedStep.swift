@@ -9,7 +9,23 @@ public enum StepAction: Sendable {
     /// The objects that are selected are deleted.
     case deleteMatching(StagedSelection)
     /// As `merge`; then, of those that are selected, what the rows do not name is deleted.
-    case sync(StagedSelection)
+    case sync(StagedSelection, SyncPart?)
+}
+
+/// A part of a sync that several jobs do together, in the end with one deletion.
+public struct SyncPart: Sendable {
+    /// The client's name for the whole.
+    public let id: String
+    /// What all named is kept by this one, and the rest deleted.
+    public let isLast: Bool
+    /// The entity, the predicate and its arguments as they were written: the same for all parts.
+    public let definition: [UInt8]
+
+    public init(id: String, isLast: Bool, definition: [UInt8]) {
+        self.id = id
+        self.isLast = isLast
+        self.definition = definition
+    }
 }
 
 /// Which objects of an entity are meant.

@@ -42,6 +42,8 @@ final class EntityStatements {
         }
     }
 
+    func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == index }
+
     /// Rows that bring these columns can be inserted.
     func canInsert(_ columns: [Int]) -> Bool { required.allSatisfy(columns.contains) }
 

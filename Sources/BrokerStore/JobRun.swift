@@ -29,10 +29,12 @@ struct JobRun {
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
         case .merge: _ = try merge(step.rows!, isFirst: isFirst)
-        case .sync(let selection):
-            let synced = step.rows!
-            let merged = try merge(synced, isFirst: isFirst)
-            try deleteUnnamed(merged, selection, step, isLast: isLast)
+        case .sync(let selection, let part):
+            let named = try part.map { part throws(MergeFailure) in
+                try merger.syncParts.begin(part, at: step.pointer, now: job.now)
+            }
+            let merged = try merge(step.rows!, isFirst: isFirst)
+            try deleteUnnamed(merged, selection, named, step, isLast: isLast)
         case .delete(let entity):
             let rows = step.rows!
             told.add(rows)
@@ -103,21 +105,34 @@ struct JobRun {
 
     // MARK: - Deleting
 
+    /// - Parameter part: of several jobs; only the last one deletes, what none of them named.
     private mutating func deleteUnnamed(
-        _ merged: (rows: StagedRows, result: MergedRows)?, _ selection: StagedSelection, _ step: StagedStep,
-        isLast: Bool
+        _ merged: (rows: StagedRows, result: MergedRows)?, _ selection: StagedSelection, _ part: OpenSyncPart?,
+        _ step: StagedStep, isLast: Bool
     ) throws(MergeFailure) {
-        guard let (rows, result) = merged, rows.rejected.isEmpty, rows.unlistedRejections.isEmpty else {
+        var isComplete = merged.map { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty } ?? false
+        if let part, let (rows, result) = merged {
+            isComplete = try part.note(rows, result, merger.entities[selection.entity], isComplete: isComplete)
+            guard part.isLast else { return }
+        }
+        guard let (rows, result) = merged, isComplete else {
+            try part?.end()
             let name = merger.plan.model.entities[selection.entity].name
             return told.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
         }
         let selected = SelectedObjects(selection, merger)
-        let named = merger.namedObjects(rows, result, selection.entity)
+        let unnamed =
+            part?.isUnnamed(merger.entities[selection.entity])
+            ?? "NOT \(merger.namedObjects(rows, result, selection.entity))"
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening(isLast) { () throws(MergeFailure) in
-            try deletion.delete(where: "\(selected.condition) AND NOT \(named)") { selected.bind(to: $0) }
+            try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { statement in
+                let next = selected.bind(to: statement)
+                if let part { statement.bind(part.id, at: next) }
+            }
         }
+        try part?.end()
     }
 
     /// - Parameter isLast: nothing comes after it in the job, so that much need only be counted.

@@ -17,6 +17,7 @@ final class Merger {
     let entities: [EntityStatements]
     let links: [LinkStatements]
     let deletions: DeletionStatements
+    let syncParts: SyncParts
     let historyTables: HistoryTables
     private let named = NamedObjects()
     /// At a fixed place: SQLite's update hook writes to it.
@@ -25,13 +26,15 @@ final class Merger {
     let order: [Int]
     private var nextRowKeys: [Int64?]
 
-    init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+    /// - Parameter keptSeconds: for how long an unfinished sync is remembered.
+    init(_ plan: StagingPlan, on connection: Connection, keptSeconds: Int) throws(StoreError) {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
         self.plan = plan
         self.connection = connection
         self.scans = scans
         entities = plan.model.entities.indices.map { EntityStatements($0, plan, scans, on: connection) }
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
+        syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
         deletions = try DeletionStatements(plan, on: connection)
         try named.install(on: connection)
         historyTables = try HistoryTables(entities, on: connection)

@@ -13,6 +13,7 @@ struct SelectedObjects {
 
     var condition: String { predicate.map { "(\($0.condition))" } ?? "true" }
 
-    /// Binds the values of the condition, from the first parameter on.
-    func bind(to statement: Statement) { _ = predicate?.bind(to: statement, from: 1) }
+    /// Binds the values of the condition, from the first parameter on, and returns the next parameter's index.
+    @discardableResult
+    func bind(to statement: Statement) -> Int { predicate?.bind(to: statement, from: 1) ?? 1 }
 }

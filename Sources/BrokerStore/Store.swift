@@ -53,7 +53,7 @@ public final class Store {
         try opening.refuseDifferences()
         try opening.run(on: connection)
         try connection.execute("COMMIT")
-        merger = try Merger(plan, on: connection)
+        merger = try Merger(plan, on: connection, keptSeconds: options.retention.seconds)
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
         savepoints = try Savepoints(on: connection)

@@ -3,7 +3,7 @@ internal import BrokerStaging
 /// Values of columns as something to compare and to look up by: the kind of each and its bytes, as SQLite compares them
 /// within one column.
 struct StoredKey: Hashable {
-    private var bytes: [UInt8] = []
+    private(set) var bytes: [UInt8] = []
     private(set) var hasNull = false
 
     init(_ cells: [Cell]) {

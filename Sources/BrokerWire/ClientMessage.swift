@@ -75,7 +75,7 @@ package struct OperationMessage {
         /// `json` becomes what that object holds at the relationship.
         case relate(object: JSONValue, relationship: JSONValue)
         /// As `process`; then what matches the predicate and was not named is deleted.
-        case sync(Selection, actions: SyncActions)
+        case sync(Selection, actions: SyncActions, part: SyncPart?)
         /// Delete the objects whose keys `json` lists.
         case delete
         /// Delete the objects that match.
@@ -87,6 +87,12 @@ package struct OperationMessage {
         /// Nil selects all.
         package let predicate: String?
         package let arguments: JSONValue?
+    }
+
+    /// A part of a `sync` that several jobs do together.
+    package struct SyncPart {
+        package let id: String
+        package let isLast: Bool
     }
 
     /// What a `sync` may do.

@@ -51,11 +51,10 @@ extension OperationMessage {
         case "sync":
             guard let json = fields["json"] else { throw lacks("json", "an array of records", word, path) }
             guard json.kind == .array else { throw json.isNo("an array of records", at: "\(path)/json") }
-            if fields["part"] != nil {
-                throw WireError(
-                    .unsupportedMessage, "This server does not do a `sync` in parts yet.", path: "\(path)/part")
-            }
-            return (.sync(try selection(fields, at: path), actions: try actions(fields, at: path)), json)
+            let selection = try selection(fields, at: path)
+            let action = Action.sync(
+                selection, actions: try actions(fields, at: path), part: try part(fields, at: path))
+            return (action, json)
         default:
             guard let json = fields["json"] else { throw lacks("json", "a record, or an array of records", word, path) }
             return (.process(object: fields["object"]), json)
@@ -104,6 +103,23 @@ extension OperationMessage {
             actions.insert(action)
         }
         return actions
+    }
+
+    private static func part(_ fields: JSONValue, at path: String) throws(WireError) -> SyncPart? {
+        guard let part = fields["part"] else { return nil }
+        guard part.kind == .object else { throw part.isNo("an object with `id` and `last`", at: "\(path)/part") }
+        guard let id = try part.optionalString("id", in: "\(path)/part") else {
+            throw lacks("part/id", "a name for the whole sync, the same in all parts", "sync", path)
+        }
+        guard JobMessage.idCounts.contains(id.utf8.count) else {
+            throw WireError(
+                .unsupportedMessage,
+                "The `id` of a `part` has \(JobMessage.idCounts.lowerBound) to \(JobMessage.idCounts.upperBound) bytes; "
+                    + "this one has \(id.utf8.count).", path: "\(path)/part/id")
+        }
+        guard let last = part["last"] else { return SyncPart(id: id, isLast: false) }
+        guard let isLast = last.bool else { throw last.isNo("true or false", at: "\(path)/part/last") }
+        return SyncPart(id: id, isLast: isLast)
     }
 
     private static func lacks(_ field: String, _ meaning: String, _ word: String, _ path: String) -> WireError {

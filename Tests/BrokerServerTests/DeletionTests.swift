@@ -159,6 +159,45 @@ import Testing
         }
     }
 
+    // MARK: - In parts
+
+    private func part(_ json: String, _ more: String = "", last: Bool = false) -> String {
+        sync("Employee", json, #", "part": {"id": "it's", "last": \#(last)}\#(more)"#)
+    }
+
+    @Test func `a sync in parts deletes with the last one, over what all of them named`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4}]"#)
+            #expect(try session.job(part(#"[{"id": 1, "boss": 2}]"#)) == "Employee ~1 =1")
+            #expect(try session.job(part(#"[{"id": 5}]"#)) == "Employee +1")
+            #expect(try session.job(part("[]", last: true)) == "Employee -2")
+            #expect(try session.rows("SELECT id FROM Employee ORDER BY id") == ["1", "2", "5"])
+            #expect(try session.rows("SELECT count(*) FROM _broker_sync_keys") == ["0"])
+            #expect(
+                try session.job(part("[]", #", "where": "id == 1""#, last: true)) == "Employee -1", "the id is free")
+        }
+    }
+
+    @Test func `parts that disagree are refused, and a reject in any part stops the deletion`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
+            _ = try session.answer(part(#"[{"id": "x"}]"#), #", "onInvalid": "skip""#)
+            #expect(try session.job(part("[]", #", "where": "id == 1""#)) == "idConflict /operations/0/part")
+            let last = try session.answer(part("[]", last: true))
+            #expect(last["warnings.0.code"] == "deletionSkipped")
+            #expect(try session.rows("SELECT count(*) FROM Employee") == ["2"])
+            #expect(try session.rows("SELECT count(*) FROM _broker_syncs") == ["0"])
+        }
+    }
+
+    @Test func `a part that fails has named nothing`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
+            #expect(try session.job(part(#"[{"id": 1}, {"id": "x"}]"#)) == "invalidValue /operations/0/json/1/id")
+            #expect(try session.job(part(#"[{"id": 2}]"#, last: true)) == "Employee =1 -1")
+        }
+    }
+
     // MARK: - Counting
 
     @Test(arguments: ["keys", "summary"])

@@ -130,6 +130,10 @@ import Testing
         expect(#"{"op":"sync","entity":"A","json":[],"actions":"delete"}"#, at: "/actions", "must be an array")
         expect(#"{"op":"sync","entity":"A","json":[],"where":1}"#, at: "/where", "must be a string")
         expect(#"{"op":"sync","entity":"A","json":[],"arguments":{}}"#, at: "/arguments", "must be an array")
+        expect(#"{"op":"sync","entity":"A","json":[],"part":{}}"#, at: "/part/id", "needs `part/id`")
+        expect(#"{"op":"sync","entity":"A","json":[],"part":{"id":""}}"#, at: "/part/id", "1 to 128 bytes")
+        expect(#"{"op":"sync","entity":"A","json":[],"part":{"id":"a","last":1}}"#, at: "/part/last", "true or false")
+        expect(#"{"op":"sync","entity":"A","json":[],"part":1}"#, at: "/part", "must be an object")
         expect(#"{"op":"delete","entity":"A"}"#, at: "/objects", "needs `objects` (keys) or `where`")
         expect(#"{"op":"delete","entity":"A","objects":1}"#, at: "/objects", "must be an array of keys")
         expect(#"{"op":"delete","entity":"A","objects":[],"where":"a == 1"}"#, at: "/where", "has both")
@@ -146,7 +150,6 @@ import Testing
     @Test func `what comes later says so`() {
         expect(#"{"op":"map"}"#, at: "/op", "does not do `map` yet")
         expect(#"{"operations":[{"op":"map"}]}"#, at: "/operations/0/op", "does not do `map` yet")
-        expect(#"{"op":"sync","entity":"A","json":[],"part":{}}"#, at: "/part", "in parts yet")
         expect(#"{"entity":"A","json":[],"reply":"objects"}"#, at: "/reply", "`reply: objects` yet")
     }
 }

@@ -1,0 +1,148 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import CSQLite
+
+/// What the parts of syncs have named that are not complete: kept in the store, so that parts may come from any connection
+/// and after a restart.
+final class SyncParts {
+    private static let tables = [
+        """
+        CREATE TABLE IF NOT EXISTS "_broker_syncs" (
+            "id" TEXT PRIMARY KEY, "definition" BLOB NOT NULL, "rejected" INTEGER NOT NULL, "changed" INTEGER NOT NULL
+        )
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS "_broker_sync_keys" (
+            "sync" TEXT NOT NULL, "key" BLOB NOT NULL, PRIMARY KEY ("sync", "key")
+        ) WITHOUT ROWID
+        """,
+    ]
+
+    fileprivate let connection: Connection
+    private let keptMilliseconds: Int64
+
+    /// - Parameter keptSeconds: an unfinished sync that nothing is added to is forgotten after that.
+    init(on connection: Connection, keptSeconds: Int) throws(StoreError) {
+        self.connection = connection
+        let (milliseconds, isBeyondCounting) = Int64(keptSeconds).multipliedReportingOverflow(by: 1_000)
+        keptMilliseconds = isBeyondCounting ? .max : milliseconds
+        try StoredKey.installFunction(on: connection)
+    }
+
+    /// Begins a part inside the job's savepoint.
+    ///
+    /// - Throws: `idConflict` when an earlier part of that id was about something else.
+    func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
+        var isKnown = false
+        var isSame = true
+        do throws(StoreError) {
+            for table in Self.tables { try connection.execute(table) }
+            try forget(before: now)
+            let find = try connection.prepare("SELECT definition FROM _broker_syncs WHERE id = ?1")
+            find.bind(part.id, at: 1)
+            isKnown = try find.step()
+            if isKnown { isSame = find.bytes(0).elementsEqual(part.definition) }
+            find.reset()
+            if !isKnown {
+                let insert = try connection.prepare("INSERT INTO _broker_syncs VALUES (?1, ?2, 0, ?3)")
+                insert.bind(part.id, at: 1)
+                insert.bind(blob: part.definition, at: 2)
+                insert.bind(now, at: 3)
+                try insert.run()
+            }
+        } catch {
+            throw .store(error)
+        }
+        guard isSame else {
+            throw .fault(
+                Fault(
+                    .idConflict,
+                    "The parts of the sync \(part.id.quotedBriefly) that came before have another `entity`, `where` or "
+                        + "`arguments`. Give every sync an id of its own, and say the same in all of its parts.",
+                    path: "\(pointer)/part"))
+        }
+        return OpenSyncPart(parts: self, id: part.id, isLast: part.isLast, now: now)
+    }
+
+    private func forget(before now: Int64) throws(StoreError) {
+        guard keptMilliseconds < now else { return }
+        let old = "SELECT id FROM _broker_syncs WHERE changed < \(now - keptMilliseconds)"
+        try connection.execute("DELETE FROM _broker_sync_keys WHERE sync IN (\(old))")
+        try connection.execute("DELETE FROM _broker_syncs WHERE changed < \(now - keptMilliseconds)")
+    }
+}
+
+/// A part that is being applied.
+struct OpenSyncPart {
+    let parts: SyncParts
+    let id: String
+    let isLast: Bool
+    let now: Int64
+
+    /// Keeps what the part's rows name.
+    ///
+    /// - Returns: whether nothing was rejected, in any part.
+    func note(
+        _ rows: StagedRows, _ merged: MergedRows, _ statements: EntityStatements, isComplete: Bool
+    ) throws(MergeFailure) -> Bool {
+        do throws(StoreError) {
+            let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_sync_keys VALUES (?1, ?2)")
+            insert.bind(id, at: 1)
+            for case let table? in rows.tables where statements.isAbout(table) {
+                for position in 0..<table.rowCount {
+                    let row = Int(table.order[position])
+                    let key = merged.key(of: row, table.entityIndex, table, statements.entity)
+                    insert.bind(blob: key.bytes, at: 2)
+                    try insert.run()
+                }
+            }
+            let update = try parts.connection.prepare(
+                "UPDATE _broker_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE id = ?1 RETURNING rejected")
+            update.bind(id, at: 1)
+            update.bind(isComplete ? 0 : 1, at: 2)
+            update.bind(now, at: 3)
+            var isRejected = false
+            while try update.step() { isRejected = update.integer(0) != 0 }
+            return !isRejected
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// The condition that no part named an object `o`. Its one parameter is the sync's id.
+    func isUnnamed(_ statements: EntityStatements) -> String {
+        let columns = statements.keyNames.map { "o.\(quoted($0))" }.joined(separator: ", ")
+        return "NOT EXISTS (SELECT 1 FROM _broker_sync_keys WHERE sync = ? AND key = \(StoredKey.function)(\(columns)))"
+    }
+
+    /// The id is free again.
+    func end() throws(MergeFailure) {
+        do throws(StoreError) {
+            for (table, column) in [("_broker_sync_keys", "sync"), ("_broker_syncs", "id")] {
+                let delete = try parts.connection.prepare("DELETE FROM \(table) WHERE \(column) = ?1")
+                delete.bind(id, at: 1)
+                try delete.run()
+            }
+        } catch {
+            throw .store(error)
+        }
+    }
+}
+
+extension StoredKey {
+    /// The function of SQL that makes a key's bytes of columns.
+    static let function = "_broker_key"
+
+    static func installFunction(on connection: Connection) throws(StoreError) {
+        let result = sqlite3_create_function_v2(
+            connection.handle, function, -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nil,
+            { context, count, values in
+                let key = StoredKey((0..<Int(count)).map { Cell(values![$0]) })
+                key.bytes.withUnsafeBytes {
+                    sqlite3_result_blob(
+                        context, $0.baseAddress, Int32($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self))
+                }
+            }, nil, nil, nil)
+        guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+    }
+}
