@@ -93,9 +93,8 @@ import Testing
 
     @Test(arguments: [
         #"{"type": "cancel", "id": "x"}"#, #"{"type": "subscribe"}"#,
-        #"{"operations": [{"op": "sync", "entity": "Employee", "json": []}]}"#,
-        #"{"op": "delete", "entity": "Employee", "objects": [1]}"#,
-        #"{"entity": "Employee", "object": 1, "json": {"name": "x"}}"#,
+        #"{"operations": [{"op": "map", "json": []}]}"#,
+        #"{"op": "sync", "entity": "Employee", "json": [], "part": {"id": "x", "last": true}}"#,
     ])
     func `what comes later is refused, not ignored`(json: String) async throws {
         try await expectError(json, "unsupportedMessage")

@@ -83,6 +83,32 @@ extension TestStore {
         #expect(cycle.contains(#""manager":{"id":1,"name":"A""#))
     }
 
+    @Test func `nested objects of an ordered relationship come in its order`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "List": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "items": {"entity": "Item", "toMany": true, "inverse": "list", "ordered": true},
+                "tags": {"entity": "Tag", "toMany": true, "inverse": "lists", "ordered": true},
+                "words": {"entity": "Tag", "toMany": true, "ordered": true}}},
+              "Item": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "list": {"entity": "List", "inverse": "items"}}},
+              "Tag": {"identity": "name", "attributes": {"name": "string"}, "relationships": {
+                "lists": {"entity": "List", "toMany": true, "inverse": "tags", "ordered": true}}}}}
+            """)
+        try store.apply(
+            """
+            {"List": [{"id": 1, "items": [3, 1, 2], "tags": ["b", "a"], "words": ["z", "x", "y"]},
+                      {"id": 2, "items": [5, 4], "tags": ["a", "c", "b"]}],
+             "Tag": {"name": "d", "lists": [2, 1]}}
+            """)
+        let lists = try store.fetch("List") { $0.include = ["items", "tags", "words"] }
+        let found = lists.matches(of: #/"(id|name)":"?(\w)/#).map { $0.2 }.joined()
+        #expect(found == "1312bad" + "zxy" + "254acbd")
+        #expect(try store.fetch("Tag", object: #""d""#) { $0.include = ["lists"] }.contains(#"[{"id":2},{"id":1}]"#))
+        #expect(try store.changes(#"{"List": \#(lists)}"#).allSatisfy { $0.contains("+0 ~0") })
+    }
+
     @Test func `objects come in the order asked for, and then by their identity`() throws {
         let store = try TestStore(
             """
