@@ -119,18 +119,3 @@ extension BrokerClient.Fetch {
         return writer.bytes
     }
 }
-
-extension BrokerClient.JSON {
-    /// A value as JSON; other than with ``init(encoding:)``, a text is a string.
-    ///
-    /// - Throws: ``BrokerError/notEncodable(reason:)``
-    public init(value: any Encodable) throws(BrokerError) {
-        if let text = value as? String {
-            var writer = JSONWriter()
-            writer.string(text)
-            self.init(writer.bytes)
-        } else {
-            try self.init(encoding: value)
-        }
-    }
-}
