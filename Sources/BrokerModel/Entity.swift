@@ -17,12 +17,15 @@ public struct Entity: Sendable {
     public var indexes: [[Int]]
     /// Index of the attribute that tells how new a record is; nil takes every record.
     public var modified: Int?
+    /// A predicate on a record's attributes: a record of which it is true deletes its object. It is checked where the model is compiled.
+    public var tombstone: String?
     public var place: ModelPlace
 
     public init(
         name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
         attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
-        indexes: [[Int]] = [], modified: Int? = nil, place: ModelPlace = .unknown
+        indexes: [[Int]] = [], modified: Int? = nil, tombstone: String? = nil,
+        place: ModelPlace = .unknown
     ) {
         self.name = name
         self.table = table
@@ -34,6 +37,7 @@ public struct Entity: Sendable {
         self.unique = unique
         self.indexes = indexes
         self.modified = modified
+        self.tombstone = tombstone
         self.place = place
     }
 

@@ -32,6 +32,7 @@ extension Model {
                     for relationship in entity.relationships { write(relationship, to: &writer) }
                 }
             }
+            if let tombstone = entity.tombstone { writer.member("tombstone", tombstone) }
             if let modified = entity.modified { writer.member("modified", entity.attributes[modified].name) }
             for (key, lists) in [("unique", entity.unique), ("indexes", entity.indexes)] where !lists.isEmpty {
                 writer.key(key)

@@ -9,6 +9,7 @@ public enum StagedJobRows {
         _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
+        let buried = StagedTombstones.united(parts, plan)
         let whole = parts[0]
         for part in parts.dropFirst() { PartTranslation(of: part, into: whole, plan).add() }
         if let rejections { whole.rejections.add(rejections) }
@@ -19,7 +20,7 @@ public enum StagedJobRows {
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             places: whole.places, rejections: whole.rejections, conditionalFault: whole.conditionalFault,
-            hasOvertaken: whole.hasOvertaken, warnings: whole.warnings, subject: whole.subject,
+            hasOvertaken: whole.hasOvertaken, warnings: whole.warnings, subject: whole.subject, buried: buried,
             collections: parts.map(\.collection),
             memory: whole.memory)
     }

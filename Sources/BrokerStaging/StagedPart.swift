@@ -23,6 +23,7 @@ public final class StagedPart: @unchecked Sendable {
     var hasOvertaken = false
     var warnings: [Warning]
     let subject: StagedSubject?
+    let tombstones: StagedTombstones?
     /// What cells point at, besides the document.
     var memory: [ArenaChunks]
 
@@ -30,7 +31,7 @@ public final class StagedPart: @unchecked Sendable {
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
         replacements: [StagedReplacement], spared: [SparedLink], places: [StagedPlace],
         rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning], subject: StagedSubject?,
-        memory: ArenaChunks
+        tombstones: StagedTombstones?, memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -43,6 +44,7 @@ public final class StagedPart: @unchecked Sendable {
         self.conditionalFault = conditionalFault
         self.warnings = warnings
         self.subject = subject
+        self.tombstones = tombstones
         self.memory = [memory]
     }
 }

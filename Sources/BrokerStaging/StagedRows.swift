@@ -23,6 +23,8 @@ public final class StagedRows: Sendable {
     public let hasOvertaken: Bool
     /// The object that these rows are about, which must exist; nil of a `process` without one.
     public let subject: StagedSubject?
+    /// Nil when no record deletes its object.
+    public let buried: BuriedRows?
     /// What was staged, in payload order.
     let collections: [JobCollection]
     private let memory: [ArenaChunks]
@@ -30,7 +32,7 @@ public final class StagedRows: Sendable {
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
         places: [StagedPlace], rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool,
-        warnings: [Warning], subject: StagedSubject?,
+        warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
         self.tables = tables
@@ -44,6 +46,7 @@ public final class StagedRows: Sendable {
         self.hasOvertaken = hasOvertaken
         self.warnings = warnings
         self.subject = subject
+        self.buried = buried
         self.collections = collections
         self.memory = memory
     }

@@ -32,6 +32,7 @@ extension StagingContext {
         defer { scratch.pop(entity.attributes.count) }
         var first: StagingFault?
         var firstOffset = Int.max
+        var failed: Set<Int> = []
         for column in 0..<entity.attributes.count {
             let attribute = entity.attributes[column]
             guard let value = scanner.value(attribute.nodes, slots) else { continue }
@@ -40,14 +41,20 @@ extension StagingContext {
             } catch {
                 // Of several the one is told that begins first in the text.
                 if value.offset < firstOffset { (first, firstOffset) = (error, value.offset) }
+                failed.insert(column)
             }
         }
-        if let first { throw try earliest(first, at: firstOffset, record, entity, slots) }
+        let isTombstone =
+            try entity.tombstone.map { tombstone throws(StagingFault) in
+                try isMet(tombstone, record, entity, cells, failed)
+            } ?? false
+        if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, slots) }
         try take(arena.takeFresh())
         let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
         if isSubject { completeIdentity(entity, cells) }
         if isSubject, let row = try staleSubject(entity, cells) { return (row, false) }
         let identity = try identity(record, entity, cells)
+        if isTombstone { return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), false) }
         let row =
             isSubject
             ? try subjectRow(of: record, entity, identity: identity ? cells : nil)
@@ -94,6 +101,7 @@ extension StagingContext {
             table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin)
         }
         if table.pointee.rowCount != count { try take(entity.rowByteCount) }
+        if let tombstones { tombstones.revive(entity, row, of: table) }
         return row
     }
 
@@ -223,7 +231,9 @@ struct ScratchStack: ~Copyable {
         set { cells[index] = newValue }
     }
 
-    func withCells<Result>(at base: Int, _ body: (UnsafePointer<Cell>) -> Result) -> Result {
-        cells.withUnsafeBufferPointer { body($0.baseAddress! + base) }
+    func withCells<Result, Failure: Error>(
+        at base: Int, _ body: (UnsafePointer<Cell>) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try cells.withUnsafeBufferPointer { cells throws(Failure) in try body(cells.baseAddress! + base) }
     }
 }

@@ -47,6 +47,8 @@ struct StagingContext: ~Copyable {
     var conditionalFault: ConditionalFault?
     /// The object that the operation works on, where it names one.
     var subject: StagedSubject?
+    /// Nil as long as no record deletes its object.
+    var tombstones: StagedTombstones?
 
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
@@ -140,7 +142,7 @@ struct StagingContext: ~Copyable {
         StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
             places: places, rejections: rejections, conditionalFault: conditionalFault,
-            warnings: scanner.warnings(plan), subject: subject, memory: arena.release())
+            warnings: scanner.warnings(plan), subject: subject, tombstones: tombstones, memory: arena.release())
     }
 }
 

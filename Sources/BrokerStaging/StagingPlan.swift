@@ -16,11 +16,9 @@ public final class StagingPlan: Sendable {
         var faults: [ModelFault] = []
         var entities: [EntityPlan] = []
         var nodeCount = 0
-        for (index, entity) in model.entities.enumerated() {
+        for index in model.entities.indices {
             do throws(ModelError) {
-                let inverses = entity.relationships.map(model.inverse)
-                let plan = try EntityPlan(
-                    index, entity, layout.entities[index], inverses: inverses, firstNode: nodeCount)
+                let plan = try EntityPlan(index, layout.entities[index], firstNode: nodeCount, of: model)
                 entities.append(plan)
                 nodeCount += plan.tree.nodes.count
             } catch {
@@ -95,15 +93,15 @@ final class EntityPlan: Sendable {
     let uniqueColumns: [Int]
     /// Tells whether a record is newer than its object; nil where every record is taken.
     let modified: ModifiedColumn?
+    let tombstone: Tombstone?
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
     /// By attribute of the identity, what is told of a record that has no value for it.
     let missingIdentityMessages: [Int: String]
     /// Keys that may wrap a record.
     let wrappers: [[UInt8]]
 
-    init(
-        _ index: Int, _ entity: Entity, _ layout: EntityLayout, inverses: [Relationship?], firstNode: Int
-    ) throws(ModelError) {
+    init(_ index: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
+        let entity = model.entities[index]
         var tree = KeyTree()
         var faults: [ModelFault] = []
         var attributes: [AttributePlan] = []
@@ -119,8 +117,15 @@ final class EntityPlan: Sendable {
         relationships = entity.relationships.enumerated().map { position, relationship in
             RelationshipPlan(
                 position, relationship, nodes: relationship.keyPaths.map { tree.claim($0) },
-                form: layout.forms[position], inverse: inverses[position])
+                form: layout.forms[position], inverse: model.inverse(of: relationship))
         }
+        var tombstone: Tombstone?
+        do throws(ModelError) {
+            tombstone = try Tombstone(of: index, in: model)
+        } catch {
+            faults += error.faults
+        }
+        self.tombstone = tombstone
         guard faults.isEmpty else { throw ModelError(faults: faults) }
         tree.indexChildren()
         self.index = index

@@ -21,12 +21,17 @@ struct Deletion {
     /// - Returns: how many keys name nothing.
     func delete(named rows: StagedRows) throws(MergeFailure) -> Int {
         guard let table = rows.tables[entity] else { return 0 }
-        let keys = NamedKeys(rows, table, merger.entities[entity])
+        return try delete(named: table)
+    }
+
+    /// - Returns: how many rows name nothing.
+    func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
+        let keys = NamedKeys(table, merger.entities[entity])
         return try deleting { isDirect throws(StoreError) in
             let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
             var missing = 0
             for row in 0..<table.rowCount {
-                keys.bind(row, to: statement)
+                try keys.bind(row, to: statement)
                 try statement.run()
                 if merger.connection.changes == 0 { missing += 1 }
             }
@@ -125,20 +130,34 @@ struct NamedKeys {
     private let table: FrozenTable
     private let entity: Entity
     private let rowKeys: [Int: Int64]
+    private let statements: EntityStatements
 
-    init(_ rows: StagedRows, _ table: FrozenTable, _ statements: EntityStatements) {
+    init(_ table: FrozenTable, _ statements: EntityStatements) {
         self.table = table
+        self.statements = statements
         entity = statements.entity
         rowKeys = Dictionary(table.givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    func bind(_ row: Int, to statement: Statement) {
+    func bind(_ row: Int, to statement: Statement) throws(StoreError) {
         if entity.hasRowKey {
-            statement.bind(rowKeys[row] ?? 0, at: 1)
+            // No row has the number 0.
+            var key = rowKeys[row]
+            if key == nil { key = try foundRowKey(row) }
+            statement.bind(key ?? 0, at: 1)
         } else {
             for (position, column) in entity.identity.enumerated() {
                 statement.bind(table.row(row)[column], at: position + 1)
             }
         }
+    }
+
+    /// The store's own key of an object that was named by its identity.
+    private func foundRowKey(_ row: Int) throws(StoreError) -> Int64? {
+        guard table.hasIdentity(row) else { return nil }
+        let find = try statements.findRowKey()
+        statements.bindIdentity(table.row(row), to: find, from: 1)
+        defer { find.reset() }
+        return try find.step() ? find.integer(0) : nil
     }
 }

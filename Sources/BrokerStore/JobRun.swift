@@ -28,12 +28,12 @@ struct JobRun {
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
-        case .merge: _ = try merge(step.rows!, isFirst: isFirst)
+        case .merge: _ = try merge(step, isFirst: isFirst)
         case .sync(let selection, let part):
             let named = try part.map { part throws(MergeFailure) in
                 try merger.syncParts.begin(part, at: step.pointer, now: job.now)
             }
-            let merged = try merge(step.rows!, isFirst: isFirst)
+            let merged = try merge(step, isFirst: isFirst)
             try deleteUnnamed(merged, selection, named, step, isLast: isLast)
         case .delete(let entity):
             let rows = step.rows!
@@ -56,12 +56,30 @@ struct JobRun {
 
     // MARK: - Merging
 
+    /// Merges the rows, and deletes what their tombstones say: before, or behind.
+    private mutating func merge(
+        _ step: StagedStep, isFirst: Bool
+    ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
+        guard let buried = step.rows!.buried else { return try merge(step.rows!, isFirst: isFirst, isAlone: isSingle) }
+        try delete(buried.before, step)
+        let merged = try merge(step.rows!, isFirst: false, isAlone: false)
+        if let behind = merged?.rows.buried?.behind { try delete(behind, step) }
+        return merged
+    }
+
+    private mutating func delete(_ tables: [FrozenTable?], _ step: StagedStep) throws(MergeFailure) {
+        for case let table? in tables {
+            let deletion = Deletion(merger: merger, entity: table.entityIndex, pointer: step.pointer)
+            try listening(false) { () throws(MergeFailure) in _ = try deletion.delete(named: table) }
+        }
+    }
+
     /// - Returns: the rows that were merged in the end, and what became of them; nil when all of them were left out.
     private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool
+        _ rows: StagedRows, isFirst: Bool, isAlone: Bool
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
         let isBase = isFirst && rows.subject == nil
-        let merge = StepMerge(merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isSingle)
+        let merge = StepMerge(merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone)
         if isBase {
             let (rows, merged) = try merge.run(rows, nil)
             base = (rows, merged)

@@ -41,6 +41,7 @@ struct EntityReader {
         claimPlainID(in: &draft)
         readIndexes(fields, attributes: attributes, into: &draft.entity)
         readModified(fields, attributes: attributes, into: &draft.entity)
+        readTombstone(fields, into: &draft.entity)
         return draft
     }
 
@@ -163,6 +164,21 @@ extension EntityReader {
                     + "choose a date, a number or a string")
         }
         entity.modified = index
+    }
+}
+
+extension EntityReader {
+    private func readTombstone(_ fields: ModelFields, into entity: inout Entity) {
+        guard let node = fields["tombstone"], let text = node.string() else { return }
+        if entity.identity.isEmpty {
+            node.report(
+                "every record of an entity without identity is a new object; take this out, or add \"identity\"")
+        }
+        if entity.modified != nil {
+            node.report(
+                "\"tombstone\" beside \"modified\" is not supported by this version of Broker; take one of them out")
+        }
+        entity.tombstone = text
     }
 }
 

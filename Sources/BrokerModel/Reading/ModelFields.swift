@@ -52,11 +52,10 @@ struct ModelVocabulary: Sendable {
         subject: "an entity",
         fields: [
             "table", "root", "identity", "identityOptional", "attributes", "relationships", "unique", "indexes",
-            "abstract", "modified",
+            "abstract", "modified", "tombstone",
         ],
         later: [
-            "parent": "inheritance", "tombstone": "records that delete their object",
-            "renamedFrom": "migration by renaming",
+            "parent": "inheritance", "renamedFrom": "migration by renaming",
         ])
 
     static let attribute = ModelVocabulary(

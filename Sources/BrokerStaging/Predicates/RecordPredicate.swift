@@ -18,11 +18,14 @@ public struct RecordPredicate: Sendable {
     }
 
     private let root: Node
+    /// The attributes of which it asks.
+    let attributes: Set<Int>
 
     /// Nil when the predicate asks for more than the record's own attributes.
     public init?(_ predicate: Predicate) {
         guard !predicate.usesRelationships else { return nil }
         root = Self.node(predicate)
+        attributes = Set(predicate.operands.map(\.attribute))
     }
 
     private static func node(_ predicate: Predicate) -> Node {
@@ -84,6 +87,17 @@ public struct RecordPredicate: Sendable {
         switch test {
         case .equals: return order == 0 || isFirstNil && isSecondNil
         case .isOrdered(let wanted): return order.map(wanted.holds) ?? false
+        }
+    }
+}
+
+extension Predicate {
+    fileprivate var operands: [PredicateOperand] {
+        switch self {
+        case .always: []
+        case .not(let inner): inner.operands
+        case .all(let parts), .any(let parts): parts.flatMap(\.operands)
+        case .comparison(let comparison): comparison.operands
         }
     }
 }

@@ -1,0 +1,79 @@
+/// The objects that records delete, and what the records around them say of the same objects.
+///
+/// A step deletes first what is only deleted, or made anew afterwards; then it merges; then it deletes what was named
+/// before it was deleted and not again. So the result is as if the records were applied one after the other.
+///
+/// Belongs to one context, then to the part that it becomes.
+final class StagedTombstones {
+    private let plan: StagingPlan
+    private let tables: TableSet
+    /// By entity index and row: whether records before, and behind, name the object, too.
+    private var isNamedBefore: [[Bool]]
+    private var isNamedBehind: [[Bool]]
+
+    init(_ plan: StagingPlan) {
+        self.plan = plan
+        tables = TableSet(plan)
+        isNamedBefore = Array(repeating: [], count: plan.entities.count)
+        isNamedBehind = isNamedBefore
+    }
+
+    /// - Parameter identity: a row's worth of cells, which stay valid as long as the part does.
+    func add(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>, at offset: Int, isNamedBefore isBefore: Bool) {
+        let row = tables[entity.index].pointee.findOrAdd(identity: identity, offset: offset, origin: .record)
+        if row == isNamedBefore[entity.index].count {
+            isNamedBefore[entity.index].append(false)
+            isNamedBehind[entity.index].append(false)
+        }
+        isNamedBefore[entity.index][row] = isBefore
+        isNamedBehind[entity.index][row] = false
+    }
+
+    /// A record or bare key names the row's object. If it was deleted, it is a fresh one, without what it had.
+    func revive(_ entity: EntityPlan, _ row: Int, of table: UnsafeMutablePointer<StagedTable>) {
+        let cells = table.pointee.row(row)
+        guard let own = find(entity.index, UnsafePointer(cells)), !isNamedBehind[entity.index][own] else { return }
+        isNamedBehind[entity.index][own] = true
+        for column in 0..<entity.layout.columnCount where !entity.identity.contains(column) { cells[column] = .absent }
+    }
+
+    private func find(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int? {
+        guard tables.exists(entity) else { return nil }
+        return tables[entity].pointee.find(identity: identity)
+    }
+
+    /// The tombstones of a job's parts, which have not been united yet.
+    static func united(_ parts: [StagedPart], _ plan: StagingPlan) -> BuriedRows? {
+        guard parts.contains(where: { $0.tombstones != nil }) else { return nil }
+        let before = TableSet(plan), behind = TableSet(plan)
+        for (position, part) in parts.enumerated() {
+            guard let own = part.tombstones else { continue }
+            for entity in plan.entities where own.tables.exists(entity.index) {
+                let table = own.tables[entity.index]
+                for row in 0..<table.pointee.rowCount {
+                    let identity = UnsafePointer(table.pointee.row(row))
+                    func isNamed(by others: ArraySlice<StagedPart>) -> Bool {
+                        others.contains { other in
+                            other.tables.exists(entity.index)
+                                && other.tables[entity.index].pointee.find(identity: identity) != nil
+                        }
+                    }
+                    let later = parts[(position + 1)...]
+                    if later.contains(where: { $0.tombstones?.find(entity.index, identity) != nil }) { continue }
+                    let isBehind = own.isNamedBehind[entity.index][row] || isNamed(by: later)
+                    let isBefore = own.isNamedBefore[entity.index][row] || isNamed(by: parts[..<position])
+                    let target = isBefore && !isBehind ? behind : before
+                    _ = target[entity.index].pointee.findOrAdd(
+                        identity: identity, offset: Int(table.pointee.offsets[row]), origin: .record)
+                }
+            }
+        }
+        return BuriedRows(before: before.freeze(), behind: behind.freeze())
+    }
+}
+
+/// The objects that a step's records delete, by entity index: before the others are merged, and behind that.
+public struct BuriedRows: Sendable {
+    public let before: [FrozenTable?]
+    public let behind: [FrozenTable?]
+}

@@ -1,0 +1,79 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// What the model says of records that delete their objects, compiled.
+struct Tombstone: Sendable {
+    private let predicate: RecordPredicate
+
+    /// Nil when the entity has none.
+    ///
+    /// - Throws: what is wrong with the predicate.
+    init?(of entity: Int, in model: Model) throws(ModelError) {
+        guard let text = model.entities[entity].tombstone else { return nil }
+        let message: String
+        do throws(Fault) {
+            let checked = try model.predicate(text, arguments: nil, ofEntity: entity)
+            if let predicate = RecordPredicate(checked) {
+                self.predicate = predicate
+                return
+            }
+            message = "It asks for relationships, and a record is asked for its own attributes alone. Compare those."
+        } catch {
+            message = error.message
+        }
+        let name = model.entities[entity].name
+        throw ModelError(
+            faults: [ModelFault("\"tombstone\" of \(name): \(message)", at: model.entities[entity].place)])
+    }
+
+    func asks(for attribute: Int) -> Bool { predicate.attributes.contains(attribute) }
+
+    func isMet(budget: inout PatternBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
+        try predicate.matches(budget: &budget, value)
+    }
+}
+
+/// Records that delete their objects (`tombstone` of the model).
+extension StagingContext {
+    /// Whether the record deletes its object.
+    ///
+    /// - Parameters:
+    ///   - cells: where its converted attributes begin on the stack.
+    ///   - failed: attributes that could not be converted. They are passed over with the others, unless they tell which
+    ///     object it is, or whether it goes.
+    mutating func isMet(
+        _ tombstone: Tombstone, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, _ failed: Set<Int>
+    ) throws(StagingFault) -> Bool {
+        if failed.contains(where: { tombstone.asks(for: $0) || entity.identity.contains($0) }) { return false }
+        do throws(Fault) {
+            return try scratch.withCells(at: cells) { row throws(Fault) in
+                try tombstone.isMet(budget: &arena.patternBudget) { row[$0] }
+            }
+        } catch {
+            var fault = error
+            fault.entity = entity.name
+            throw .invalid(fault, offset: record.offset)
+        }
+    }
+
+    /// Notes that the record's object goes, and returns the row of a record that the operation is about.
+    ///
+    /// - Parameter identity: where its cells begin; nil when it has none.
+    /// - Throws: `leftOut`, since any other record leaves no row.
+    mutating func bury(
+        _ record: JSONValue, _ entity: EntityPlan, _ identity: Int?, isSubject: Bool
+    ) throws(StagingFault) -> Int {
+        let row = isSubject ? try subjectRow(of: record, entity, identity: identity) : nil
+        if let identity {
+            try take(entity.rowByteCount)
+            let known = tombstones ?? StagedTombstones(plan)
+            tombstones = known
+            let table = tables[entity.index]
+            scratch.withCells(at: identity) {
+                known.add(entity, $0, at: record.offset, isNamedBefore: table.pointee.find(identity: $0) != nil)
+            }
+        }
+        guard let row else { throw .leftOut }
+        return row
+    }
+}
