@@ -53,7 +53,7 @@ import Testing
             switch operation.action {
             case .process(let object): "process \(json(object) ?? "")"
             case .relate(let object, let name): "relate \(json(object) ?? "") \(json(name) ?? "")"
-            case .sync(let selection, let actions):
+            case .sync(let selection, let actions, _):
                 "sync \(selection.predicate ?? "all") \(json(selection.arguments) ?? "") \(actions.rawValue)"
             case .delete: "delete \(json(operation.json) ?? "")"
             case .deleteMatching(let selection): "delete where \(selection.predicate ?? "")"
