@@ -20,10 +20,10 @@ extension BrokerClient {
     ///   - limit: objects at most; nil for all.
     /// - Throws: `refused` with the code of what was wrong, another ``BrokerError``, or `DecodingError`.
     public func fetch<Value: Decodable>(
-        _ entity: String, where predicate: String? = nil, _ arguments: any Encodable..., sort: [String] = [],
+        _ entity: String, where predicate: String? = nil, _ arguments: (any Encodable)?..., sort: [String] = [],
         include: [String] = [], limit: Int? = nil, names: Fetch.Names = .remote, as type: Value.Type = Value.self
     ) async throws -> [Value] {
-        var part = try Fetch(entity, where: predicate, arguments: arguments)
+        var part = Fetch(entity, where: try Self.predicate(predicate, arguments))
         part.sort = sort
         part.include = include
         part.names = names
@@ -42,10 +42,10 @@ extension BrokerClient {
     ///
     /// - Throws: as ``fetch(_:where:_:sort:include:limit:names:as:)``.
     public func fetchObject<Value: Decodable>(
-        _ entity: String, where predicate: String? = nil, _ arguments: any Encodable..., sort: [String] = [],
+        _ entity: String, where predicate: String? = nil, _ arguments: (any Encodable)?..., sort: [String] = [],
         include: [String] = [], names: Fetch.Names = .remote, as type: Value.Type = Value.self
     ) async throws -> Value? {
-        var one = try Fetch(entity, where: predicate, arguments: arguments)
+        var one = Fetch(entity, where: try Self.predicate(predicate, arguments))
         one.sort = sort
         one.include = include
         one.names = names
@@ -74,15 +74,22 @@ extension BrokerClient {
     ///
     /// - Throws: as ``fetch(_:where:_:sort:include:limit:names:as:)``.
     public func fetchDictionary<Value: Decodable>(
-        _ entity: String, where predicate: String? = nil, _ arguments: any Encodable..., include: [String] = [],
+        _ entity: String, where predicate: String? = nil, _ arguments: (any Encodable)?..., include: [String] = [],
         limit: Int? = nil, names: Fetch.Names = .remote, as type: Value.Type = Value.self
     ) async throws -> [String: Value] {
-        var all = try Fetch(entity, where: predicate, arguments: arguments)
+        var all = Fetch(entity, where: try Self.predicate(predicate, arguments))
         all.include = include
         all.limit = limit
         all.names = names
         all.result = .dictionary
         return try await fetch(all).decode()
+    }
+
+    private static func predicate(
+        _ format: String?, _ arguments: [(any Encodable)?]
+    ) throws(BrokerError) -> Predicate? {
+        guard let format else { return nil }
+        return try Predicate(format, values: arguments)
     }
 
     /// Of a fetch that is done in parts.

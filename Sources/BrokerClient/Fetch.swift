@@ -9,7 +9,7 @@ internal import Foundation
 
 extension BrokerClient {
     /// Which objects to fetch, and how they are to come.
-    public struct Fetch: Sendable, Hashable {
+    public struct Fetch: Sendable, Equatable {
         public enum Names: String, Sendable, CaseIterable {
             /// Those that records have when they are processed.
             case remote
@@ -28,9 +28,8 @@ extension BrokerClient {
         }
 
         public var entity: String
-        /// A predicate, with `%@` for each of the arguments; nil for all objects.
-        public var predicate: String?
-        public var arguments: [JSON] = []
+        /// What the objects match; nil for all.
+        public var predicate: Predicate?
         /// The key of the one object that is meant.
         public var object: JSON?
         /// Attributes to sort by, or key paths to them; with `-` in front from the last to the first.
@@ -44,16 +43,9 @@ extension BrokerClient {
         public var names = Names.remote
         public var result = Result.collection
 
-        public init(_ entity: String) { self.entity = entity }
-
-        /// - Parameter arguments: values of the predicate's `%@`, in their order.
-        /// - Throws: ``BrokerError/notEncodable(reason:)``
-        public init(
-            _ entity: String, where predicate: String?, arguments: [any Encodable] = []
-        ) throws(BrokerError) {
+        public init(_ entity: String, where predicate: Predicate? = nil) {
             self.entity = entity
             self.predicate = predicate
-            for argument in arguments { self.arguments.append(try JSON(value: argument)) }
         }
     }
 
@@ -92,12 +84,10 @@ extension BrokerClient.Fetch {
     var members: [UInt8] {
         var writer = JSONWriter()
         writer.member("entity", entity)
-        writer.member("where", predicate)
-        if !arguments.isEmpty {
+        writer.member("where", predicate?.format)
+        if let arguments = predicate?.arguments, !arguments.isEmpty {
             writer.key("arguments")
-            writer.array { writer in
-                for argument in arguments { writer.raw(argument.bytes) }
-            }
+            writer.raw(BrokerClient.JSON(array: arguments).bytes)
         }
         if let object {
             writer.key("object")

@@ -61,6 +61,9 @@ struct FetchCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         try NumberOption("--offset", offset, in: 0...Int.max).check()
+        guard argument.isEmpty || self.where != nil else {
+            throw ValidationError("--argument fills in a --where, and there is none.")
+        }
         if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
         guard !(json && format != nil && format != .json) else {
             throw ValidationError("--json and --format \(format?.rawValue ?? "") say two things; give one of them.")
@@ -73,8 +76,7 @@ struct FetchCommand: AsyncParsableCommand {
     func run() async throws {
         let broker = try await connection.connect("broker fetch")
         var part = BrokerClient.Fetch(entity)
-        part.predicate = self.where
-        part.arguments = argument.map(Self.value)
+        part.predicate = self.where.map { .init($0, arguments: argument.map(Self.value)) }
         part.object = object.map(Self.value)
         part.sort = sort
         part.include = include

@@ -10,7 +10,7 @@ import Testing
     }
 
     @Test func `a fetch says what it asks for, and texts among its arguments stay texts`() throws {
-        var fetch = try BrokerClient.Fetch("Employee", where: "a == %@ AND b == %@", arguments: ["12", 12])
+        var fetch = BrokerClient.Fetch("Employee", where: try .init("a == %@ AND b == %@", "12", 12))
         #expect(
             String(decoding: fetch.members, as: UTF8.self) == """
                 "entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12]
