@@ -10,9 +10,11 @@ public struct Job: @unchecked Sendable {
             case process(object: JSONValue?)
             case relate(object: JSONValue, relationship: JSONValue)
             /// - Parameters:
-            ///   - deletes: what matches and is not named is deleted.
+            ///   - actions: whether it may insert, update and delete.
             ///   - part: the name of the sync that this is a part of, and whether it is the last one.
-            case sync(where: String?, arguments: JSONValue?, deletes: Bool, part: (id: String, isLast: Bool)?)
+            case sync(
+                where: String?, arguments: JSONValue?, actions: (inserts: Bool, updates: Bool, deletes: Bool),
+                part: (id: String, isLast: Bool)?)
             /// `json` is an array of keys.
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)

@@ -34,13 +34,15 @@ struct JobSteps {
         case .relate(let object, let name):
             let relationship = try relationship(name, of: entity, operation)
             return (.merge, staging(.relate(object: object, relationship: relationship)))
-        case .sync(let predicate, let arguments, let deletes, let part):
-            let selection = try selection(entity, predicate, arguments, operation)
-            guard deletes else { return (.merge, staging()) }
-            let syncPart = part.map {
-                SyncPart(id: $0.id, isLast: $0.isLast, definition: Self.definition(operation, predicate, arguments))
-            }
-            return (.sync(selection, syncPart), staging())
+        case .sync(let predicate, let arguments, let actions, let part):
+            var sync = StagedSync(
+                try selection(entity, predicate, arguments, operation),
+                part: part.map {
+                    SyncPart(
+                        id: $0.id, isLast: $0.isLast, definition: Self.definition(operation, predicate, arguments))
+                })
+            (sync.inserts, sync.updates, sync.deletes) = actions
+            return (.sync(sync), staging())
         case .delete: return (.delete(entity: entity), staging(.name))
         case .deleteMatching(let predicate, let arguments):
             return (.deleteMatching(try selection(entity, predicate, arguments, operation)), nil)

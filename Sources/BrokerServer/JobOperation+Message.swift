@@ -9,7 +9,8 @@ extension Job.Operation {
         case .relate(let object, let relationship): action = .relate(object: object, relationship: relationship)
         case .sync(let selection, let actions, let part):
             action = .sync(
-                where: selection.predicate, arguments: selection.arguments, deletes: actions.contains(.delete),
+                where: selection.predicate, arguments: selection.arguments,
+                actions: (actions.contains(.insert), actions.contains(.update), actions.contains(.delete)),
                 part: part.map { ($0.id, $0.isLast) })
         case .delete: action = .delete
         case .deleteMatching(let selection):

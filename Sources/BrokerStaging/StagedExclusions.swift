@@ -19,6 +19,8 @@ public final class StagedExclusions: @unchecked Sendable {
     /// By where it begins, which object a record without identity is.
     private var records: [Int: Int] = [:]
     private var arena = ByteArena()
+    /// Of a sync that may not do everything.
+    public var passedOver: PassedOver?
     /// Nil when no entity has such an attribute.
     let modified: ModifiedValues?
 

@@ -9,7 +9,25 @@ public enum StepAction: Sendable {
     /// The objects that are selected are deleted.
     case deleteMatching(StagedSelection)
     /// As `merge`; then, of those that are selected, what the rows do not name is deleted.
-    case sync(StagedSelection, SyncPart?)
+    case sync(StagedSync)
+}
+
+/// What a sync is about, and what it may do.
+public struct StagedSync: Sendable {
+    public let selection: StagedSelection
+    public var inserts = true
+    public var updates = true
+    public var deletes = true
+    /// Of several jobs; nil of a sync that is one job's.
+    public let part: SyncPart?
+
+    public init(_ selection: StagedSelection, part: SyncPart?) {
+        self.selection = selection
+        self.part = part
+    }
+
+    /// Some of the entity's records may be passed over.
+    public var passesOver: Bool { !inserts || !updates }
 }
 
 /// A part of a sync that several jobs do together, in the end with one deletion.

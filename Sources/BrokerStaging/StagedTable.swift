@@ -11,6 +11,8 @@ public enum RowOrigin: UInt8, Sendable {
     case mustExist = 2
     /// A bare key named it; what links to it is left out if it does not exist.
     case mayBeMissing = 3
+    /// A record named it that may not change it; it exists, and does not count.
+    case passedOver = 4
 }
 
 /// The staged rows of one entity: at most one per identity.

@@ -1,6 +1,15 @@
 internal import BrokerJSON
 internal import BrokerModel
 
+/// What a record's object takes of it.
+enum Taking {
+    case taken
+    /// Its object is known to be as new: neither the record nor what is nested in it counts.
+    case notNewer
+    /// It may not insert or change its object: only what is nested in it counts.
+    case passedOver
+}
+
 extension StagingContext {
     /// Stages one record with everything nested in it, and returns its row.
     ///
@@ -14,8 +23,12 @@ extension StagingContext {
         let record = entity.unwrap(value)
         let slots = scanner.open(record, entity)
         defer { scanner.close(slots) }
-        let (row, isTaken) = try convert(record, entity, slots)
-        if isTaken, !entity.relationships.isEmpty {
+        let (row, taking) = try convert(record, entity, slots)
+        if taking == .passedOver {
+            try stageNestedAlone(entity, slots, Speaker(entity: entity, row: 0, saidAt: UInt32(record.offset)))
+        }
+        guard let row else { throw .leftOut }
+        if taking == .taken, !entity.relationships.isEmpty {
             let isConditional = isConditional(entity, row)
             if isConditional { conditionalDepth += 1 }
             defer { if isConditional { conditionalDepth -= 1 } }
@@ -27,7 +40,7 @@ extension StagingContext {
     /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.
     private mutating func convert(
         _ record: JSONValue, _ entity: EntityPlan, _ slots: Int
-    ) throws(StagingFault) -> (row: Int, isTaken: Bool) {
+    ) throws(StagingFault) -> (row: Int?, Taking) {
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         var first: StagingFault?
@@ -52,15 +65,20 @@ extension StagingContext {
         try take(arena.takeFresh())
         let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
         if isSubject { completeIdentity(entity, cells) }
-        if isSubject, let row = try staleSubject(entity, cells) { return (row, false) }
+        if isSubject, let row = try staleSubject(entity, cells) { return (row, .notNewer) }
         let identity = try identity(record, entity, cells)
-        if isTombstone { return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), false) }
+        switch passing(entity, identity: identity ? cells : nil) {
+        case .taken: break
+        case .named: return (try findOrAdd(entity, identity: cells, offset: record.offset, .passedOver), .passedOver)
+        case .absent: return (nil, .passedOver)
+        }
+        if isTombstone { return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer) }
         let row =
             isSubject
             ? try subjectRow(of: record, entity, identity: identity ? cells : nil)
             : try row(of: record, entity, identity: identity ? cells : nil)
         if let modified = entity.modified, identity || isSubject {
-            guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, false) }
+            guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
         }
         let own = tables[entity.index].pointee.row(row)
         for column in 0..<entity.attributes.count {
@@ -70,7 +88,7 @@ extension StagingContext {
         for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
             tables[entity.index].pointee.claim(row, position, at: UInt32(record.offset))
         }
-        return (row, true)
+        return (row, .taken)
     }
 
     /// Finds or adds the record's row.

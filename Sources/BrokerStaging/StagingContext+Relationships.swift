@@ -60,6 +60,22 @@ extension StagingContext {
         }
     }
 
+    /// Stages what is nested in a record that is passed over: nothing is linked to it.
+    mutating func stageNestedAlone(
+        _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker
+    ) throws(StagingFault) {
+        for relationship in entity.relationships {
+            guard let value = scanner.value(relationship.nodes, slots), !value.isNull else { continue }
+            if value.kind == .array, relationship.relationship.isToMany {
+                for element in value.elements {
+                    _ = try destination(element, relationship, speaker, isLinked: false)
+                }
+            } else {
+                _ = try destination(value, relationship, speaker, isLinked: false)
+            }
+        }
+    }
+
     private mutating func stageToOne(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) {
@@ -94,7 +110,7 @@ extension StagingContext {
 
     /// The row that a relationship's value means; nil when it was left out.
     private mutating func destination(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, isLinked: Bool = true
     ) throws(StagingFault) -> Int? {
         let destination = self.plan.entities[plan.relationship.destination]
         do throws(StagingFault) {
@@ -110,7 +126,7 @@ extension StagingContext {
                 guard reject(fault, at: offset) else { throw .noRoom }
             }
             // The smallest object around the fault is left out; its parent keeps everything but the link.
-            if plan.relationship.isToMany, plan.relationship.assignment == .replace {
+            if isLinked, plan.relationship.isToMany, plan.relationship.assignment == .replace {
                 try spare(value, destination, plan, speaker)
             }
             return nil
@@ -143,6 +159,7 @@ extension StagingContext {
             throw invalid(error, value, column, destination)
         }
         try take(arena.takeFresh())
+        if case .absent = passing(destination, identity: cells) { throw .leftOut }
         return try findOrAdd(destination, identity: cells, offset: value.offset, relationship.missing.origin)
     }
 

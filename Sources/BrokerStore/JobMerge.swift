@@ -140,7 +140,7 @@ struct JobMerge {
     ) -> Fault? {
         let model = statements.entity
         switch origin {
-        case .mayBeMissing: return nil
+        case .mayBeMissing, .passedOver: return nil
         case .mustExist:
             return Fault(
                 .objectNotFound,

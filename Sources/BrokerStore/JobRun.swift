@@ -29,12 +29,12 @@ struct JobRun {
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
         case .merge: _ = try merge(step, isFirst: isFirst)
-        case .sync(let selection, let part):
-            let named = try part.map { part throws(MergeFailure) in
+        case .sync(let sync):
+            let part = try sync.part.map { part throws(MergeFailure) in
                 try merger.syncParts.begin(part, at: step.pointer, now: job.now)
             }
-            let merged = try merge(step, isFirst: isFirst)
-            try deleteUnnamed(merged, selection, named, step, isLast: isLast)
+            let merged = try merge(step, isFirst: isFirst, sync)
+            try deleteUnnamed(merged, sync, part, step, isLast: isLast)
         case .delete(let entity):
             let rows = step.rows!
             told.add(rows)
@@ -58,11 +58,13 @@ struct JobRun {
 
     /// Merges the rows, and deletes what their tombstones say: before, or behind.
     private mutating func merge(
-        _ step: StagedStep, isFirst: Bool
+        _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
-        guard let buried = step.rows!.buried else { return try merge(step.rows!, isFirst: isFirst, isAlone: isSingle) }
+        guard let buried = step.rows!.buried else {
+            return try merge(step.rows!, isFirst: isFirst, isAlone: isSingle, sync)
+        }
         try delete(buried.before, step)
-        let merged = try merge(step.rows!, isFirst: false, isAlone: false)
+        let merged = try merge(step.rows!, isFirst: false, isAlone: false, sync)
         if let behind = merged?.rows.buried?.behind { try delete(behind, step) }
         return merged
     }
@@ -76,10 +78,11 @@ struct JobRun {
 
     /// - Returns: the rows that were merged in the end, and what became of them; nil when all of them were left out.
     private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool, isAlone: Bool
+        _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
         let isBase = isFirst && rows.subject == nil
-        let merge = StepMerge(merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone)
+        let merge = StepMerge(
+            merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync)
         if isBase {
             let (rows, merged) = try merge.run(rows, nil)
             base = (rows, merged)
@@ -107,7 +110,7 @@ struct JobRun {
             for (entity, table) in rows.tables.enumerated() {
                 guard let table else { continue }
                 let find = try merger.entities[entity].number()
-                for row in 0..<table.rowCount {
+                for row in 0..<table.rowCount where table.origins[row] != .passedOver {
                     let key = merged.key(of: row, entity, table, merger.entities[entity].entity)
                     key.bind(to: find, from: 1)
                     defer { find.reset() }
@@ -125,13 +128,18 @@ struct JobRun {
 
     /// - Parameter part: of several jobs; only the last one deletes, what none of them named.
     private mutating func deleteUnnamed(
-        _ merged: (rows: StagedRows, result: MergedRows)?, _ selection: StagedSelection, _ part: OpenSyncPart?,
+        _ merged: (rows: StagedRows, result: MergedRows)?, _ sync: StagedSync, _ part: OpenSyncPart?,
         _ step: StagedStep, isLast: Bool
     ) throws(MergeFailure) {
+        let selection = sync.selection
         var isComplete = merged.map { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty } ?? false
         if let part, let (rows, result) = merged {
             isComplete = try part.note(rows, result, merger.entities[selection.entity], isComplete: isComplete)
             guard part.isLast else { return }
+        }
+        guard sync.deletes else {
+            try part?.end()
+            return
         }
         guard let (rows, result) = merged, isComplete else {
             try part?.end()

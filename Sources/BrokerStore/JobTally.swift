@@ -35,6 +35,11 @@ struct JobTally {
         states = run.base?.merged.states ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         told = Array(repeating: [], count: entities.count)
+        for case let table? in run.base?.rows.tables ?? [] {
+            for (row, origin) in table.origins.enumerated() where origin == .passedOver {
+                states[table.entityIndex][row] = Self.heard
+            }
+        }
         let base = run.base.map { BaseRows($0.rows, $0.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
             let before = takeBase(entry, base)

@@ -81,6 +81,15 @@ final class Merger {
         return try find.step() ? find.integer(0) : nil
     }
 
+    /// Whether there is an object of the identity in this row's worth of cells.
+    func hasObject(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Bool {
+        if entities[entity].entity.hasRowKey { return try rowKey(of: cells, entity) != nil }
+        let exists = try entities[entity].exists()
+        entities[entity].bindIdentity(cells, to: exists, from: 1)
+        defer { exists.reset() }
+        return try exists.step()
+    }
+
     /// The next key of the store's own for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
         let next =

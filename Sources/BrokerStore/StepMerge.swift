@@ -8,6 +8,8 @@ struct StepMerge {
     let policy: InvalidRecordPolicy
     /// The step is the whole job, so that the job's savepoint is its own.
     let isSingle: Bool
+    /// What a sync may do; nil of other steps.
+    var sync: StagedSync?
 
     /// Tries until nothing more must be left out. Each try leaves out an object at least; that objects lack what others
     /// would have brought that were left out is so rare that a job with long chains of it is no job that was meant.
@@ -16,8 +18,8 @@ struct StepMerge {
     /// - Parameter history: hears of what happens; nil where the merge's own count is enough.
     /// - Returns: the rows that were merged in the end, and what became of them.
     func run(_ staged: StagedRows, _ history: RowHistory?) throws(MergeFailure) -> (StagedRows, MergedRows) {
-        var rows = staged
-        var exclusions: StagedExclusions?
+        var exclusions = try passedOver(staged)
+        var rows = try exclusions.map { known throws(MergeFailure) in try restaged(staged, without: known) } ?? staged
         var isCareful = false
         for _ in 0..<Self.maximumAttempts {
             do throws(MergeFailure) {
@@ -41,6 +43,25 @@ struct StepMerge {
                 .constraintViolation,
                 "Leaving out the records that cannot be stored makes ever more of them impossible "
                     + "(\(Self.maximumAttempts) times over). Send the job in smaller pieces to find them."))
+    }
+
+    /// Of a sync that may not do everything, what is passed over: found out beside the store, before anything is merged.
+    private func passedOver(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
+        guard let sync, sync.passesOver else { return nil }
+        let passedOver = PassedOver(sync, merger.plan)
+        let entity = sync.selection.entity
+        do throws(StoreError) {
+            if let table = staged.tables[entity] {
+                for row in 0..<table.rowCount where table.hasIdentity(row) {
+                    if try merger.hasObject(of: table.row(row), entity) { passedOver.noteExisting(row, of: staged) }
+                }
+            }
+        } catch {
+            throw .store(error)
+        }
+        let exclusions = StagedExclusions(merger.plan, policy)
+        exclusions.passedOver = passedOver
+        return exclusions
     }
 
     private func note(

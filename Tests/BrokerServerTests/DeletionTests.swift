@@ -159,6 +159,46 @@ import Testing
         }
     }
 
+    // MARK: - Subsets of actions
+
+    @Test func `without insert, records that find nothing are passed over, and what is nested in them is not`()
+        async throws
+    {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
+            let json = #"[{"id": 1, "name": "b", "boss": 7}, {"id": 8, "department": {"id": 1}, "tags": ["t"]}]"#
+            #expect(
+                try session.job(sync("Employee", json, #", "actions": ["update", "delete"]"#))
+                    == "Department +1, Employee ~1 -1, Tag +1")
+            #expect(try session.rows("SELECT id, name, boss FROM Employee") == ["1|b|NULL"])
+            #expect(try session.job(sync("Note", #"[{"text": "a"}]"#, #", "actions": ["update"]"#)) == "")
+        }
+    }
+
+    @Test func `without update, objects that exist stay as they are, and are not counted`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
+            let json =
+                #"[{"id": 1, "name": "b", "department": {"id": 1, "name": "d"}}, {"id": 8, "boss": {"id": 1, "name": "c"}}]"#
+            #expect(
+                try session.job(sync("Employee", json, #", "actions": ["insert", "delete"]"#))
+                    == "Department +1, Employee +1 -1")
+            #expect(
+                try session.rows("SELECT id, name, department, boss FROM Employee ORDER BY id")
+                    == ["1|a|NULL|NULL", "8|NULL|NULL|1"])
+        }
+    }
+
+    @Test func `delete alone deletes what is not named`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
+            #expect(
+                try session.job(sync("Employee", #"[{"id": 1, "name": "b"}, {"id": 3}]"#, #", "actions": ["delete"]"#))
+                    == "Employee -1")
+            #expect(try session.rows("SELECT id, name FROM Employee") == ["1|a"])
+        }
+    }
+
     // MARK: - In parts
 
     private func part(_ json: String, _ more: String = "", last: Bool = false) -> String {

@@ -1,0 +1,56 @@
+internal import BrokerModel
+
+/// Objects of one entity whose records are passed over, because they may not be inserted, or not be updated. What is
+/// nested in such a record is staged all the same.
+public final class PassedOver {
+    enum Word {
+        /// The record is taken.
+        case taken
+        /// Its object exists, and stays as it is.
+        case named
+        /// Its object does not exist, and is not made.
+        case absent
+    }
+
+    let entity: Int
+    private let inserts: Bool
+    private let updates: Bool
+    private let existing: TableSet
+    private let plan: StagingPlan
+    private var arena = ByteArena()
+
+    public init(_ sync: StagedSync, _ plan: StagingPlan) {
+        entity = sync.selection.entity
+        inserts = sync.inserts
+        updates = sync.updates
+        existing = TableSet(plan)
+        self.plan = plan
+    }
+
+    /// The object of that staged row is in the store.
+    public func noteExisting(_ row: Int, of rows: StagedRows) {
+        let identity = rows.tables[entity]!.row(row)
+        var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
+        // The rows that the cells point into go before this object does.
+        for column in plan.entities[entity].identity { cells[column] = arena.copy(of: identity[column]) }
+        cells.withUnsafeBufferPointer {
+            _ = existing[entity].pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record)
+        }
+    }
+
+    /// - Parameter identity: a row's worth of cells; nil of a record that has none.
+    func word(_ identity: UnsafePointer<Cell>?) -> Word {
+        let exists = identity.map { existing[entity].pointee.find(identity: $0) != nil } ?? false
+        if exists { return updates ? .taken : .named }
+        return inserts ? .taken : .absent
+    }
+}
+
+extension StagingContext {
+    /// What becomes of a record, or a bare key, of that identity.
+    func passing(_ entity: EntityPlan, identity: Int?) -> PassedOver.Word {
+        guard let passedOver = exclusions?.passedOver, passedOver.entity == entity.index else { return .taken }
+        guard let identity else { return passedOver.word(nil) }
+        return scratch.withCells(at: identity) { passedOver.word($0) }
+    }
+}
