@@ -43,7 +43,8 @@ extension BrokerClient {
             }
         }
 
-        init(array elements: [JSON]) {
+        /// An array of JSON texts.
+        public init(array elements: [JSON]) {
             bytes = [UInt8(ascii: "[")] + elements.map(\.bytes).joined(separator: [UInt8(ascii: ",")])
             bytes.append(UInt8(ascii: "]"))
         }

@@ -66,7 +66,7 @@ struct AwaitCommand: AsyncParsableCommand {
             writer.object { writer in summary.writeMembers(to: &writer) }
             try Program.say(String(decoding: writer.bytes, as: UTF8.self))
         } else {
-            try summary.say()
+            try summary.say(countsRecords: false)
         }
         if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
     }

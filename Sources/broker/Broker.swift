@@ -5,15 +5,15 @@ import BrokerCommandLine
 struct Broker: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "broker",
-        abstract: "Talks to a brokerd: submits JSON, asks for outcomes and counters, checks models.",
+        abstract:
+            "Talks to a brokerd: submits, relates, syncs, deletes and fetches objects, asks for outcomes, checks models.",
         discussion: """
             Data goes to standard output, everything else to standard error. Exit status: 0 when all that was asked for \
             is committed, 1 failed, 2 wrong arguments, 3 committed with rejected records, 4 no connection.
             """,
         subcommands: [
-            SubmitCommand.self, FetchCommand.self, AwaitCommand.self, StatsCommand.self, ModelCommand.self,
-            FrameCommand.self,
-            UnframeCommand.self,
+            SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
+            AwaitCommand.self, StatsCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
         ])
 
     static func main() async { await Program.run(Broker.self) }

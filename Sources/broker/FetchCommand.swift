@@ -18,17 +18,11 @@ struct FetchCommand: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(
-        help: ArgumentHelp("A predicate that the objects match, with %@ for each --argument.", valueName: "predicate"))
-    var `where`: String?
-
-    @Option(
-        help: ArgumentHelp("The value of a %@: JSON, or else a text. May be given several times.", valueName: "value"))
-    var argument: [String] = []
+    @OptionGroup var selection: SelectionOptions
 
     @Option(
         help: ArgumentHelp("The key of the one object that is meant: JSON, or else a text.", valueName: "key"))
-    var object: String?
+    var object: CommandValue?
 
     @Option(
         help: ArgumentHelp(
@@ -61,9 +55,6 @@ struct FetchCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         try NumberOption("--offset", offset, in: 0...Int.max).check()
-        guard argument.isEmpty || self.where != nil else {
-            throw ValidationError("--argument fills in a --where, and there is none.")
-        }
         if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
         guard !(json && format != nil && format != .json) else {
             throw ValidationError("--json and --format \(format?.rawValue ?? "") say two things; give one of them.")
@@ -76,8 +67,8 @@ struct FetchCommand: AsyncParsableCommand {
     func run() async throws {
         let broker = try await connection.connect("broker fetch")
         var part = BrokerClient.Fetch(entity)
-        part.predicate = self.where.map { .init($0, arguments: argument.map(Self.value)) }
-        part.object = object.map(Self.value)
+        part.predicate = selection.predicate
+        part.object = object?.json
         part.sort = sort
         part.include = include
         part.names = local ? .local : .remote
@@ -97,17 +88,5 @@ struct FetchCommand: AsyncParsableCommand {
         }
         await broker.close()
         try printer.end()
-    }
-
-    /// JSON, or else a text.
-    private static func value(_ argument: String) -> BrokerClient.JSON {
-        do {
-            _ = try JSONDocument(parsing: JSONText(copying: Array(argument.utf8)))
-            return BrokerClient.JSON(argument)
-        } catch {
-            var writer = JSONWriter()
-            writer.string(argument)
-            return BrokerClient.JSON(writer.bytes)
-        }
     }
 }

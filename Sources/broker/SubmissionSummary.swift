@@ -45,9 +45,11 @@ struct SubmissionSummary {
     var failures: [String] { failed.sorted { $0.place < $1.place }.map(\.message) }
 
     /// Data to standard output, warnings and rejections to standard error.
-    func say() throws(CommandFailure) {
+    ///
+    /// - Parameter countsRecords: false where no records were submitted, or nobody knows how many.
+    func say(countsRecords: Bool = true) throws(CommandFailure) {
         for (warning, count) in warnings {
-            Program.complain("broker: warning: \(warning.text), \(count == 1 ? "once" : "\(count) times")")
+            Program.complain("broker: warning: \(warning.text(count))")
         }
         for (place, error) in rejections.prefix(Self.listedRejections) {
             Program.complain("broker: left out, \(place): \(error)")
@@ -66,7 +68,8 @@ struct SubmissionSummary {
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
         let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
-        try Program.say("\(counted(records, "record")) in \(counted(jobs, "job")) committed\(repeated)")
+        let those = countsRecords ? "\(counted(records, "record")) in " : ""
+        try Program.say("\(those)\(counted(jobs, "job")) committed\(repeated)")
     }
 
     /// As members of a JSON object.
@@ -148,10 +151,13 @@ extension BrokerClient.Completion.Rejection {
 }
 
 extension BrokerClient.Completion.Warning {
-    fileprivate var text: String {
-        switch (code, key) {
-        case (.unknownKey, let key?): "the model does not name the key \"\(key)\" of \(entity ?? "")"
-        default: code.rawValue
+    fileprivate func text(_ count: Int) -> String {
+        let times = count == 1 ? "once" : "\(count) times"
+        return switch (code, key) {
+        case (.unknownKey, let key?): "the model does not name the key \"\(key)\" of \(entity ?? ""), \(times)"
+        case (.objectNotFound, _): "\(count) \(count == 1 ? "key names" : "keys name") no \(entity ?? "object")"
+        case (.deletionSkipped, _): "no \(entity ?? "object") was deleted, because a record was left out"
+        default: "\(code.rawValue), \(times)"
         }
     }
 

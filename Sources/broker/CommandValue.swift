@@ -1,0 +1,47 @@
+import ArgumentParser
+import BrokerClient
+import BrokerJSON
+
+/// A key or a predicate's argument on the command line: JSON where it is JSON, else text. So 7, Ada and
+/// {"floor": 1, "number": "a"} go without more quotes than the shell wants.
+struct CommandValue: ExpressibleByArgument {
+    /// As it was written.
+    let text: String
+    let json: BrokerClient.JSON
+
+    init?(argument: String) {
+        text = argument
+        do throws(JSONError) {
+            _ = try JSONDocument(parsing: JSONText(copying: Array(argument.utf8)))
+            json = BrokerClient.JSON(argument)
+        } catch {
+            var writer = JSONWriter()
+            writer.string(argument)
+            json = BrokerClient.JSON(writer.bytes)
+        }
+    }
+}
+
+/// Which objects an operation is about.
+struct SelectionOptions: ParsableArguments {
+    @Option(
+        name: .customLong("where"),
+        help: ArgumentHelp(
+            "A predicate on the objects, such as \"department.name == %@ AND age > 30\".", valueName: "predicate"))
+    var format: String?
+
+    @Option(
+        name: .customLong("argument"), parsing: .unconditionalSingleValue,
+        help: ArgumentHelp(
+            "A value for the predicate's next %@: JSON, or else text. May be given several times.", valueName: "value"))
+    var arguments: [CommandValue] = []
+
+    mutating func validate() throws {
+        if format == nil, !arguments.isEmpty { throw ValidationError("--argument fills a %@ of --where.") }
+    }
+
+    /// Nil for all objects.
+    var predicate: BrokerClient.Predicate? {
+        format.map { BrokerClient.Predicate($0, arguments: arguments.map(\.json)) }
+    }
+}

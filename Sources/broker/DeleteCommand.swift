@@ -1,0 +1,50 @@
+import ArgumentParser
+import BrokerClient
+
+struct DeleteCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delete",
+        abstract: "Deletes objects, by their keys or by a predicate, and what the delete rules say with them.",
+        discussion: """
+            A key is the value of the entity's identity: JSON, or else text. Of a compound identity it is an object, such \
+            as '{"floor": 1, "number": "a"}', and where objects may lack an identity it is the _pk. Keys that name \
+            nothing are counted in a warning. All is deleted in one job, or nothing. Negative numbers stand behind --.
+            For example: broker delete --entity Employee 3 4
+            Or: broker delete --entity Employee --where "department.name == %@" --argument "R&D"
+            """)
+
+    @OptionGroup var options: OperationOptions
+
+    @OptionGroup var selection: SelectionOptions
+
+    @Argument(help: "Keys of the objects.")
+    var keys: [CommandValue] = []
+
+    mutating func validate() throws {
+        guard keys.isEmpty == (selection.format != nil) else {
+            throw ValidationError(
+                keys.isEmpty
+                    ? "Say what to delete: keys, or --where with a predicate (TRUEPREDICATE deletes all)."
+                    : "Say what to delete either by keys or by --where.")
+        }
+    }
+
+    func run() async throws {
+        let broker = try await options.connection.connect("broker delete")
+        let action: BrokerClient.Job.Operation.Action =
+            if let predicate = selection.predicate {
+                .deleteMatching(predicate)
+            } else {
+                .delete(BrokerClient.JSON(array: keys.map(\.json)))
+            }
+        try await options.run(action, on: broker, at: key)
+    }
+
+    /// The key that a JSON Pointer into the job's message leads to.
+    private func key(at path: String?) -> String? {
+        guard let tokens = path?.split(separator: "/"), tokens.count == 2, tokens[0] == "objects",
+            let index = Int(tokens[1]), keys.indices.contains(index)
+        else { return nil }
+        return "key \(index + 1) (\(keys[index].text))"
+    }
+}
