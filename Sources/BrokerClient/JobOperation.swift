@@ -12,7 +12,8 @@ extension BrokerClient.Job {
             case relate(BrokerClient.JSON, relationship: String, object: BrokerClient.JSON)
             /// Processes an array of records, then deletes what matches and was not named.
             case sync(
-                BrokerClient.JSON, where: BrokerClient.Predicate? = nil, actions: Set<SyncAction> = SyncAction.all)
+                BrokerClient.JSON, where: BrokerClient.Predicate? = nil, actions: Set<SyncAction> = SyncAction.all,
+                part: SyncPart? = nil)
             /// Deletes the objects of an array of keys.
             case delete(BrokerClient.JSON)
             /// Deletes the objects that match.
@@ -24,6 +25,20 @@ extension BrokerClient.Job {
             case insert, update, delete
 
             public static let all = Set(allCases)
+        }
+
+        /// One of several jobs, over any connections, that do one sync: the last one deletes what none of them named.
+        ///
+        /// A part that fails has named nothing, so do not send the last one before all others are committed.
+        public struct SyncPart: Sendable, Hashable {
+            /// The whole sync's, 1 to 128 bytes; free again after the last part.
+            public var id: String
+            public var isLast: Bool
+
+            public init(id: String, isLast: Bool) {
+                self.id = id
+                self.isLast = isLast
+            }
         }
 
         public var entity: String
@@ -91,12 +106,15 @@ extension BrokerClient.Job.Operation {
     /// Processes records, then deletes the objects of `entity` that match the predicate (all without one) and that the
     /// records did not name, at any depth.
     ///
-    /// - Parameter records: an array: what ``BrokerClient/JSON/init(encoding:)`` takes.
+    /// - Parameters:
+    ///   - records: an array: what ``BrokerClient/JSON/init(encoding:)`` takes.
+    ///   - part: for a sync that does not fit one job.
     public static func sync(
         _ records: some Encodable, as entity: String, where predicate: BrokerClient.Predicate? = nil,
-        actions: Set<SyncAction> = SyncAction.all
+        actions: Set<SyncAction> = SyncAction.all, part: SyncPart? = nil
     ) throws(BrokerError) -> Self {
-        Self(entity: entity, .sync(try BrokerClient.JSON(encoding: records), where: predicate, actions: actions))
+        let json = try BrokerClient.JSON(encoding: records)
+        return Self(entity: entity, .sync(json, where: predicate, actions: actions, part: part))
     }
 
     /// Deletes objects by their keys, as in ``process(_:as:object:)``. Keys that name nothing are counted in a warning.
@@ -119,10 +137,12 @@ extension BrokerClient.Job.Operation {
             .init(entity: entity, .process(json.bytes, object: object?.bytes))
         case .relate(let json, let relationship, let object):
             .init(entity: entity, .relate(json.bytes, object: object.bytes, relationship: relationship))
-        case .sync(let json, let predicate, let actions):
+        case .sync(let json, let predicate, let actions, let part):
             .init(
                 entity: entity,
-                .sync(json.bytes, predicate?.message, OperationMessage.SyncActions(actions.map(\.message))))
+                .sync(
+                    json.bytes, predicate?.message, OperationMessage.SyncActions(actions.map(\.message)),
+                    part: part.map { .init(id: $0.id, isLast: $0.isLast) }))
         case .delete(let keys): .init(entity: entity, .delete(keys.bytes))
         case .deleteMatching(let predicate): .init(entity: entity, .deleteMatching(predicate.message))
         }

@@ -90,9 +90,14 @@ package struct OperationMessage {
     }
 
     /// A part of a `sync` that several jobs do together.
-    package struct SyncPart {
+    package struct SyncPart: Sendable {
         package let id: String
         package let isLast: Bool
+
+        package init(id: String, isLast: Bool) {
+            self.id = id
+            self.isLast = isLast
+        }
     }
 
     /// What a `sync` may do.

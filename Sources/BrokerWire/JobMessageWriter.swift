@@ -9,8 +9,8 @@ package struct JobMessageWriter: Sendable {
             case process([UInt8], object: [UInt8]? = nil)
             /// What the object of that key is to hold at the relationship.
             case relate([UInt8], object: [UInt8], relationship: String)
-            /// An array of records, what of the entity they are all of, and what may be done.
-            case sync([UInt8], Selection?, OperationMessage.SyncActions)
+            /// An array of records, what of the entity they are all of, what may be done, and which part of a sync it is.
+            case sync([UInt8], Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
             /// An array of keys.
             case delete([UInt8])
             case deleteMatching(Selection)
@@ -102,7 +102,7 @@ extension JobMessageWriter.Operation {
             switch action {
             case .process(let json, let object): json.count + (object?.count ?? 0)
             case .relate(let json, let object, let name): json.count + object.count + name.utf8.count
-            case .sync(let json, let selection, _): json.count + (selection?.byteCount ?? 0)
+            case .sync(let json, let selection, _, _): json.count + (selection?.byteCount ?? 0)
             case .delete(let keys): keys.count
             case .deleteMatching(let selection): selection.byteCount
             }
@@ -121,10 +121,11 @@ extension JobMessageWriter.Operation {
             writer.member("object", raw: object)
             writer.member("relationship", relationship)
             writer.member("json", raw: json)
-        case .sync(let json, let selection, let actions):
+        case .sync(let json, let selection, let actions, let part):
             begin("sync", &writer)
             selection?.write(to: &writer)
             if actions != .all { actions.write(to: &writer) }
+            part?.write(to: &writer)
             writer.member("json", raw: json)
         case .delete(let keys):
             begin("delete", &writer)
@@ -158,6 +159,17 @@ extension OperationMessage.SyncActions {
         writer.key("actions")
         writer.array { writer in
             for (word, action) in Self.words where contains(action) { writer.string(word) }
+        }
+    }
+}
+
+extension OperationMessage.SyncPart {
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.key("part")
+        writer.object { writer in
+            writer.member("id", id)
+            writer.key("last")
+            writer.bool(isLast)
         }
     }
 }

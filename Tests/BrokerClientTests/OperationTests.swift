@@ -93,12 +93,14 @@ import BrokerClient
                 .init(
                     entity: "D",
                     .sync(.init("[]"), where: .init("%K > 1", arguments: [.init(#""id""#)]), actions: [])),
+                try .sync("[{}]", as: "D", part: .init(id: "p", isLast: false)),
             ], id: "a")
         #expect(
             try await message { try await $0.process(job) }
                 == #"{"id":"a","operations":[{"op":"delete","entity":"E","objects":[1]},{"entity":"E","json":{}},"#
                 + #"{"op":"delete","entity":"D","where":"TRUEPREDICATE"},"#
-                + #"{"op":"sync","entity":"D","where":"%K > 1","arguments":["id"],"actions":[],"json":[]}]}"#)
+                + #"{"op":"sync","entity":"D","where":"%K > 1","arguments":["id"],"actions":[],"json":[]},"#
+                + #"{"op":"sync","entity":"D","part":{"id":"p","last":false},"json":[{}]}]}"#)
     }
 
     @Test func `what cannot be written as JSON is told before anything is sent`() async throws {

@@ -42,7 +42,8 @@ import Testing
                 .init(entity: "A", .process(utf8("{}"), object: utf8("1"))),
                 .init(entity: "B", .relate(utf8("null"), object: utf8("\"k\""), relationship: "r\"s")),
                 .init(entity: "C", .sync(utf8("[]"), .init("a == %@", arguments: utf8("[1]")), [.insert, .delete])),
-                .init(entity: "D", .sync(utf8("[]"), nil, .all)), .init(entity: "E", .delete(utf8("[1,2]"))),
+                .init(entity: "D", .sync(utf8("[]"), nil, .all, part: .init(id: "p", isLast: true))),
+                .init(entity: "E", .delete(utf8("[1,2]"))),
                 .init(entity: "F", .deleteMatching(.init("TRUEPREDICATE"))),
             ])
         let envelope = try message(text(writer.content()))
@@ -53,15 +54,16 @@ import Testing
             switch operation.action {
             case .process(let object): "process \(json(object) ?? "")"
             case .relate(let object, let name): "relate \(json(object) ?? "") \(json(name) ?? "")"
-            case .sync(let selection, let actions, _):
+            case .sync(let selection, let actions, let part):
                 "sync \(selection.predicate ?? "all") \(json(selection.arguments) ?? "") \(actions.rawValue)"
+                    + (part.map { " \($0.id) \($0.isLast)" } ?? "")
             case .delete: "delete \(json(operation.json) ?? "")"
             case .deleteMatching(let selection): "delete where \(selection.predicate ?? "")"
             }
         }
         #expect(
             said == [
-                "process 1", #"relate "k" "r\"s""#, "sync a == %@ [1] 5", "sync all  7", "delete [1,2]",
+                "process 1", #"relate "k" "r\"s""#, "sync a == %@ [1] 5", "sync all  7 p true", "delete [1,2]",
                 "delete where TRUEPREDICATE",
             ])
     }
