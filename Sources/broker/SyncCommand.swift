@@ -8,9 +8,10 @@ struct SyncCommand: AsyncParsableCommand {
         abstract: "Processes records, then deletes the objects that match and were not among them.",
         discussion: """
             The input is an array of records, or records one after the other (NDJSON), of all files together. It is one \
-            job, which takes effect whole or not at all. Of a broken input nothing is sent; when a record is left out \
-            (--on-invalid skip), nothing is deleted. An input without records needs --empty, since it deletes all that \
-            matches, and a pipe that broke looks the same.
+            job, which takes effect whole or not at all, unless it is larger than --job-bytes: then it is several, and \
+            the last one deletes. Behind a fault of the input nothing is sent, and when something is wrong with any \
+            record, nothing is deleted. An input without records needs --empty, since it deletes all that matches, and a \
+            pipe that broke looks the same.
             For example: curl -sf https://api.example.com/employees | broker sync --entity Employee
             Or: broker sync --entity Employee --where "department.name == %@" --argument "R&D" staff.json
             """)
@@ -35,26 +36,24 @@ struct SyncCommand: AsyncParsableCommand {
             """, valueName: "path"))
     var root: RecordRoot?
 
+    @Option(
+        help: ArgumentHelp(
+            "Bytes of records in a job at most; one larger record is a job of its own.", valueName: "bytes"))
+    var jobBytes = 12 << 20
+
     @Argument(help: "Files of JSON; none or - is standard input.", completion: .file())
     var files: [String] = []
 
+    mutating func validate() throws {
+        try NumberOption("--job-bytes", jobBytes, in: 1...1 << 30).check()
+        if let id = options.id, !(1...110).contains(id.utf8.count) {
+            throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
+        }
+    }
+
     func run() async throws {
-        let broker = try await options.connection.connect("broker sync")
-        let actions = actions.isEmpty ? BrokerClient.Job.Operation.SyncAction.all : Set(actions)
-        var records = SyncRecords()
-        for file in files.isEmpty ? ["-"] : files {
-            try await records.read(RecordSource(path: file, root: root))
-        }
-        if records.count == 0, actions.contains(.delete), !empty {
-            throw CommandFailure(
-                .failed,
-                "The input holds no records, and a sync of none deletes all that matches. If that is meant, say --empty; "
-                    + "nothing was sent.")
-        }
-        let json = try records.take()
-        try await options.run(
-            .sync(json, where: selection.predicate, actions: actions), on: broker, records: records.count,
-            at: records.place)
+        var sync = SyncRun(self, try await options.connection.connect("broker sync"))
+        try await sync.run((files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) })
     }
 }
 

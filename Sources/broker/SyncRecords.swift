@@ -1,41 +1,45 @@
 import BrokerClient
-import BrokerCommandLine
-import BrokerWire
 
-/// The records of all inputs of a sync, which are one job, and where each came from.
+/// The records of a sync's inputs that will be its next job, and where each came from.
 struct SyncRecords {
-    /// Bytes of JSON that a job's message can hold, less what stands around the records.
-    private static let maximumBytes = FrameLimits.defaultMaximumContentCount - (1 << 20)
-
     private var gathered = GatheredRecords()
     private var lines: [Int] = []
-    /// With the number of records before each.
+    /// With the index that the first record of each has, less than 0 when it was in a job before.
     private var inputs: [(name: String, first: Int)] = []
-    /// Records read.
-    private(set) var count = 0
+    /// The record at which a fault was found that nobody had seen while cutting.
+    private var brokenIndex: Int?
+    /// Records of all jobs.
+    private(set) var total = 0
+    /// Records of the next job.
+    var count: Int { gathered.count }
 
-    /// Reads a whole input.
-    mutating func read(_ source: RecordSource) async throws {
-        inputs.append((source.name, count))
-        do {
-            try await source.forEach { record, _ in
-                guard gathered.json.count + record.json.count < Self.maximumBytes else { throw Self.tooLarge }
-                gathered.append(record)
-                count += 1
-            }
-        } catch let fault as InputFault {
-            throw CommandFailure(.failed, fault.sentence(in: source.name))
-        }
+    /// What follows is of this input.
+    mutating func begin(_ name: String) { inputs.append((name, gathered.count)) }
+
+    func isFull(before record: InputRecord, maximumBytes: Int) -> Bool {
+        gathered.count > 0 && gathered.json.count + record.json.count > maximumBytes
     }
 
-    /// The array of all records; nothing more can be read then.
-    mutating func take() throws(CommandFailure) -> BrokerClient.JSON {
-        guard count > 0 else { return BrokerClient.JSON("[]") }
+    mutating func append(_ record: InputRecord) {
+        gathered.append(record)
+        total += 1
+    }
+
+    /// The array of the gathered records.
+    mutating func take() throws(InputFault) -> BrokerClient.JSON {
         lines = gathered.lines
+        guard count > 0 else { return BrokerClient.JSON("[]") }
         if let fault = gathered.dropBroken() {
-            throw CommandFailure(.failed, fault.sentence(in: input(ofRecord: gathered.count)))
+            brokenIndex = gathered.count
+            throw fault
         }
         return BrokerClient.JSON(gathered.take())
+    }
+
+    /// The job of what was taken is committed.
+    mutating func next() {
+        guard let last = inputs.last else { return }
+        inputs = [(last.name, last.first - lines.count)]
     }
 
     /// The record that a JSON Pointer into the job's message leads to.
@@ -47,10 +51,9 @@ struct SyncRecords {
         return "\(input?.name ?? "the input"), line \(lines[index]) (record \(index - (input?.first ?? 0) + 1))"
     }
 
-    private func input(ofRecord index: Int) -> String { inputs.last { $0.first <= index }?.name ?? "the input" }
-
-    static let tooLarge = CommandFailure(
-        .failed,
-        "The input is too large for one job, and a sync is one job. Sync less at once: part of the input, with a --where "
-            + "that matches that part alone. Nothing was sent.")
+    /// The input that has the fault: the one that is being read, unless it was found in what had been gathered.
+    func name(ofFault fault: InputFault) -> String {
+        let input = brokenIndex.map { index in inputs.last { $0.first <= index } } ?? inputs.last
+        return input?.name ?? "the input"
+    }
 }

@@ -170,6 +170,37 @@ import Testing
         #expect(try rows(programs, "SELECT id FROM Employee ORDER BY id") == ["-1", "2", "3", "4"])
     }
 
+    @Test func `a sync that is larger than a job is sent in parts, and the last one deletes`() throws {
+        let programs = try start()
+        try programs.write((10..<30).map { "{\"id\": \($0)}\n" }.joined(), to: "a.ndjson")
+        try programs.write("{\"id\": 3}\n{\"id\": 30}\n", to: "b.ndjson")
+        let sync = ["sync", "--entity", "Employee", "--job-bytes", "50", "a.ndjson", "b.ndjson"]
+        let result = try broker(programs, sync)
+        #expect(result.status == 0, "\(result.complaints)")
+        #expect(result.output.contains("22 records in 6 jobs committed"), "\(result.output)")
+        #expect(try rows(programs, "SELECT count(*), min(id), max(id) FROM Employee") == ["22|3|30"])
+        #expect(try rows(programs, "SELECT count(*) FROM _broker_syncs") == ["0"])
+    }
+
+    @Test func `a part that fails ends the sync, and nothing is deleted`() throws {
+        let programs = try start()
+        // What is gathered and not sent yet when the input breaks is not sent any more.
+        for (bad, count) in [
+            ("{\"id\": \"x\"}", "2 records"), ("{\"id\": 1", "1 record"), ("{\"id\": 02}", "2 records"),
+        ] {
+            try programs.write("{\"id\": 10}\n{\"id\": 11}\n\(bad)\n{\"id\": 12}\n", to: "a.ndjson")
+            let result = try broker(
+                programs, ["sync", "--entity", "Employee", "--job-bytes", "12", "--id", "s\(bad.count)", "a.ndjson"])
+            #expect(result.status == 1)
+            #expect(result.complaints.contains("line 3"), "\(result.complaints)")
+            #expect(
+                result.complaints.contains(
+                    "\(count) before that \(count == "1 record" ? "is" : "are") committed, and nothing"))
+            #expect(result.complaints.contains("under another --id"))
+            #expect(try rows(programs, "SELECT id FROM Employee ORDER BY id") == ["-1", "2", "3", "10", "11"])
+        }
+    }
+
     @Test func `a job of an id is applied once`() throws {
         let programs = try start()
         let delete = ["delete", "--entity", "Employee", "--id", "once", "2"]

@@ -1,0 +1,58 @@
+import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+
+/// The jobs that a command of one operation sends one after the other, and what became of them.
+struct OperationRun {
+    private let options: OperationOptions
+    private let broker: BrokerClient
+    private(set) var summary = SubmissionSummary()
+    private(set) var status = ExitStatus.success
+
+    init(_ options: OperationOptions, _ broker: BrokerClient) {
+        self.options = options
+        self.broker = broker
+    }
+
+    /// Sends a job and waits for its end.
+    ///
+    /// - Returns: whether it is committed; the failure is noted else.
+    mutating func commit(
+        _ action: BrokerClient.Job.Operation.Action, id: String?, records: Int = 0,
+        at place: (_ path: String?) -> String?
+    ) async -> Bool {
+        let operation = BrokerClient.Job.Operation(entity: options.entity, action)
+        do {
+            let completion = try await broker.process(
+                BrokerClient.Job(operations: [operation], id: id, onInvalid: options.onInvalid))
+            summary.add(completion, records: records) { place($0) ?? "the job" }
+            if summary.rejectedCount > 0 { status = .rejected }
+            return true
+        } catch {
+            let place = place((error as? BrokerError)?.fault?.path)
+            fail((place.map { "\($0): " } ?? "") + "\(error)", CommandFailure(error).status)
+            return false
+        }
+    }
+
+    mutating func fail(_ message: String, _ status: ExitStatus = .failed) {
+        summary.fail(message, at: (0, summary.failures.count))
+        self.status = status
+    }
+
+    /// Closes the connection and says what became of it all: data to standard output, the rest to standard error.
+    ///
+    /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
+    func end(countsRecords: Bool) async throws {
+        await broker.close()
+        for failure in summary.failures { Program.complain("broker: \(failure)") }
+        if options.json {
+            var writer = JSONWriter()
+            writer.object { summary.writeMembers(to: &$0) }
+            try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        } else if summary.failures.isEmpty || summary.jobs > 0 {
+            try summary.say(countsRecords: countsRecords)
+        }
+        if status != .success { throw CommandFailure(status) }
+    }
+}

@@ -1,0 +1,67 @@
+import BrokerClient
+
+/// A sync on its way: one job, or parts that are sent one after the other when it does not fit one.
+struct SyncRun {
+    private let command: SyncCommand
+    private let actions: Set<BrokerClient.Job.Operation.SyncAction>
+    /// What the parts are known by. Another one each time without `--id`: what an older run named must not count.
+    private let partID: String
+    private var run: OperationRun
+    private var records = SyncRecords()
+    private var jobCount = 0
+
+    /// There is no use in reading on: the run has the reason.
+    private struct Stopped: Error {}
+
+    init(_ command: SyncCommand, _ broker: BrokerClient) {
+        self.command = command
+        actions = command.actions.isEmpty ? BrokerClient.Job.Operation.SyncAction.all : Set(command.actions)
+        partID = command.options.id ?? "broker-sync-\(UInt64.random(in: 0...UInt64.max))"
+        run = OperationRun(command.options, broker)
+    }
+
+    mutating func run(_ sources: [RecordSource]) async throws {
+        do {
+            for source in sources { try await read(source) }
+            if records.total == 0, actions.contains(.delete), !command.empty {
+                run.fail(
+                    "the input holds no records, and a sync of none deletes all that matches; if that is meant, say "
+                        + "--empty; nothing was sent")
+            } else {
+                try await send(isLast: true)
+            }
+        } catch let fault as InputFault {
+            let place = fault.place.map { ", \($0): \(fault.text)" } ?? " \(fault.reason)"
+            run.fail("\(records.name(ofFault: fault))\(place)" + (jobCount == 0 ? "; nothing was sent" : ""))
+        } catch is Stopped {
+        }
+        if run.status == .failed, run.summary.jobs > 0 {
+            let count = run.summary.records
+            run.fail(
+                "\(count == 1 ? "1 record before that is" : "\(count) records before that are") committed, and nothing was deleted; mend the input and "
+                    + "sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
+        }
+        try await run.end(countsRecords: true)
+    }
+
+    private mutating func read(_ source: RecordSource) async throws {
+        records.begin(source.name)
+        try await source.forEach { record, _ in
+            if records.isFull(before: record, maximumBytes: command.jobBytes) { try await send(isLast: false) }
+            records.append(record)
+        }
+    }
+
+    private mutating func send(isLast: Bool) async throws {
+        let count = records.count
+        let json = try records.take()
+        let isAlone = isLast && jobCount == 0
+        jobCount += 1
+        let part = isAlone ? nil : BrokerClient.Job.Operation.SyncPart(id: partID, isLast: isLast)
+        let isCommitted = await run.commit(
+            .sync(json, where: command.selection.predicate, actions: actions, part: part),
+            id: command.options.id.map { isAlone ? $0 : "\($0)-\(jobCount)" }, records: count, at: records.place)
+        guard isCommitted else { throw Stopped() }
+        records.next()
+    }
+}
