@@ -5,7 +5,7 @@ struct Employee: Codable {
     var name: String
 }
 
-/// Stores two employees, one of them twice, and says what became of them.
+/// Stores two employees, one of them twice, syncs, renames and deletes them, and says what became of them.
 @main struct Consumer {
     static func main() async throws {
         let path = CommandLine.arguments[1]
@@ -29,6 +29,14 @@ struct Employee: Codable {
         } catch let error as BrokerError where error.code == .invalidValue {
             print("refused at \(error.fault?.path ?? "")")
         }
+
+        // Only what is named stays.
+        let synced = try await broker.sync([Employee(id: 3, name: "Barbara")], as: "Employee", where: "id < %@", 10)
+        print("synced, deleted \(synced.changes["Employee"]?.deleted ?? 0)")
+        let renamed = try await broker.process(#"{"id": 4}"#, as: "Employee", object: 3, reply: .keys)
+        print("renamed to \(try renamed.keys(of: "Employee", as: Int.self).updated)")
+        let deleted = try await broker.delete("Employee", keys: [4, 5])
+        print("deleted \(deleted.changes["Employee"]?.deleted ?? 0), \(deleted.warnings.first?.code.rawValue ?? "")")
         await broker.close()
     }
 }
