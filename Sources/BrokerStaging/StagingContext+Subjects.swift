@@ -45,7 +45,9 @@ extension StagingContext {
         let cells = try keyCells(key, entity)
         let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
         subject = StagedSubject(entity: entity.index, row: row, key: cells, offset: key.offset, recordOffset: -1)
-        let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(json.offset))
+        // As if a record said it that held it and would begin before it: what is nested has the later word.
+        operationOffset = UInt32(json.offset - 1)
+        let speaker = Speaker(entity: entity, row: row, saidAt: operationOffset)
         try stage(json, entity.relationships[relationship], speaker)
     }
 

@@ -41,7 +41,7 @@ struct StagingContext: ~Copyable {
     var scratch: ScratchStack
     var memory: StagingMemory
     /// Where the operation's json begins, which is being staged.
-    private(set) var operationOffset: UInt32 = 0
+    var operationOffset: UInt32 = 0
     /// Records around the one being staged that may turn out to be left out.
     var conditionalDepth = 0
     var conditionalFault: ConditionalFault?

@@ -121,6 +121,23 @@ import Testing
         }
     }
 
+    @Test func `what is nested in a relate has the later word, as in a record`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
+            let relate = #""op": "relate", "entity": "Employee", "object""#
+            #expect(
+                try session.job("{\(relate): 1, \"relationship\": \"boss\", \"json\": {\"id\": 1, \"boss\": null}}")
+                    == "Employee =1")
+            #expect(
+                try session.job(
+                    "{\(relate): 2, \"relationship\": \"department\", \"json\": {\"id\": 5, \"staff\": null}}")
+                    == "Department +1, Employee =1")
+            #expect(
+                try session.rows("SELECT id, boss, department FROM Employee ORDER BY id")
+                    == ["1|NULL|NULL", "2|NULL|NULL"])
+        }
+    }
+
     @Test func `relate says what is wrong, and where`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"{"id": 1}"#)
