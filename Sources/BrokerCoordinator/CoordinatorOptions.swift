@@ -16,6 +16,11 @@ public struct CoordinatorLimits: Sendable {
     /// Bytes of memory for one job: some 25 MiB of ordinary JSON. With those of the others, SQLite's cache of 64 MiB and
     /// what the process needs itself, the server stays below 300 MiB.
     public static let defaultJobMemory = 128 << 20
+    /// Frames at a time of which nobody knows yet what is in them: more than are ever waiting to be opened under an
+    /// ordinary load, few enough that what turns out to be much work has not been taken on many times over.
+    static let unopenedFrames = 16
+    /// What an operation counts for that may look at all objects of an entity, however few its bytes are.
+    static let searchBytes = 1 << 20
     /// A frame up to this is opened briefly, before it is known to be small.
     static let briefBytes = 64 << 10
     /// What a worker may take for such a frame without asking: enough for 64 KiB of JSON. What needs more is not small.

@@ -36,6 +36,8 @@ struct Flight {
     /// Weights of everything admitted and not ended.
     var bytes = 0
     var count = 0
+    /// Of these, the frames that are not opened yet.
+    private(set) var unopened = 0
     /// Of these, the jobs.
     private(set) var jobCount = 0
     var isDraining = false
@@ -63,13 +65,15 @@ struct Flight {
     var hasWork: Bool { order.hasReady || order.isStarved }
 
     func hasRoom(_ limits: CoordinatorLimits) -> Bool {
-        count < limits.jobs && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
+        count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
+            && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
 
     /// A frame takes its place.
     mutating func admit(_ weight: Int) -> Int {
         bytes += weight
         count += 1
+        unopened += 1
         return order.reserve()
     }
 
@@ -78,6 +82,7 @@ struct Flight {
         _ id: JobID, _ place: Int, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> [@Sendable () -> Void] {
         bytes += addedWeight
+        unopened -= 1
         running.began(id, place)
         ends.began(place)
         jobCount += 1
@@ -93,6 +98,7 @@ struct Flight {
     ) -> [@Sendable () -> Void] {
         bytes -= weight
         count -= 1
+        unopened -= 1
         if let question { whenSettled[place] = { _ in question(place) } }
         return tell(order.open(place, isJob: false))
     }

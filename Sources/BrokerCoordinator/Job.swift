@@ -18,6 +18,14 @@ public struct Job: @unchecked Sendable {
             /// `json` is an array of keys.
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)
+
+            /// It may look at all objects of its entity.
+            var isSearch: Bool {
+                switch self {
+                case .sync, .deleteMatching: true
+                case .process, .relate, .delete: false
+                }
+            }
         }
 
         /// As the client wrote it; the model may not know it.

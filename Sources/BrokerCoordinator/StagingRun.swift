@@ -27,11 +27,11 @@ struct StagingRun: Sendable {
     private let wantsKeys: Bool
     private let observer: @Sendable (JobEvent) -> Void
     private let openedAt: Int64
-    /// Bytes of the frame and of its content.
+    let contentBytes: Int
+    /// Bytes of the frame and of its content, and what its operations count for beside them.
     let weight: Int
 
     var place: Int { frame.place }
-    var contentBytes: Int { weight - frame.payloadBytes }
 
     init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64) {
         self.frame = frame
@@ -41,7 +41,9 @@ struct StagingRun: Sendable {
         wantsKeys = job.wantsKeys
         observer = job.observer
         self.openedAt = openedAt
-        weight = frame.payloadBytes + job.content.count
+        contentBytes = job.content.count
+        let searches = job.operations.count { $0.action.isSearch }
+        weight = frame.payloadBytes + contentBytes + searches * CoordinatorLimits.searchBytes
     }
 
     func ready(_ work: StoreJob.Work) -> ReadyJob {

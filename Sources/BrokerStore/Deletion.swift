@@ -111,7 +111,7 @@ struct Deletion {
                 return Fault(
                     .constraintViolation,
                     "The \(model.name) \(key.described) cannot be deleted: its \(relationship.name) has the delete "
-                        + "rule deny, and is linked to a \(other) that stays. Delete that in the same operation, or "
+                        + "rule deny, and leads to an object of \(other) that stays. Delete that in the same operation, or "
                         + "end the link first.", path: pointer, entity: model.name)
             }
         }

@@ -134,6 +134,22 @@ import TestSupport
         told.patiently("room") { $0 == 3 ? () : nil }
     }
 
+    @Test func `few frames are taken of which nobody knows what is in them`() throws {
+        let test = try TestCoordinator(model) { $0.limits.workers = 1 }
+        let gate = Gate()
+        for _ in 0..<CoordinatorLimits.unopenedFrames {
+            #expect(test.coordinator.hasRoom)
+            test.submit("{}", behind: gate)
+        }
+        #expect(!test.coordinator.hasRoom)
+        let told = Monitor(0)
+        test.coordinator.whenRoom { told.increase() }
+        gate.open()
+        told.patiently("room") { $0 == 1 ? () : nil }
+        _ = test.events.ends(CoordinatorLimits.unopenedFrames)
+        #expect(test.coordinator.hasRoom)
+    }
+
     @Test func `room is told when a frame turns out to be no job`() throws {
         let test = try TestCoordinator(model) { $0.limits.bytes = 10 }
         let gate = Gate()

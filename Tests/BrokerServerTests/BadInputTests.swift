@@ -94,7 +94,7 @@ import Testing
     @Test(arguments: [
         #"{"type": "cancel", "id": "x"}"#, #"{"type": "subscribe"}"#,
         #"{"operations": [{"op": "map", "json": []}]}"#,
-        #"{"op": "sync", "entity": "Employee", "json": [], "part": {"id": "x", "last": true}}"#,
+        #"{"entity": "Employee", "json": [], "reply": "objects"}"#,
     ])
     func `what comes later is refused, not ignored`(json: String) async throws {
         try await expectError(json, "unsupportedMessage")

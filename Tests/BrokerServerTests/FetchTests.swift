@@ -27,8 +27,9 @@ import Testing
             let client = try running.connect()
             try client.send(#"{"entity": "Employee", "json": {"id": 1}}"#)
             try client.send(#"{"type": "fetch", "entity": "Employee"}"#)
-            #expect(try client.next().code == "missingValue")
-            #expect(try client.next()["objects"] == "[]")
+            let answers = [try client.next(), try client.next()]
+            #expect(answers.contains { $0.code == "missingValue" })
+            #expect(answers.contains { $0["objects"] == "[]" }, "answers may overtake each other")
         }
     }
 
