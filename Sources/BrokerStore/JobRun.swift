@@ -4,11 +4,11 @@ internal import BrokerStaging
 /// The steps of one job, applied one after the other inside its savepoint, and what they did to which object.
 ///
 /// ```
-/// first step, if it merges rows ─▶ counted row by row, as it goes
-/// every other step               ─▶ heard of by the history, which knows what was before
+/// the only step, or a large first one, that merges rows ─▶ counted row by row, as it goes
+/// every other step                                      ─▶ heard of by the history, which knows what was before
 /// ```
 ///
-/// So a job of one step costs no bookkeeping, and one of many steps tells each object once.
+/// So a job of one step costs no bookkeeping, a large one little, and one of many steps tells each object once.
 struct JobRun {
     let merger: Merger
     let savepoints: Savepoints
@@ -80,7 +80,7 @@ struct JobRun {
     private mutating func merge(
         _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
-        let isBase = isFirst && rows.subject == nil
+        let isBase = isFirst && rows.subject == nil && (isAlone && sync == nil || isLarge(rows))
         let merge = StepMerge(
             merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync)
         if isBase {
@@ -102,6 +102,11 @@ struct JobRun {
             told.reject(fault)
             return nil
         }
+    }
+
+    /// So many objects that the history does not remember them: what a later step changes back of them counts as updated.
+    private func isLarge(_ rows: StagedRows) -> Bool {
+        rows.tables.reduce(0) { $0 + ($1?.rowCount ?? 0) } > RowHistory.maximumBaseRows
     }
 
     /// Counts the objects that the rows named, also those of which nothing changed.

@@ -42,6 +42,8 @@ final class RowHistory {
     private let tables: HistoryTables
     /// Entries at most: some 100 MB.
     static let maximumEntries = 400_000
+    /// Of a first step that names more objects than that, no history is kept.
+    static let maximumBaseRows = 20_000
 
     private(set) var entries: [Entry] = []
     private var places: [Place: Int] = [:]

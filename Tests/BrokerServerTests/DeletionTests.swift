@@ -259,4 +259,23 @@ import Testing
             #expect(try session.rows("SELECT id, boss FROM Employee ORDER BY id") == ["1|NULL", "5|NULL"])
         }
     }
+
+    @Test(arguments: ["keys", "summary"])
+    func `what the first operation changed and a later one changed back is unchanged`(reply: String) async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
+            let back = try session.job(
+                #"{"entity": "Employee", "json": [{"id": 1, "name": "b"}, {"id": 2, "department": 7}]}, "#
+                    + #"{"op": "delete", "entity": "Department", "objects": [7]}, "#
+                    + #"{"entity": "Employee", "json": {"id": 1, "name": "a"}}"#, reply: reply)
+            #expect(back == "Employee =2")
+            let unnamed = try session.job(
+                sync("Employee", #"[{"id": 1, "boss": 3}, {"id": 2}]"#, #", "where": "id > 2""#), reply: reply)
+            #expect(unnamed == "Employee +1 ~1 =1", "3 is named")
+            let gone = try session.job(
+                #"{"entity": "Employee", "json": {"id": 2, "boss": {"id": 4}}}, "# + delete("Employee", "4"),
+                reply: reply)
+            #expect(gone == "Employee =1")
+        }
+    }
 }
