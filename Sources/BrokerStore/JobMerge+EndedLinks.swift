@@ -68,7 +68,8 @@ extension JobMerge {
         for (rowNumber, stagedRow) in ended {
             unlink.bind(rowNumber, at: 1)
             try unlink.run()
-            noteUpdate(entity, stagedRow, rowNumber)
+            // Only the row changes, and of that the history hears.
+            if !countsLinksAlone { noteUpdate(entity, stagedRow, rowNumber) }
         }
     }
 

@@ -278,4 +278,15 @@ import Testing
             #expect(gone == "Employee =1")
         }
     }
+
+    @Test func `a one-to-one link that one operation ends and a later one makes again changes nothing`() async throws {
+        try await OperationSession.run { session in
+            try session.process("Department", #"[{"id": 1, "safe": {"id": 5}}, {"id": 2}]"#)
+            let back = try session.job(
+                #"{"entity": "Safe", "json": [{"id": 6, "owner": 1}, {"id": 5}]}, "#
+                    + #"{"op": "relate", "entity": "Safe", "object": 5, "relationship": "owner", "json": 1}"#)
+            #expect(back == "Department =1, Safe +1 =1")
+            #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|1", "6|NULL"])
+        }
+    }
 }
