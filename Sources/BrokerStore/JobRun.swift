@@ -49,7 +49,9 @@ struct JobRun {
             let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
             try listening(isLast) { () throws(MergeFailure) in
-                try deletion.delete(where: selected.condition) { selected.bind(to: $0) }
+                try selected.searching(at: step.pointer) { () throws(MergeFailure) in
+                    try deletion.delete(where: selected.condition) { selected.bind(to: $0) }
+                }
             }
         }
     }
@@ -158,9 +160,11 @@ struct JobRun {
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening(isLast) { () throws(MergeFailure) in
-            try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { statement in
-                let next = selected.bind(to: statement)
-                if let part { statement.bind(part.id, at: next) }
+            try selected.searching(at: step.pointer) { () throws(MergeFailure) in
+                try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { statement in
+                    let next = selected.bind(to: statement)
+                    if let part { statement.bind(part.id, at: next) }
+                }
             }
         }
         try part?.end()

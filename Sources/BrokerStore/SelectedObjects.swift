@@ -16,4 +16,17 @@ struct SelectedObjects {
     /// Binds the values of the condition, from the first parameter on, and returns the next parameter's index.
     @discardableResult
     func bind(to statement: Statement) -> Int { predicate?.bind(to: statement, from: 1) ?? 1 }
+
+    /// Runs what looks at the condition; when a pattern in it took too long, that is the job's fault.
+    ///
+    /// - Parameter pointer: of the operation.
+    func searching(at pointer: String, _ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
+        do throws(MergeFailure) {
+            try body()
+        } catch {
+            guard case .store = error, var fault = predicate?.fault else { throw error }
+            fault.path = "\(pointer)/where"
+            throw .fault(fault)
+        }
+    }
 }
