@@ -2,7 +2,7 @@ internal import BrokerJSON
 
 /// Reads a predicate's text. Or binds weaker than And, And weaker than Not.
 ///
-/// Time and memory are linear in the text, and the stack is bounded by ``deepest``.
+/// Time and memory are linear in the text, and the stack is bounded by `deepest`.
 package struct PredicateParser {
     /// Bytes of a predicate's text. Long lists belong into the arguments.
     package static let longest = 1 << 20
