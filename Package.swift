@@ -96,15 +96,15 @@ let package = Package(
         .target(
             name: "BrokerCommandLine",
             dependencies: [
-                "BrokerJSON",
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
+                forPrograms("Logging", "swift-log"),
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "brokerd",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
-                "BrokerCoordinator", "BrokerServer", "CGlibc",
+                "BrokerCommandLine", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("UnixSignals", "swift-service-lifecycle"),
@@ -114,8 +114,9 @@ let package = Package(
             name: "broker",
             dependencies: [
                 "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
-                "BrokerClient",
+                "BrokerCoordinator", "BrokerServer", "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
+                forPrograms("Logging", "swift-log"),
             ],
             swiftSettings: strict),
         .executableTarget(

@@ -56,7 +56,21 @@ public final class BrokerClient: Sendable {
         try await connect(to: path, options: options, firstDelay: Reconnection.firstDelay)
     }
 
-    static func connect(to path: String, options: Options, firstDelay: TimeAmount) async throws -> BrokerClient {
+    /// Talks to a server over sockets that somebody else connects.
+    ///
+    /// - Parameters:
+    ///   - name: of the server, for errors.
+    ///   - dial: gives the descriptor of a connected stream socket, which becomes the client's. Called for every
+    ///     connection, on an event loop; must not block.
+    package static func connect(
+        to name: String, options: Options = Options(), dial: @escaping @Sendable () throws -> CInt
+    ) async throws -> BrokerClient {
+        try await connect(to: name, options: options, firstDelay: Reconnection.firstDelay, .descriptor(dial))
+    }
+
+    static func connect(
+        to path: String, options: Options, firstDelay: TimeAmount, _ dialing: Dialing? = nil
+    ) async throws -> BrokerClient {
         let window = Session.Jobs(
             maximumCount: max(1, options.maximumJobsInFlight), maximumBytes: options.maximumBytesInFlight)
         let patience = Session.Patience(
@@ -66,7 +80,7 @@ public final class BrokerClient: Sendable {
         let hello = try FrameEncoders().encode(ClientMessageWriter.hello(client: options.clientName))
         let driver = SessionDriver(
             session: session, hello: hello, frameTime: timeAmount(options.frameTimeout),
-            eventLoop: MultiThreadedEventLoopGroup.singleton.any())
+            eventLoop: MultiThreadedEventLoopGroup.singleton.any(), dialing: dialing)
         driver.start(deadline: .now() + patience.welcome)
         do {
             return BrokerClient(driver: driver, server: try await driver.welcome.value())

@@ -22,13 +22,16 @@ final class SessionDriver: Sendable {
     /// How long a server's frame may take from its first byte to its last.
     let frameTime: TimeAmount
     private let eventLoop: any EventLoop
-    private let path: String
+    private let dialing: Dialing
     /// The greeting that every connection begins with.
     private let hello: [UInt8]
     private let state: Mutex<State>
 
-    init(session: Session, hello: [UInt8], frameTime: TimeAmount, eventLoop: any EventLoop) {
-        path = session.path
+    /// - Parameter dialing: nil to connect to the session's path.
+    init(
+        session: Session, hello: [UInt8], frameTime: TimeAmount, eventLoop: any EventLoop, dialing: Dialing? = nil
+    ) {
+        self.dialing = dialing ?? .path(session.path)
         self.frameTime = frameTime
         self.hello = hello
         self.eventLoop = eventLoop
@@ -150,20 +153,19 @@ final class SessionDriver: Sendable {
 
     private func open(_ connection: Int) {
         guard state.withLock({ $0.session.currentConnection == connection }) else { return }
-        ClientBootstrap(group: eventLoop)
+        let bootstrap = ClientBootstrap(group: eventLoop)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
                         ConnectionHandler(connection: connection, driver: self))
                 }
             }
-            .connect(unixDomainSocketPath: path)
-            .whenComplete { result in
-                switch result {
-                case .success(let channel): self.opened(channel, connection)
-                case .failure(let error): self.lost(connection, reason: ConnectionReason.describe(error))
-                }
+        dialing.connect(bootstrap, on: eventLoop).whenComplete { result in
+            switch result {
+            case .success(let channel): self.opened(channel, connection)
+            case .failure(let error): self.lost(connection, reason: ConnectionReason.describe(error))
             }
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 public import BrokerStore
+internal import Glibc
 
 /// How much work the coordinator takes on at once.
 public struct CoordinatorLimits: Sendable {
@@ -46,7 +47,12 @@ public struct CoordinatorLimits: Sendable {
     /// Threads that stage large jobs; there is one more for small ones.
     public var workers: Int
 
-    public init(workers: Int) { self.workers = max(1, workers) }
+    /// One for each processor, two at least.
+    public static var defaultWorkers: Int { min(mostWorkers, max(2, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))) }
+    /// More threads than the processors of any machine that one writer could keep up with.
+    public static let mostWorkers = 1_024
+
+    public init(workers: Int = defaultWorkers) { self.workers = max(1, workers) }
 }
 
 public struct CoordinatorOptions: Sendable {

@@ -3,22 +3,29 @@ internal import Glibc
 public import Logging
 internal import NIOCore
 internal import NIOPosix
+internal import Synchronization
 
-/// A coordinator behind a Unix socket.
+/// A coordinator behind a Unix socket, or behind connections within the process.
 public final class BrokerServer: Sendable {
     private let coordinator: Coordinator
     private let options: ServerOptions
     private let log: ServerLog
-    private let group: MultiThreadedEventLoopGroup
-    private let listener: any Channel
-    private let connections: NIOLoopBound<ConnectionSet>
-    private let file: SocketFile.Bound
+    let group: MultiThreadedEventLoopGroup
+    let connections: NIOLoopBound<ConnectionSet>
+    /// Nil when it listens nowhere.
+    private let listener: Listener?
     private let handlersAlive: HandlerCount
+    /// No more connections are made within the process.
+    let isStopping = Mutex(false)
+
+    private struct Listener: Sendable {
+        let channel: any Channel
+        let file: SocketFile.Bound
+    }
 
     private init(
         _ coordinator: Coordinator, _ options: ServerOptions, _ log: ServerLog, _ group: MultiThreadedEventLoopGroup,
-        _ listener: any Channel, _ connections: NIOLoopBound<ConnectionSet>, _ file: SocketFile.Bound,
-        _ handlersAlive: HandlerCount
+        _ listener: Listener?, _ connections: NIOLoopBound<ConnectionSet>, _ handlersAlive: HandlerCount
     ) {
         self.coordinator = coordinator
         self.options = options
@@ -26,20 +33,19 @@ public final class BrokerServer: Sendable {
         self.group = group
         self.listener = listener
         self.connections = connections
-        self.file = file
         self.handlersAlive = handlersAlive
     }
 
     /// Looks whether the socket is free and can be made, and changes nothing but a stale socket file.
     public static func claimSocket(_ path: String) throws(ServerError) { try SocketFile(path: path).claim() }
 
-    /// Listens on the socket and serves from then on.
+    /// Listens on the socket, if there is to be one, and serves from then on.
     ///
     /// - Throws: ``ServerError`` when the socket is somebody else's or cannot be made.
     public static func start(
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
-        try claimSocket(options.socketPath)
+        if let path = options.socketPath { try claimSocket(path) }
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
         let messages = MessageHandler(coordinator, codecs, options, log)
@@ -52,17 +58,21 @@ public final class BrokerServer: Sendable {
                 let set = ConnectionSet(on: eventLoop, coordinator, messages, codecs, options, log, handlersAlive)
                 return NIOLoopBound(set, eventLoop: eventLoop)
             }.get()
-            let (descriptor, file) = try SocketFile(path: options.socketPath).bind()
-            let listener = try await listen(on: descriptor, group, connections, log)
+            var listener: Listener?
+            if let path = options.socketPath {
+                let (descriptor, file) = try SocketFile(path: path).bind()
+                listener = Listener(
+                    channel: try await listen(on: descriptor, group, connections, log), file: file)
+            }
             logger.notice(
                 "Serving.",
-                metadata: ["socket": "\(options.socketPath)", "connections": "\(options.connections)"])
-            return BrokerServer(coordinator, options, log, group, listener, connections, file, handlersAlive)
+                metadata: ["socket": "\(options.socketPath ?? "none")", "connections": "\(options.connections)"])
+            return BrokerServer(coordinator, options, log, group, listener, connections, handlersAlive)
         } catch {
             group.shutdownGracefully { _ in }
             if let error = error as? ServerError { throw error }
             let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
-            throw ServerError("The socket \(options.socketPath) cannot be listened on: \(reason).")
+            throw ServerError("The socket \(options.socketPath ?? "") cannot be listened on: \(reason).")
         }
     }
 
@@ -81,18 +91,7 @@ public final class BrokerServer: Sendable {
                     try channel.pipeline.syncOperations.addHandler(gate)
                 }
             }
-            .childChannelOption(.allowRemoteHalfClosure, value: true)
-            // One small read at a time: what is read before it is known to have room is little, and so is what an idle
-            // connection keeps. A socket's own pieces are not much larger.
-            .childChannelOption(.maxMessagesPerRead, value: 1)
-            .childChannelOption(
-                .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount)
-            )
-            .childChannelInitializer { channel in
-                Peer.credentials(of: channel).flatMapThrowing { peer in
-                    try channel.pipeline.syncOperations.addHandler(FrameHandler(connections.value, peer: peer))
-                }
-            }
+            .childChannelInitializer { FrameHandler.install(on: $0, connections) }
             .withBoundSocket(descriptor).get()
         // The channel listens with a backlog of its own.
         guard Glibc.listen(descriptor, backlog) == 0 else {
@@ -116,8 +115,9 @@ public final class BrokerServer: Sendable {
     /// A job that was read but had no room is refused (`draining`). Those that had are finished however long that takes; then clients have `ServerOptions.drainSeconds` for their answers.
     public func stop() async throws {
         log.logger.notice("Stopping: no more is read, and what was read is finished.")
-        file.remove()
-        try await listener.close()
+        isStopping.withLock { $0 = true }
+        listener?.file.remove()
+        try await listener?.channel.close()
         let eventLoop = group.next()
         let closed = eventLoop.flatSubmit { [connections, coordinator] in
             let closed = connections.value.drain()
@@ -138,5 +138,5 @@ public final class BrokerServer: Sendable {
     }
 
     /// Takes the socket's file away, for an end without ``stop()``.
-    public func abandonSocket() { file.remove() }
+    public func abandonSocket() { listener?.file.remove() }
 }

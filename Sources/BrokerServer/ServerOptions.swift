@@ -12,7 +12,8 @@ public struct ServerOptions: Sendable {
     /// `DefaultTimeoutStopSec`).
     public static let defaultDrainSeconds = 30
 
-    public var socketPath: String
+    /// Nil to listen nowhere, and to serve those alone that ``BrokerServer/makeConnection()`` connects.
+    public var socketPath: String?
     public var frameLimits = FrameLimits()
     public var connections = defaultConnections
     public var jobsPerConnection = defaultJobsPerConnection
@@ -31,7 +32,7 @@ public struct ServerOptions: Sendable {
     /// cannot wait can gather: `pong`, `stats`, `model`, and small answers.
     var cutOffBytes = 40 << 20
 
-    public init(socketPath: String) { self.socketPath = socketPath }
+    public init(socketPath: String?) { self.socketPath = socketPath }
 }
 
 /// The server could not start.

@@ -13,14 +13,13 @@ struct StatsCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let broker = try await connection.connect("broker stats")
-        let answer: BrokerClient.JSON
-        do {
-            answer = try await broker.stats()
-        } catch {
-            throw CommandFailure(error)
+        let answer = try await connection.connected("broker stats") { broker in
+            do {
+                return try await broker.stats()
+            } catch {
+                throw CommandFailure(error)
+            }
         }
-        await broker.close()
         if json { return try Program.say(answer.description) }
         let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
         for line in lines(of: document.root, "") { try Program.say(line) }
@@ -51,14 +50,13 @@ struct AwaitCommand: AsyncParsableCommand {
     var id: String
 
     func run() async throws {
-        let broker = try await connection.connect("broker await")
-        let completion: BrokerClient.Completion
-        do {
-            completion = try await broker.await(id: id)
-        } catch {
-            throw CommandFailure(error)
+        let completion = try await connection.connected("broker await") { broker in
+            do {
+                return try await broker.await(id: id)
+            } catch {
+                throw CommandFailure(error)
+            }
         }
-        await broker.close()
         var summary = SubmissionSummary()
         summary.add(completion, records: 0) { path in path.map { "job \(id), \($0)" } ?? "job \(id)" }
         if json {

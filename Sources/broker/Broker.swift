@@ -10,11 +10,15 @@ struct Broker: AsyncParsableCommand {
         discussion: """
             Data goes to standard output, everything else to standard error. Exit status: 0 when all that was asked for \
             is committed, 1 failed, 2 wrong arguments, 3 committed with rejected records, 4 no connection.
+            Without a server: --store FILE --model MODEL instead of --socket opens the database in this process.
             """,
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
             AwaitCommand.self, StatsCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
         ])
 
-    static func main() async { await Program.run(Broker.self) }
+    static func main() async {
+        Allocator.giveBackWhatIsFree()
+        await Program.run(Broker.self)
+    }
 }

@@ -3,13 +3,24 @@ import BrokerClient
 import BrokerCommandLine
 import Glibc
 
-/// Where the server is.
+/// Where the server is, or the store when there is none.
 struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The server's Unix socket. Default: the environment's BROKER_SOCKET, else broker.sock in this folder.",
             valueName: "path"), completion: .file())
-    var socket: String = getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
+    var socket: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Do without a server: open this SQLite database here, as brokerd does, with the same guarantees. One that a \
+            server owns is refused. Needs --model.
+            """, valueName: "file"), completion: .file())
+    var store: String?
+
+    @Option(help: ArgumentHelp("Of --store: what the entities are.", valueName: "file"), completion: .file())
+    var model: String?
 
     @Option(
         help: ArgumentHelp(
@@ -19,16 +30,77 @@ struct ConnectionOptions: ParsableArguments {
 
     mutating func validate() throws {
         try NumberOption("--patience", patience, in: 0...86_400).check()
+        if store != nil, socket != nil {
+            throw ValidationError("--socket is where a server is, and --store does without one; give one of them.")
+        }
+        if store != nil, model == nil {
+            throw ValidationError("--store needs --model, which says what the entities are.")
+        }
+        if store == nil, model != nil {
+            throw ValidationError("--model goes with --store; a server has its own model.")
+        }
     }
 
-    func connect(_ name: String, jobsInFlight: Int = 64) async throws(CommandFailure) -> BrokerClient {
+    /// There is no server: the store is opened by this process.
+    var isLocal: Bool { store != nil }
+
+    /// Connects for as long as `body` lasts. Behind it, what was sent is finished and a store of our own is closed.
+    ///
+    /// - Parameters:
+    ///   - makesStore: a store that is not there is made.
+    ///   - onInterruption: called when a signal ends it, before a store of our own is closed; nil leaves that to the
+    ///     system where there is no such store.
+    func connected<Result>(
+        _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false,
+        onInterruption: (@Sendable () -> Void)? = nil, _ body: (BrokerClient) async throws -> Result
+    ) async throws -> Result {
         var options = BrokerClient.Options(clientName: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = .seconds(patience)
+        guard let store, let model else {
+            let broker = try await connect(options)
+            let interruption = onInterruption.map(Interruption.init)
+            defer { withExtendedLifetime(interruption) {} }
+            return try await Self.finish(broker, await Swift.Result { try await body(broker) })
+        }
+        let local = try await LocalServer.start(store: store, model: model, makesStore: makesStore)
+        let interruption = Interruption {
+            onInterruption?()
+            local.stopAndWait()
+        }
+        defer { withExtendedLifetime(interruption) {} }
+        let result = await Swift.Result {
+            let broker = try await local.connect(options)
+            return try await Self.finish(broker, await Swift.Result { try await body(broker) })
+        }
+        try await local.stop()
+        return try result.get()
+    }
+
+    private func connect(_ options: BrokerClient.Options) async throws(CommandFailure) -> BrokerClient {
+        let socket = socket ?? getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
         do {
             return try await BrokerClient.connect(to: socket, options: options)
         } catch {
             throw CommandFailure(.cannotConnect, "\(error)")
+        }
+    }
+
+    private static func finish<Result>(
+        _ broker: BrokerClient, _ result: Swift.Result<Result, any Error>
+    ) async throws -> Result {
+        await broker.close()
+        return try result.get()
+    }
+}
+
+extension Result where Failure == any Error {
+    /// What comes of `body`, kept for when it is wanted.
+    fileprivate init(catching body: () async throws -> Success) async {
+        do {
+            self = .success(try await body())
+        } catch {
+            self = .failure(error)
         }
     }
 }

@@ -30,14 +30,15 @@ struct DeleteCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let broker = try await options.connection.connect("broker delete")
         let action: BrokerClient.Job.Operation.Action =
             if let predicate = selection.predicate {
                 .deleteMatching(predicate)
             } else {
                 .delete(BrokerClient.JSON(array: keys.map(\.json)))
             }
-        try await options.run(action, on: broker, at: key)
+        try await options.connection.connected("broker delete") { broker in
+            try await options.run(action, on: broker, at: key)
+        }
     }
 
     /// The key that a JSON Pointer into the job's message leads to.

@@ -65,7 +65,10 @@ struct FetchCommand: AsyncParsableCommand {
     private static let objectsPerFetch = 10_000
 
     func run() async throws {
-        let broker = try await connection.connect("broker fetch")
+        try await connection.connected("broker fetch", print)
+    }
+
+    private func print(from broker: BrokerClient) async throws {
         var part = BrokerClient.Fetch(entity)
         part.predicate = selection.predicate
         part.object = object?.json
@@ -86,7 +89,6 @@ struct FetchCommand: AsyncParsableCommand {
             try printer.add(found.objects)
             guard found.hasMore, printer.count > before, printer.count < limit ?? .max else { break }
         }
-        await broker.close()
         try printer.end()
     }
 }

@@ -31,12 +31,7 @@ struct ModelArguments: ParsableArguments {
 
     /// The model, or every fault on standard error.
     func readOrComplain() throws(CommandFailure) -> Model {
-        do throws(ModelError) {
-            return try read()
-        } catch {
-            for fault in error.faults { Program.complain("\(file): \(fault)") }
-            throw CommandFailure(.failed, "\(file) is no model that can be used: \(error.faults.count) faults.")
-        }
+        try ModelFile(file).planOrComplain().model
     }
 }
 

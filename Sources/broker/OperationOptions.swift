@@ -23,7 +23,7 @@ struct OperationOptions: ParsableArguments {
         if let id, !(1...128).contains(id.utf8.count) { throw ValidationError("--id must have 1 to 128 bytes.") }
     }
 
-    /// Does the operation as one job, closes the connection, and says what became of it.
+    /// Does the operation as one job, and says what became of it.
     ///
     /// - Parameter place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
@@ -32,6 +32,6 @@ struct OperationOptions: ParsableArguments {
     ) async throws {
         var run = OperationRun(self, broker)
         _ = await run.commit(action, id: id, at: place)
-        try await run.end(countsRecords: false)
+        try run.end(countsRecords: false)
     }
 }

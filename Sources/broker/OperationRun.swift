@@ -40,11 +40,10 @@ struct OperationRun {
         self.status = status
     }
 
-    /// Closes the connection and says what became of it all: data to standard output, the rest to standard error.
+    /// Says what became of it all: data to standard output, the rest to standard error.
     ///
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
-    func end(countsRecords: Bool) async throws {
-        await broker.close()
+    func end(countsRecords: Bool) throws {
         for failure in summary.failures { Program.complain("broker: \(failure)") }
         if options.json {
             var writer = JSONWriter()

@@ -37,10 +37,11 @@ struct RelateCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let broker = try await options.connection.connect("broker relate")
         let value = try to?.json ?? read(file ?? "-")
-        try await options.run(
-            .relate(value, relationship: relationship, object: object.json), on: broker, at: { _ in nil })
+        try await options.connection.connected("broker relate") { broker in
+            try await options.run(
+                .relate(value, relationship: relationship, object: object.json), on: broker, at: { _ in nil })
+        }
     }
 
     private func read(_ path: String) throws(CommandFailure) -> BrokerClient.JSON {

@@ -2,6 +2,7 @@ public import ArgumentParser
 public import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
+import Dispatch
 
 struct SubmitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -74,27 +75,31 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let broker = try await connection.connect("broker submit", jobsInFlight: window)
         let sources = (files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) }
         let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
         let hasID = id != nil
-        let interruption = Interruption {
-            guard let state = tally.end(isInterrupted: true, waitingAtMost: .seconds(1)) else { return }
+        // What was sent to ourselves is answered in any case.
+        let patience = connection.isLocal ? DispatchTimeInterval.never : .seconds(1)
+        let interrupt: @Sendable () -> Void = {
+            guard let state = tally.end(isInterrupted: true, waitingAtMost: patience) else { return }
             SubmissionReport(state: state, hasID: hasID).sayInterrupted()
         }
-        var submission = Submission(self, broker: broker, tally: tally)
-        await submission.run(sources)
-        // When somebody has interrupted it, that ends the program.
-        guard let state = tally.end() else { return await Self.waitForEnd() }
-        withExtendedLifetime(interruption) {}
-        await broker.close()
+        let state = try await connection.connected(
+            "broker submit", jobsInFlight: window, makesStore: true, onInterruption: interrupt
+        ) { broker in
+            var submission = Submission(self, broker: broker, tally: tally)
+            await submission.run(sources)
+            // When somebody has interrupted it, that ends the program.
+            guard let state = tally.end() else { return await Self.waitForEnd() }
+            return state
+        }
         let report = SubmissionReport(state: state, hasID: hasID)
         try report.say(json: json)
         if report.status != .success { throw CommandFailure(report.status) }
     }
 
-    private static func waitForEnd() async {
-        await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+    private static func waitForEnd() async -> SubmissionTally.State {
+        await withUnsafeContinuation { (_: UnsafeContinuation<SubmissionTally.State, Never>) in }
     }
 
     private static func total(_ sources: [RecordSource]) -> Int? {

@@ -52,8 +52,10 @@ struct SyncCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var sync = SyncRun(self, try await options.connection.connect("broker sync"))
-        try await sync.run((files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) })
+        try await options.connection.connected("broker sync", makesStore: true) { broker in
+            var sync = SyncRun(self, broker)
+            try await sync.run((files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) })
+        }
     }
 }
 

@@ -41,7 +41,7 @@ struct SyncRun {
                 "\(count == 1 ? "1 record before that is" : "\(count) records before that are") committed, and nothing was deleted; mend the input and "
                     + "sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
         }
-        try await run.end(countsRecords: true)
+        try run.end(countsRecords: true)
     }
 
     private mutating func read(_ source: RecordSource) async throws {

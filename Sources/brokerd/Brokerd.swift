@@ -1,7 +1,6 @@
 public import ArgumentParser
 import BrokerCommandLine
 import BrokerCoordinator
-import BrokerModel
 import BrokerServer
 import BrokerStaging
 public import BrokerStore
@@ -57,22 +56,14 @@ struct Brokerd: AsyncParsableCommand {
         // A lost terminal is no reason to end; from the start on, it is logged.
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)
-        let plan = try ModelFile(path: model).plan()
-        let lock = try claim(plan.model)
+        let plan = try ModelFile(model).plan()
+        let logger = Logger.standardError(label: "brokerd", level: logLevel)
+        let owned = try openStore(plan, logger)
         // Longer than everything that has the store open.
-        defer { withExtendedLifetime(lock) {} }
-        let logger = Logger(label: "brokerd", level: logLevel)
-        let server: BrokerServer
+        defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that none sees the server killed.
-        let signals: StopSignals
-        do throws(CommandFailure) {
-            let coordinator = try startCoordinator(plan, logger)
-            signals = await StopSignals(logger)
-            server = try await startServer(coordinator, logger)
-        } catch {
-            lock.abandon()
-            throw error
-        }
+        let signals = await StopSignals(logger)
+        let server = try await startServer(owned, logger)
         do {
             try Program.say(
                 "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
@@ -92,33 +83,24 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     /// Makes sure that store and socket can be had, before anything is touched, and takes the store.
-    private func claim(_ model: Model) throws(CommandFailure) -> StoreLock {
+    private func openStore(_ plan: StagingPlan, _ logger: Logger) throws(CommandFailure) -> OwnedStore {
         do throws(ServerError) {
             try BrokerServer.claimSocket(socket)
         } catch {
             throw CommandFailure(.failed, error.message)
         }
-        do throws(StoreError) {
-            try Store.check(path: store, model: model)
-            return try StoreLock(storePath: store)
-        } catch {
-            throw CommandFailure(.failed, error.message)
-        }
-    }
-
-    private func startCoordinator(_ plan: StagingPlan, _ logger: Logger) throws(CommandFailure) -> Coordinator {
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.store.synchronous = synchronous
         options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)
         do throws(StoreError) {
-            return try Coordinator(plan: plan, options: options, logger: logger)
+            return try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
             throw CommandFailure(.failed, error.message)
         }
     }
 
     private func startServer(
-        _ coordinator: Coordinator, _ logger: Logger
+        _ owned: OwnedStore, _ logger: Logger
     ) async throws(CommandFailure) -> BrokerServer {
         var options = ServerOptions(socketPath: socket)
         options.frameLimits = limits.frames
@@ -127,9 +109,9 @@ struct Brokerd: AsyncParsableCommand {
         options.drainSeconds = limits.drainTimeout
         options.allowedUsers.formUnion(allowedUsers)
         do throws(ServerError) {
-            return try await BrokerServer.start(coordinator, options: options, logger: logger)
+            return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
         } catch {
-            coordinator.stop()
+            owned.abandon()
             throw CommandFailure(.failed, error.message)
         }
     }
@@ -137,10 +119,3 @@ struct Brokerd: AsyncParsableCommand {
 
 extension Synchronous: ExpressibleByArgument {}
 extension Logger.Level: @retroactive ExpressibleByArgument {}
-
-extension Logger {
-    fileprivate init(label: String, level: Level) {
-        self.init(label: label) { StreamLogHandler.standardError(label: $0) }
-        logLevel = level
-    }
-}

@@ -4,12 +4,11 @@ import BrokerCoordinator
 import BrokerServer
 import BrokerStore
 import BrokerWire
-import Glibc
 
 /// What the server takes on at once, and how long it remembers.
 struct LimitOptions: ParsableArguments {
     @Option(help: "Threads that decode and stage large jobs; there is one more for small ones.")
-    var workers = min(Self.mostWorkers, max(2, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
+    var workers = CoordinatorLimits.defaultWorkers
 
     @Option(help: ArgumentHelp("Bytes of a frame at most.", valueName: "bytes"))
     var maxFrameBytes = FrameLimits.largestPayloadCount
@@ -47,8 +46,6 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))
     var keepOutcomesSeconds = LedgerRetention.defaultSeconds
 
-    /// More threads than the processors of any machine that one writer could keep up with.
-    private static let mostWorkers = 1_024
     /// SQLite's own limit of a value is a little less (sqlite.org/limits.html).
     private static let mostContentBytes = 1 << 30
     /// A tebibyte: more than there is memory.
@@ -62,7 +59,7 @@ struct LimitOptions: ParsableArguments {
 
     mutating func validate() throws {
         try [
-            NumberOption("--workers", workers, in: 1...Self.mostWorkers),
+            NumberOption("--workers", workers, in: 1...CoordinatorLimits.mostWorkers),
             NumberOption("--max-frame-bytes", maxFrameBytes, in: 1...FrameLimits.largestPayloadCount),
             NumberOption("--max-content-bytes", maxContentBytes, in: 1...Self.mostContentBytes),
             NumberOption("--max-bytes-in-flight", maxBytesInFlight, in: 1...Self.mostBytesInFlight),

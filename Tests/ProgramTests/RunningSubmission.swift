@@ -1,6 +1,6 @@
 import Foundation
 
-/// `broker submit` while it runs: its input is written bit by bit, and its standard error may be a terminal.
+/// `broker submit`, or another command that reads records, while it runs: its input is written bit by bit, and its standard error may be a terminal.
 final class RunningSubmission {
     let process = Process()
     private let input = Pipe()
@@ -9,11 +9,16 @@ final class RunningSubmission {
     /// The other side of the terminal that standard error is.
     private let terminal: FileHandle?
 
-    /// - Parameter columns: of the terminal; nil when standard error is to be a file.
-    init(_ programs: Programs, _ arguments: [String], columns: UInt16? = nil) throws {
+    /// - Parameters:
+    ///   - connection: where the server is, or the store.
+    ///   - columns: of the terminal; nil when standard error is to be a file.
+    init(
+        _ programs: Programs, command: String = "submit", _ arguments: [String],
+        to connection: [String] = ["--socket", "broker.sock"], columns: UInt16? = nil
+    ) throws {
         self.programs = programs
         process.executableURL = programs.executable("broker")
-        process.arguments = ["submit", "--socket", "broker.sock", "--entity", "Employee"] + arguments
+        process.arguments = [command] + connection + ["--entity", "Employee"] + arguments
         process.currentDirectoryURL = URL(fileURLWithPath: programs.folder)
         try programs.write("", to: "submit.output")
         try programs.write("", to: "submit.complaints")

@@ -1,7 +1,7 @@
-import CGlibc
+internal import CGlibc
 
 /// How the C library's allocator treats the memory of large jobs.
-enum Allocator {
+public enum Allocator {
     /// Bytes from which a block is mapped by itself. Setting it also stops glibc from raising it to the size of the
     /// largest block ever freed, after which texts and tapes would lie on the heap and hold what is above them.
     /// Ordinary jobs stay below it: to map, fault and unmap their memory anew would cost a tenth of their time.
@@ -13,7 +13,7 @@ enum Allocator {
     private static let heaps: Int32 = 2
 
     /// To be called before there are other threads.
-    static func giveBackWhatIsFree() {
+    public static func giveBackWhatIsFree() {
         // Settings that the C library refuses cost memory and nothing else.
         mallopt(M_MMAP_THRESHOLD, mappedBlockBytes)
         mallopt(M_TRIM_THRESHOLD, trimmedBytes)

@@ -1,0 +1,77 @@
+import BrokerClient
+import BrokerCommandLine
+import BrokerCoordinator
+import BrokerServer
+import BrokerStaging
+import BrokerStore
+import Dispatch
+import Glibc
+import Logging
+import Synchronization
+
+/// The coordinator in this process, for a command that has no server to talk to: the same code over a pair of sockets, so
+/// the same order, bounds and answers.
+final class LocalServer: Sendable {
+    private let owned: OwnedStore
+    private let server: BrokerServer
+    private let path: String
+    private let isStopping = Atomic(false)
+
+    private init(_ owned: OwnedStore, _ server: BrokerServer, _ path: String) {
+        self.owned = owned
+        self.server = server
+        self.path = path
+    }
+
+    /// Takes the store, or says which process has it.
+    ///
+    /// - Parameter makesStore: false refuses a store that is not there.
+    static func start(store path: String, model: String, makesStore: Bool) async throws(CommandFailure) -> LocalServer {
+        let plan = try ModelFile(model).planOrComplain()
+        guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
+            throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
+        }
+        let logger = Logger.standardError(label: "broker", level: .warning)
+        let owned: OwnedStore
+        do throws(StoreError) {
+            owned = try OwnedStore(
+                plan: plan, options: CoordinatorOptions(storePath: path, limits: CoordinatorLimits()), logger: logger)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+        do throws(ServerError) {
+            let options = ServerOptions(socketPath: nil)
+            return LocalServer(
+                owned, try await BrokerServer.start(owned.coordinator, options: options, logger: logger), path)
+        } catch {
+            owned.abandon()
+            throw CommandFailure(.failed, error.message)
+        }
+    }
+
+    func connect(_ options: BrokerClient.Options) async throws -> BrokerClient {
+        try await BrokerClient.connect(to: path, options: options) { [server] in try server.makeConnection() }
+    }
+
+    /// Finishes what was sent, and closes the store. Who comes second waits for ever: the first one ends the process.
+    func stop() async throws {
+        guard !isStopping.exchange(true, ordering: .relaxed) else {
+            return await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+        }
+        try await server.stop()
+    }
+
+    /// The same, from a thread that may wait.
+    func stopAndWait() {
+        let isStopped = DispatchSemaphore(value: 0)
+        Task {
+            do {
+                try await stop()
+            } catch {
+                Program.complain("broker: the store was not closed as it should: \(error)")
+            }
+            isStopped.signal()
+        }
+        isStopped.wait()
+    }
+}

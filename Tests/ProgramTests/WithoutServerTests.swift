@@ -1,0 +1,240 @@
+import Foundation
+import Testing
+
+/// Commands with `--store` and `--model`: the coordinator runs in their own process.
+@Suite(.timeLimit(.minutes(5))) struct WithoutServerTests {
+    private static let local = ["--store", "app.sqlite", "--model", "model.json"]
+    private static let employees = #"[{"id": 1, "name": "Ada", "department": {"id": 7}}, {"id": 2, "name": "Grace"}]"#
+
+    private let programs: Programs
+
+    init() throws { programs = try Programs() }
+
+    private func broker(_ command: String, _ arguments: [String], _ input: String = "") throws -> Programs.Result {
+        try programs.run("broker", [command] + Self.local + arguments, input: input)
+    }
+
+    private func submit(_ arguments: [String] = [], _ input: String = employees) throws -> Programs.Result {
+        try broker("submit", ["--entity", "Employee"] + arguments, input)
+    }
+
+    private func rows(_ sql: String) throws -> [String] { try Database(programs.path("app.sqlite")).rows(sql) }
+
+    /// The names in the folder that a command may leave there. (A reader leaves the log's, too.)
+    private var files: [String] {
+        get throws {
+            try FileManager.default.contentsOfDirectory(atPath: programs.folder)
+                .filter { !$0.hasPrefix(".") && !$0.hasPrefix("submit.") }.sorted()
+        }
+    }
+
+    private static let closedStore = ["app.sqlite", "app.sqlite.lock", "model.json"]
+
+    /// Waits until that many employees are committed.
+    private func wait(forEmployees count: Int) throws {
+        while true {
+            guard try files.contains("app.sqlite-wal"),
+                try rows("SELECT name FROM sqlite_master WHERE name = 'Employee'") == ["Employee"]
+            else { continue }
+            if try rows("SELECT count(*) FROM Employee") == ["\(count)"] { return }
+        }
+    }
+
+    // MARK: - What it does
+
+    @Test func `one command makes a store and fills it, and leaves nothing else behind`() throws {
+        let first = try submit()
+        #expect(first.status == 0, "\(first.complaints)")
+        #expect(first.complaints.isEmpty)
+        #expect(first.output.contains("2 records in 1 job committed"))
+        #expect(try files == Self.closedStore)
+        #expect(try rows("SELECT id, name, department FROM Employee") == ["1|Ada|7", "2|Grace|NULL"])
+        let again = try submit(["--json"])
+        #expect(again.status == 0)
+        #expect(again.output.contains(#""Employee":{"inserted":0,"updated":0,"unchanged":2,"#), "\(again.output)")
+    }
+
+    @Test func `every command does without a server`() throws {
+        #expect(try submit(["--id", "load"]).status == 0)
+        let link = ["--entity", "Employee", "--object", "2", "--relationship", "department", "--to", "7"]
+        #expect(try broker("relate", link).status == 0)
+        let fetched = try broker("fetch", ["Employee", "--where", "department.id == 7", "--sort=-id"])
+        #expect(
+            fetched.output == """
+                {"id":2,"name":"Grace","department":7}
+                {"id":1,"name":"Ada","department":7}
+
+                """, "\(fetched.complaints)")
+        let synced = try broker("sync", ["--entity", "Employee", "--where", "id < 10"], #"[{"id": 2}, {"id": 3}]"#)
+        #expect(synced.status == 0, "\(synced.complaints)")
+        #expect(try broker("delete", ["--entity", "Employee", "3"]).status == 0)
+        #expect(try rows("SELECT id FROM Employee") == ["2"])
+        #expect(try broker("await", ["load-1"]).output.contains("inserted"))
+        #expect(try broker("stats", []).output.contains("jobs.accepted 0\n"))
+        #expect(try files == Self.closedStore)
+    }
+
+    @Test func `a server serves the same store before and after`() throws {
+        #expect(try submit(["--id", "load"]).status == 0)
+        #expect(try programs.shell("mv app.sqlite store.sqlite; rm app.sqlite.lock").status == 0)
+        let server = try programs.startServer()
+        let again = try programs.run(
+            "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee", "--id", "load", "--json"],
+            input: Self.employees)
+        #expect(again.output.contains(#""duplicates":1,"#), "\(again.output)")
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        #expect(try programs.shell("mv store.sqlite app.sqlite").status == 0)
+        #expect(try submit(["--id", "load", "--json"]).output.contains(#""duplicates":1,"#))
+    }
+
+    @Test func `it tells what is left out and what fails by its exit status`() throws {
+        let records = #"[{"id": "x"}, {"id": 4}]"#
+        let skipped = try submit(["--on-invalid", "skip"], records)
+        #expect(skipped.status == 3)
+        #expect(skipped.complaints.contains("left out, standard input, line 1 (record 1): invalidValue"))
+        #expect(try submit([], records).status == 1)
+        #expect(try rows("SELECT id FROM Employee") == ["4"])
+        #expect(try broker("fetch", ["Employe"]).status == 1)
+        #expect(try files == Self.closedStore)
+    }
+
+    @Test func `input that takes many jobs is committed in its order, and all of it`() throws {
+        let input = (1...3_000).map { "{\"id\": \($0 % 1_000), \"name\": \"\($0)\"}\n" }.joined()
+        let result = try submit(["--records", "10", "--window", "64"], input)
+        #expect(result.status == 0, "\(result.complaints)")
+        #expect(result.output.contains("3000 records in 300 jobs committed"))
+        #expect(try rows("SELECT count(*), min(CAST(name AS INTEGER)) FROM Employee") == ["1000|2001"])
+    }
+
+    // MARK: - Who owns the store
+
+    @Test func `a store that a server owns is refused with its process, and not touched`() throws {
+        let server = try programs.startServer()
+        let result = try programs.run(
+            "broker", ["submit", "--store", "store.sqlite", "--model", "model.json", "--entity", "Employee"],
+            input: Self.employees)
+        #expect(result.status == 1)
+        #expect(
+            result.complaints
+                == "broker: The store store.sqlite belongs to another broker, process \(server.processIdentifier). Use that "
+                + "one, stop it, or give this one another --store.\n")
+        #expect(result.output.isEmpty)
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["0"])
+    }
+
+    @Test func `of two commands at once, the second is refused with the process of the first`() throws {
+        let first = try RunningSubmission(programs, ["--records", "10"], to: Self.local)
+        try first.write(1...11)
+        try wait(forEmployees: 10)
+        let second = try submit()
+        #expect(second.status == 1)
+        #expect(second.complaints.contains("process \(first.process.processIdentifier)."), "\(second.complaints)")
+        try first.endInput()
+        first.process.waitUntilExit()
+        #expect(first.process.terminationStatus == 0)
+        #expect(try rows("SELECT count(*) FROM Employee") == ["11"])
+        #expect(try submit().status == 0)
+    }
+
+    // MARK: - Ends in the middle
+
+    @Test func `killed in the middle and run again with the same id, each record is applied once`() throws {
+        let arguments = ["--records", "100", "--id", "load"]
+        let killed = try RunningSubmission(programs, arguments, to: Self.local)
+        try killed.write(1...101)
+        try wait(forEmployees: 100)
+        kill(killed.process.processIdentifier, SIGKILL)
+        killed.process.waitUntilExit()
+        let again = try submit(arguments + ["--json"], (1...301).map { "{\"id\": \($0)}\n" }.joined())
+        #expect(again.status == 0, "\(again.complaints)")
+        #expect(again.output.contains(#""duplicates":1,"#), "\(again.output)")
+        #expect(try files == Self.closedStore)
+        #expect(try rows("SELECT count(*) FROM Employee") == ["301"])
+    }
+
+    @Test(arguments: [(SIGINT, Int32(130)), (SIGTERM, Int32(143))])
+    func `a signal finishes what was sent, says how far it came, and closes the store`(
+        signal: Int32, status: Int32
+    ) throws {
+        let submission = try RunningSubmission(programs, ["--records", "100"], to: Self.local)
+        try submission.write(1...250)
+        try wait(forEmployees: 200)
+        kill(submission.process.processIdentifier, signal)
+        submission.process.waitUntilExit()
+        #expect(submission.process.terminationReason == .exit)
+        #expect(submission.process.terminationStatus == status)
+        #expect(
+            try submission.complaints()
+                == "broker: interrupted: 200 records are committed; to go on, run the same command with --skip 200\n")
+        #expect(try files == Self.closedStore)
+        #expect(try rows("SELECT count(*) FROM Employee") == ["200"])
+    }
+
+    @Test func `a sync that a signal ends has committed whole jobs, deleted nothing, and closed the store`() throws {
+        #expect(try submit([], #"[{"id": 1000}]"#).status == 0)
+        let sync = try RunningSubmission(programs, command: "sync", ["--job-bytes", "200"], to: Self.local)
+        try sync.write(1...100)
+        while try !files.contains("app.sqlite-wal") || rows("SELECT count(*) FROM Employee") == ["1"] {}
+        kill(sync.process.processIdentifier, SIGTERM)
+        sync.process.waitUntilExit()
+        #expect(sync.process.terminationStatus == 143)
+        #expect(try files == Self.closedStore)
+        #expect(try rows("SELECT count(*) FROM Employee WHERE id = 1000") == ["1"])
+    }
+
+    // MARK: - What cannot be meant
+
+    @Test(arguments: [
+        ["--store", "app.sqlite"], ["--model", "model.json"], ["--socket", "broker.sock", "--model", "model.json"],
+        ["--socket", "broker.sock", "--store", "app.sqlite", "--model", "model.json"],
+    ])
+    func `half of it, or both ways at once, is one line and status 2`(options: [String]) throws {
+        for command in [
+            ["submit", "--entity", "Employee"], ["fetch", "Employee"], ["stats"], ["await", "x"],
+            ["delete", "--entity", "Employee", "1"], ["sync", "--entity", "Employee"],
+        ] {
+            let result = try programs.run("broker", command + options)
+            #expect(result.status == 2)
+            #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
+        }
+        #expect(try files == ["model.json"])
+    }
+
+    @Test func `a model that cannot be used is told with all its faults, and no store is made`() throws {
+        try programs.write(#"{"entities": {"A": {"attributes": {"x": "int", "y": "text"}}}}"#, to: "bad.json")
+        let result = try programs.run(
+            "broker", ["submit", "--store", "app.sqlite", "--model", "bad.json", "--entity", "A"], input: "[]")
+        #expect(result.status == 1)
+        let lines = result.complaints.split(separator: "\n")
+        #expect(lines.count == 3)
+        #expect(lines.first?.contains("/entities/A/attributes/x") == true, "\(result.complaints)")
+        #expect(lines.last == "broker: bad.json is no model that can be used: 2 faults.")
+        let missing = try programs.run(
+            "broker", ["submit", "--store", "app.sqlite", "--model", "nix.json", "--entity", "A"], input: "[]")
+        #expect(missing.status == 1)
+        #expect(missing.complaints == "broker: nix.json cannot be read: No such file or directory.\n")
+        #expect(try files == ["bad.json", "model.json"])
+    }
+
+    @Test func `a command that asks or deletes makes no store`() throws {
+        for command in [
+            ["fetch", "Employee"], ["stats"], ["await", "x"], ["delete", "--entity", "Employee", "1"],
+            ["relate", "--entity", "Employee", "--object", "2", "--relationship", "department", "--to", "7"],
+        ] {
+            let result = try programs.run("broker", command + Self.local)
+            #expect(result.status == 1)
+            #expect(result.complaints.contains("There is no store app.sqlite."), "\(result.complaints)")
+        }
+        #expect(try files == ["model.json"])
+    }
+
+    @Test func `what is no store is one line, and is not touched`() throws {
+        try programs.write(String(repeating: "this is no database\n", count: 99), to: "app.sqlite")
+        let result = try submit()
+        #expect(result.status == 1)
+        #expect(result.complaints.hasPrefix("broker: The store "), "\(result.complaints)")
+        #expect(result.complaints.contains("app.sqlite is no SQLite database. Give --store another file; nothing was"))
+        #expect(try files == ["app.sqlite", "model.json"])
+    }
+}
