@@ -30,7 +30,9 @@ struct FetchTask: Sendable {
 /// Threads with connections of their own that answer fetches beside the writer.
 ///
 /// Every fetch is first tried briefly. What turns out to be long is begun anew among the long ones, of which one runs at a
-/// time, so that a thread is always near for brief ones, and the memory of one long answer is taken once.
+/// time, so that a thread is always near for brief ones, and the memory of one long answer is taken once. In both, sources
+/// take turns; and of a source that has asked for several long ones, nothing more is tried briefly until they are done. So
+/// a brief fetch waits for brief attempts alone, one of each other source at most.
 final class ReaderPool: Sendable {
     /// A reader, used by the one task that has taken it.
     private struct Idle: @unchecked Sendable {
@@ -42,6 +44,7 @@ final class ReaderPool: Sendable {
 
     private let pool = WorkerPool(longTasks: longFetches, named: "reader")
     private let idle = Monitor<[Idle]>([])
+    private let long = Monitor(LongFetches())
     private let isStopping = Monitor(false)
     private let path: String
     private let plan: StagingPlan
@@ -53,13 +56,26 @@ final class ReaderPool: Sendable {
     }
 
     func fetch(_ task: FetchTask) {
+        let isTried = long.withLock { long in
+            let isTried = long.triesBriefly(task.source)
+            if !isTried { long.began(from: task.source) }
+            return isTried
+        }
+        guard isTried else { return fetchLong(task) }
         pool.run(.opening, .brief, from: task.source) { [self] in
             guard let end = attempt(task, .brief) else {
-                guard task.mayBeLong() else { return task.tell(.postponed) }
-                return pool.run(.staging, .long, from: task.source) { [self] in
-                    task.tell(attempt(task, .long) ?? .stopped)
-                }
+                long.withLock { $0.began(from: task.source) }
+                return fetchLong(task)
             }
+            task.tell(end)
+        }
+    }
+
+    /// The fetch has been counted among the long ones.
+    private func fetchLong(_ task: FetchTask) {
+        pool.run(.staging, .long, from: task.source) { [self] in
+            let end = task.mayBeLong() ? attempt(task, .long) ?? .stopped : .postponed
+            long.withLock { $0.ended(from: task.source) }
             task.tell(end)
         }
     }

@@ -31,6 +31,10 @@ enum PredicateFunctions {
 final class MatchRun {
     fileprivate var budget = PatternBudget()
     private(set) var fault: Fault?
+    /// Nothing more is to be tried.
+    fileprivate let isOver: () -> Bool
+
+    init(isOver: @escaping () -> Bool) { self.isOver = isOver }
 
     func begin() {
         budget = PatternBudget()
@@ -66,6 +70,7 @@ final class BoundTest {
             return
         }
         let bound = Unmanaged<BoundTest>.fromOpaque(reference).takeUnretainedValue()
+        guard !bound.run.isOver() else { return sqlite3_result_error_code(context, SQLITE_INTERRUPT) }
         do throws(Fault) {
             let isMet = try bound.test.isMet(by: cell(values[0]), budget: &bound.run.budget)
             sqlite3_result_int(context, isMet ? 1 : 0)

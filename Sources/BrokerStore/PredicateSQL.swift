@@ -14,7 +14,7 @@ struct PredicateSQL {
     /// With `?` as its parameters.
     let condition: String
     private let parameters: [Parameter]
-    private let run = MatchRun()
+    private let run: MatchRun
 
     fileprivate enum Parameter {
         case value(PredicateValue)
@@ -22,8 +22,14 @@ struct PredicateSQL {
         case test(ValueTest)
     }
 
-    /// - Parameter alias: of the table in the caller's statement, unquoted.
-    init(_ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String) {
+    /// - Parameters:
+    ///   - alias: of the table in the caller's statement, unquoted.
+    ///   - isOver: asked before each test that SQL itself does not know; once it is, the statement is interrupted.
+    init(
+        _ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String,
+        isOver: @escaping () -> Bool = { false }
+    ) {
+        run = MatchRun(isOver: isOver)
         var writer = PredicateSQLWriter(naming: ColumnNaming(model: plan.model, layout: plan.layout))
         let table = PredicateSQLWriter.Table(entity: entity, alias: alias)
         condition = writer.condition(predicate, isNegated: false, table)

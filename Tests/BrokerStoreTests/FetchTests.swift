@@ -282,4 +282,22 @@ extension TestStore {
         #expect(throws: FetchFailure.self) { try reader.fetch(request) { false } }
         #expect(try reader.fetch(request).bytes.count > 400_000)
     }
+
+    @Test(arguments: ["name MATCHES 'skill [0-9]'", "name LIKE[cd] 's*k*'"])
+    func `patterns are interrupted when the time is over, in the middle of few rows`(pattern: String) throws {
+        let store = try TestStore(company)
+        try store.apply(#"{"Skill": [{"name": "skill 1"}, {"name": "skill 2"}]}"#)
+        var description = FetchDescription(entity: "Skill")
+        description.predicate = pattern
+        let request = try store.plan.fetchRequest(description)
+        let reader = try StoreReader(path: store.path, plan: store.plan)
+        var limits = FetchLimits.long
+        limits.microseconds = 0
+        let failure = #expect(throws: FetchFailure.self) { try reader.fetch(request, limits: limits) }
+        guard case .tooLong? = failure else {
+            Issue.record("\(String(describing: failure))")
+            return
+        }
+        #expect(try reader.fetch(request).bytes.count > 20, "the same reader goes on")
+    }
 }

@@ -1,20 +1,24 @@
 internal import CSQLite
+internal import Glibc
 
 /// Ends a fetch that takes too long, or that nobody wants any more, in the middle of a statement. Belongs to the
 /// connection's thread.
 final class FetchGuard {
-    /// Steps of SQLite's machine between two looks: a fraction of a millisecond.
-    private static let stepsPerLook = 5_000
+    /// Steps of SQLite's machine between two looks: some ten microseconds, but for what patterns take, which look
+    /// themselves.
+    private static let stepsPerLook = 1_000
 
     private let connection: Connection
     private var looks: Int?
+    private let allowance: ProcessorTime?
     private let isWanted: () -> Bool
     /// Why the statement was interrupted; nil when it was not.
     private(set) var failure: FetchFailure?
 
-    init(_ connection: Connection, steps: Int?, isWanted: @escaping () -> Bool) {
+    init(_ connection: Connection, _ limits: FetchLimits, isWanted: @escaping () -> Bool) {
         self.connection = connection
-        looks = steps.map { $0 / Self.stepsPerLook }
+        looks = limits.steps.map { $0 / Self.stepsPerLook }
+        allowance = limits.microseconds.map(ProcessorTime.init(microseconds:))
         self.isWanted = isWanted
     }
 
@@ -32,6 +36,12 @@ final class FetchGuard {
         }
     }
 
+    /// The fetch has taken its time. Asked before every pattern, because one alone may take longer than a thousand steps.
+    func isTimeOver() -> Bool {
+        if allowance?.isSpent() == true { failure = failure ?? .tooLong }
+        return failure != nil
+    }
+
     /// - Returns: whether to interrupt.
     private func look() -> Bool {
         if let left = looks {
@@ -39,6 +49,28 @@ final class FetchGuard {
             if left <= 0 { failure = .tooLong }
         }
         if !isWanted() { failure = .stopped }
-        return failure != nil
+        return isTimeOver()
+    }
+}
+
+/// Time of a processor that the calling thread may spend: on a busy machine, little work remains little.
+private struct ProcessorTime {
+    private let spentAt: Int64
+    /// Of a clock that costs next to nothing to read, and is never behind the other.
+    private let notSpentBefore: Int64
+
+    init(microseconds: Int64) {
+        spentAt = Self.now(CLOCK_THREAD_CPUTIME_ID) + microseconds
+        notSpentBefore = Self.now(CLOCK_MONOTONIC) + microseconds
+    }
+
+    func isSpent() -> Bool {
+        Self.now(CLOCK_MONOTONIC) >= notSpentBefore && Self.now(CLOCK_THREAD_CPUTIME_ID) >= spentAt
+    }
+
+    private static func now(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1_000
     }
 }

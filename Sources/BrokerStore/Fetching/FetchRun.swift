@@ -22,7 +22,7 @@ struct FetchRun {
 
     init(
         _ request: FetchRequest, _ plan: StagingPlan, _ connection: Connection, _ limits: FetchLimits,
-        _ envelope: FetchEnvelope
+        _ envelope: FetchEnvelope, _ guardian: FetchGuard
     ) throws(FetchFailure) {
         self.request = request
         self.limits = limits
@@ -33,7 +33,7 @@ struct FetchRun {
             plan.valueWriter(entity: request.entity, attribute: $0, .local)
         }
         predicate = request.predicate.map {
-            PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias)
+            PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias) { guardian.isTimeOver() }
         }
         do throws(StoreError) {
             let sql = FetchSQL(plan)

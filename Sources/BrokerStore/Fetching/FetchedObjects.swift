@@ -59,19 +59,25 @@ public struct FetchLimits: Sendable {
     public var gatheredBytes: Int
     /// Steps of SQLite's machine; nil for any number.
     public var steps: Int?
+    /// Of a processor; nil for any time. Patterns take it that are no steps.
+    public var microseconds: Int64?
 
-    public init(answerBytes: Int, certainBytes: Int, gatheredBytes: Int, steps: Int? = nil) {
+    public init(
+        answerBytes: Int, certainBytes: Int, gatheredBytes: Int, steps: Int? = nil, microseconds: Int64? = nil
+    ) {
         self.answerBytes = answerBytes
         self.certainBytes = certainBytes
         self.gatheredBytes = gatheredBytes
         self.steps = steps
+        self.microseconds = microseconds
     }
 
     /// An answer of ordinary JSON that a frame holds, within memory that a server can spare. One at a time.
     public static let long = FetchLimits(answerBytes: 32 << 20, certainBytes: 15 << 20, gatheredBytes: 16 << 20)
-    /// Some milliseconds' worth.
+    /// Some milliseconds' worth: what many clients ask for at once is answered within a second.
     public static let brief = FetchLimits(
-        answerBytes: 256 << 10, certainBytes: 256 << 10, gatheredBytes: 512 << 10, steps: 1_000_000)
+        answerBytes: 256 << 10, certainBytes: 256 << 10, gatheredBytes: 512 << 10, steps: 1_000_000,
+        microseconds: 10_000)
 }
 
 /// Why a fetch told nothing.

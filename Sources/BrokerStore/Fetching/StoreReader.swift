@@ -26,7 +26,7 @@ public final class StoreReader {
         _ request: FetchRequest, limits: FetchLimits = .long, in envelope: FetchEnvelope = .none,
         isWanted: @escaping () -> Bool = { true }
     ) throws(FetchFailure) -> FetchedObjects {
-        let guardian = FetchGuard(connection, steps: limits.steps, isWanted: isWanted)
+        let guardian = FetchGuard(connection, limits, isWanted: isWanted)
         return try guardian.watch { () throws(FetchFailure) in
             do throws(StoreError) {
                 try connection.execute("BEGIN")
@@ -35,7 +35,7 @@ public final class StoreReader {
             }
             // Nothing was written, so there is nothing to commit.
             defer { endTransaction() }
-            var run = try FetchRun(request, plan, connection, limits, envelope)
+            var run = try FetchRun(request, plan, connection, limits, envelope, guardian)
             return try run.objects()
         }
     }

@@ -1,0 +1,104 @@
+import BrokerModel
+import BrokerStaging
+import BrokerStore
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Brief fetches, long ones, and whose turn it is.
+@Suite(.timeLimit(.minutes(5))) struct ReaderPoolTests {
+    private static let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
+
+    /// A store with more than a brief answer holds.
+    private func fullStore() throws -> TestCoordinator {
+        let test = try TestCoordinator(Self.model)
+        let text = String(repeating: "x", count: 1_000)
+        let rows = (0..<400).map { #"{"id": \#($0), "text": "\#(text)"}"# }.joined(separator: ",")
+        test.submit(#"{"Row": [\#(rows)]}"#)
+        _ = test.events.ends(1)
+        return test
+    }
+
+    private func fetch(
+        _ test: TestCoordinator, limit: Int, from source: Int = 1, mayBeLong: @escaping @Sendable () -> Bool
+    ) throws -> Monitor<FetchEnd?> {
+        var description = FetchDescription(entity: "Row")
+        description.limit = limit
+        let told = Monitor<FetchEnd?>(nil)
+        test.coordinator.fetch(
+            try test.coordinator.plan.fetchRequest(description), from: source, mayBeLong: mayBeLong
+        ) { end in
+            told.broadcast {
+                $0 = end
+                return true
+            }
+        }
+        return told
+    }
+
+    @Test func `a fetch that is too long for a brief attempt is handed over, and answered whole`() throws {
+        let test = try fullStore()
+        let asked = Monitor(0)
+        let long = try fetch(test, limit: 400) {
+            asked.withLock { $0 += 1 }
+            return true
+        }
+        #expect(long.byteCount > 400_000)
+        #expect(asked.withLock { $0 } == 1)
+        let brief = try fetch(test, limit: 1) {
+            asked.withLock { $0 += 1 }
+            return true
+        }
+        #expect(brief.byteCount > 1_000)
+        #expect(asked.withLock { $0 } == 1, "a brief one needs no room for a long answer")
+    }
+
+    @Test func `a long fetch is postponed when there is no room for its answer`() throws {
+        let test = try fullStore()
+        let end = try fetch(test, limit: 400) { false }
+        #expect(end.byteCount == 0)
+        #expect(try fetch(test, limit: 1) { false }.byteCount > 0)
+    }
+
+    @Test func `a brief fetch is answered while another source's long ones wait`() throws {
+        let test = try fullStore()
+        let gate = Gate()
+        let long = try (0..<20).map { _ in
+            try fetch(test, limit: 400, from: 1) {
+                gate.pass()
+                return true
+            }
+        }
+        #expect(try fetch(test, limit: 1, from: 2, mayBeLong: { true }).byteCount > 0)
+        gate.open()
+        for end in long { #expect(end.byteCount > 0) }
+    }
+
+    @Test func `of a source with several long fetches nothing is tried briefly until they are done`() {
+        var long = LongFetches()
+        for _ in 0..<LongFetches.besideBrief {
+            #expect(long.triesBriefly(1))
+            long.began(from: 1)
+        }
+        #expect(!long.triesBriefly(1))
+        #expect(long.triesBriefly(2), "others are")
+        long.began(from: 1)
+        long.ended(from: 1)
+        #expect(!long.triesBriefly(1), "what was not tried counts, too")
+        long.ended(from: 1)
+        #expect(long.triesBriefly(1))
+        for _ in 1..<LongFetches.besideBrief { long.ended(from: 1) }
+        #expect(long.isEmpty)
+    }
+}
+
+extension Monitor<FetchEnd?> {
+    /// Waits for the end; 0 when nothing was found out.
+    fileprivate var byteCount: Int {
+        switch patiently("the end of a fetch", { $0 }) {
+        case .found(let objects): objects.bytes.count
+        case .failed, .postponed, .stopped: 0
+        }
+    }
+}
