@@ -129,8 +129,10 @@ extension StagingContext {
         _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ slots: Int
     ) throws(StagingFault) -> StagingFault {
         if !entity.isIdentityOptional {
+            // The record of a subject takes what it lacks from that.
+            let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
             let missing = entity.identity.first { column in
-                scanner.value(entity.attributes[column].nodes, slots)?.isNull ?? true
+                scanner.value(entity.attributes[column].nodes, slots)?.isNull ?? !isSubject
             }
             if let missing { return missingIdentity(missing, record, entity) }
         }

@@ -35,7 +35,13 @@ extension StagingContext {
         let record = entity.unwrap(json)
         subject = StagedSubject(
             entity: entity.index, row: 0, key: cells, offset: key.offset, recordOffset: record.offset)
-        _ = try stage(json, entity)
+        do throws(StagingFault) {
+            _ = try stage(json, entity)
+        } catch {
+            // What is left out says nothing of the object, either.
+            subject = nil
+            throw error
+        }
     }
 
     /// Stages what an object that is named by its key holds at a relationship.

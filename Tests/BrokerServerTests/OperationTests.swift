@@ -60,6 +60,28 @@ import Testing
         }
     }
 
+    @Test func `a record for a named object that is left out is told by its own fault, and does nothing`() async throws
+    {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"{"id": 1, "name": "a"}"#)
+            for (record, fault) in [
+                (#"{"age": "x"}"#, "invalidValue /operations/0/json/age"),
+                (#"{"id": "x"}"#, "invalidValue /operations/0/json/id"),
+                (#"{"id": 2, "age": "x", "department": 5}"#, "invalidValue /operations/0/json/age"),
+                (#"{"id": null}"#, "missingIdentity /operations/0/json"),
+            ] {
+                let operation = #"{"entity": "Employee", "object": 1, "json": \#(record)}"#
+                #expect(try session.job(operation) == fault)
+                let answer = try session.answer(operation, #", "onInvalid": "skip""#)
+                #expect(answer.type == "completed")
+                #expect("\(answer["rejected.0.code"] ?? "") \(answer["rejected.0.path"] ?? "")" == fault)
+                #expect(answer["rejected.1.code"] == nil)
+            }
+            #expect(try session.rows("SELECT id, name, age, department FROM Employee") == ["1|a|NULL|NULL"])
+            #expect(try session.rows("SELECT count(*) FROM Department") == ["0"])
+        }
+    }
+
     @Test func `an object without identity, or with an optional one, is named by its _pk`() async throws {
         try await OperationSession.run { session in
             try session.process("Note", #"[{"text": "a"}, {"text": "b"}]"#)
