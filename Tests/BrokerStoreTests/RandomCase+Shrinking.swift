@@ -1,27 +1,15 @@
 import BrokerModel
+import TestSupport
 
-extension RandomCase {
-    /// A smaller case that still differs: parts are taken away, one at a time, as long as it does.
+extension RandomCase: Shrinkable {
+    /// A smaller case that still differs in the same way.
     ///
     /// Keys that the model no longer has are unknown keys, which change nothing.
     func shrunk() throws -> RandomCase {
         guard let kind = try difference()?.kind else { return self }
-        var best = self
-        var isSmaller = true
-        while isSmaller {
-            isSmaller = false
-            // A part that was taken leaves the next one in its place.
-            var position = 0
-            while let smaller = best.without(part: position) {
-                if try smaller.differs(kind) {
-                    best = smaller
-                    isSmaller = true
-                } else {
-                    position += 1
-                }
-            }
-        }
-        return best
+        var shrinking = Shrinking(self)
+        while let smaller = shrinking.next() { shrinking.note(fails: try smaller.differs(kind)) }
+        return shrinking.best
     }
 
     /// A model that cannot be read is no case.
@@ -30,20 +18,18 @@ extension RandomCase {
     }
 
     /// The case without its `part`th part: jobs, then operations, then values in the jobs, then parts of the model.
-    private func without(part: Int) -> RandomCase? {
+    func without(part: Int) -> RandomCase? {
         var part = part
         var smaller = self
-        if part < jobs.count {
-            smaller.jobs.remove(at: part)
+        if let jobs = jobs.without(part: &part) {
+            smaller.jobs = jobs
             return smaller
         }
-        part -= jobs.count
         for index in jobs.indices {
-            if part < jobs[index].operations.count {
-                smaller.jobs[index].operations.remove(at: part)
+            if let operations = jobs[index].operations.without(part: &part) {
+                smaller.jobs[index].operations = operations
                 return smaller
             }
-            part -= jobs[index].operations.count
         }
         for index in jobs.indices {
             for operation in jobs[index].operations.indices {
@@ -68,11 +54,7 @@ extension Tree {
         switch self {
         case .literal: return nil
         case .array(var elements):
-            if part < elements.count {
-                elements.remove(at: part)
-                return .array(elements)
-            }
-            part -= elements.count
+            if let smaller = elements.without(part: &part) { return .array(smaller) }
             for index in elements.indices {
                 guard let smaller = elements[index].without(part: &part) else { continue }
                 elements[index] = smaller
