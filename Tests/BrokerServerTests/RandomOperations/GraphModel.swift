@@ -1,5 +1,5 @@
-/// The fixed model of random operations: every form of relationship, each delete rule but `noAction`, a compound identity
-/// and an entity without identity.
+/// The fixed model of random operations: every form of relationship, ordered ones, each delete rule, a compound identity,
+/// an entity without identity, and one with a required attribute.
 enum GraphModel {
     struct Relationship {
         let name: String
@@ -8,10 +8,12 @@ enum GraphModel {
         let inverse: String?
         let rule: String
         let replaces: Bool
+        /// Of a pair of relationships, one at most is.
+        let isOrdered: Bool
 
         init(
             _ name: String, _ destination: String, many isToMany: Bool = false, inverse: String? = nil,
-            _ rule: String = "nullify", replaces: Bool = false
+            _ rule: String = "nullify", replaces: Bool = false, ordered isOrdered: Bool = false
         ) {
             self.name = name
             self.destination = destination
@@ -19,9 +21,12 @@ enum GraphModel {
             self.inverse = inverse
             self.rule = rule
             self.replaces = replaces
+            self.isOrdered = isOrdered
         }
 
-        var hasLinkTable: Bool { isToMany && (inverse.map { entity(destination).relationship($0).isToMany } ?? true) }
+        var inverseRelationship: Relationship? { inverse.map { entity(destination).relationship($0) } }
+
+        var hasLinkTable: Bool { isToMany && (inverseRelationship?.isToMany ?? true) }
     }
 
     struct Entity {
@@ -29,6 +34,7 @@ enum GraphModel {
         let identity: [String]
         let integers: [String]
         let texts: [String]
+        var required: String?
         let relationships: [Relationship]
 
         var attributes: [String] { integers + texts }
@@ -36,9 +42,13 @@ enum GraphModel {
 
         func relationship(_ name: String) -> Relationship { relationships.first { $0.name == name }! }
 
+        /// A value that no attribute takes.
+        static let wrong = "?"
+
         /// A value as JSON.
         func json(_ attribute: String, _ value: String) -> String {
-            attribute == "_pk" || integers.contains(attribute) ? value : "\"\(value)\""
+            if attribute == "_pk" || integers.contains(attribute) { return value == Self.wrong ? "\"?\"" : value }
+            return value == Self.wrong ? "{}" : "\"\(value)\""
         }
 
         /// A key as operations send it and answers tell it.
@@ -54,21 +64,25 @@ enum GraphModel {
             name: "Badge", identity: ["id"], integers: ["id"], texts: [],
             relationships: [Relationship("owner", "Person", inverse: "badge")]),
         Entity(
-            name: "Desk", identity: ["id"], integers: ["id"], texts: ["label"],
+            name: "Desk", identity: ["id"], integers: ["id"], texts: ["label"], required: "label",
             relationships: [Relationship("room", "Room", inverse: "desks")]),
         Entity(
             name: "Note", identity: [], integers: [], texts: ["mark", "text"],
-            relationships: [Relationship("about", "Person"), Relationship("next", "Note", "cascade")]),
+            relationships: [Relationship("about", "Person", "noAction"), Relationship("next", "Note", "cascade")]),
         Entity(
             name: "Paper", identity: ["id"], integers: ["id"], texts: [],
-            relationships: [Relationship("follows", "Paper", "cascade"), Relationship("seal", "Tag", "deny")]),
+            relationships: [
+                Relationship("follows", "Paper", "cascade"), Relationship("seal", "Tag", "deny"),
+                Relationship("cover", "Tag", inverse: "covered", "noAction"),
+            ]),
         Entity(
             name: "Person", identity: ["id"], integers: ["id", "age"], texts: ["name"],
             relationships: [
                 Relationship("team", "Team", inverse: "staff"), Relationship("boss", "Person"),
                 Relationship("badge", "Badge", inverse: "owner"), Relationship("seat", "Room"),
+                Relationship("stay", "Room", inverse: "guests"),
                 Relationship("tags", "Tag", many: true, inverse: "bearers"),
-                Relationship("papers", "Paper", many: true, "cascade"),
+                Relationship("papers", "Paper", many: true, "cascade", ordered: true),
                 Relationship("notes", "Note", many: true, "cascade"),
             ]),
         Entity(
@@ -76,19 +90,21 @@ enum GraphModel {
             relationships: [
                 Relationship("team", "Team", inverse: "rooms"),
                 Relationship("desks", "Desk", many: true, inverse: "room", "deny"),
+                Relationship("guests", "Person", many: true, inverse: "stay", "noAction"),
             ]),
         Entity(
             name: "Tag", identity: ["word"], integers: [], texts: ["word"],
             relationships: [
-                Relationship("bearers", "Person", many: true, inverse: "tags"),
-                Relationship("places", "Room", many: true, replaces: true),
+                Relationship("bearers", "Person", many: true, inverse: "tags", ordered: true),
+                Relationship("places", "Room", many: true, replaces: true, ordered: true),
+                Relationship("covered", "Paper", inverse: "cover"),
                 Relationship("guards", "Badge", many: true, "deny"),
             ]),
         Entity(
             name: "Team", identity: ["id"], integers: ["id"], texts: ["name"],
             relationships: [
-                Relationship("staff", "Person", many: true, inverse: "team"),
-                Relationship("rooms", "Room", many: true, inverse: "team", "cascade", replaces: true),
+                Relationship("staff", "Person", many: true, inverse: "team", ordered: true),
+                Relationship("rooms", "Room", many: true, inverse: "team", "cascade", replaces: true, ordered: true),
             ]),
     ]
 
@@ -96,11 +112,13 @@ enum GraphModel {
 
     static var json: String {
         let members = entities.map { entity in
-            let attributes =
-                entity.integers.map { "\"\($0)\": \"integer64\"" } + entity.texts.map { "\"\($0)\": \"string\"" }
+            let attributes = entity.attributes.map { attribute in
+                "\"\(attribute)\": {\"type\": \"\(entity.integers.contains(attribute) ? "integer64" : "string")\", "
+                    + "\"optional\": \(attribute != entity.required)}"
+            }
             let relationships = entity.relationships.map { relationship in
                 "\"\(relationship.name)\": {\"entity\": \"\(relationship.destination)\", "
-                    + "\"toMany\": \(relationship.isToMany), \"deleteRule\": \"\(relationship.rule)\""
+                    + "\"toMany\": \(relationship.isToMany), \"ordered\": \(relationship.isOrdered), \"deleteRule\": \"\(relationship.rule)\""
                     + (relationship.inverse.map { ", \"inverse\": \"\($0)\"" } ?? "")
                     + (relationship.replaces ? ", \"assignment\": \"replace\"}" : "}")
             }

@@ -20,11 +20,17 @@ struct OperationGraph {
     struct Part {
         let definition: String
         var named: Set<[String]> = []
+        /// A record was left out.
+        var isIncomplete = false
     }
 
     var objects: [Node: Object] = [:]
     var links: Set<Link> = []
     var parts: [String: Part] = [:]
+    /// In the order of whichever side has one.
+    private(set) var places: [Link: Int] = [:]
+    /// Links that the job has given a place.
+    var moved: Set<Link> = []
     private var nextNode = 0
 
     mutating func newNode() -> Node {
@@ -74,13 +80,82 @@ struct OperationGraph {
 
     /// Both sides of a link are true; who had to give way to it has lost his.
     mutating func insert(_ relationship: GraphModel.Relationship, from node: Node, to other: Node) {
-        if !relationship.isToMany { links.subtract(linkSet(relationship, of: node)) }
-        if let name = relationship.inverse {
-            let inverse = objects[other]!.entity.relationship(name)
-            if !inverse.isToMany { links.subtract(linkSet(inverse, of: other)) }
+        let link = link(relationship, node, other)
+        let inverse = relationship.inverseRelationship
+        if !relationship.isToMany { links.subtract(linkSet(relationship, of: node).subtracting([link])) }
+        if let inverse, !inverse.isToMany { links.subtract(linkSet(inverse, of: other).subtracting([link])) }
+        guard !links.contains(link) else { return }
+        let owner = relationship.isOrdered ? (relationship, node) : inverse.map { ($0, other) }
+        if let owner, owner.0.isOrdered {
+            places[link] = (linkSet(owner.0, of: owner.1).compactMap { places[$0] }.max() ?? -1) + 1
+            moved.insert(link)
         }
-        links.insert(link(relationship, node, other))
+        links.insert(link)
     }
+
+    /// A set that was replaced stands in the order of the payload; what was left out keeps its place.
+    mutating func number(_ relationship: GraphModel.Relationship, of node: Node, _ set: [Node]) {
+        guard relationship.isOrdered else { return }
+        let all = linkSet(relationship, of: node)
+        let said = set.map { link(relationship, node, $0) }.filter(all.contains)
+        let taken = Set(all.subtracting(said).map { places[$0]! })
+        var place = 0
+        for link in said {
+            while taken.contains(place) { place += 1 }
+            places[link] = place
+            moved.insert(link)
+            place += 1
+        }
+    }
+
+    // MARK: - As orders
+
+    /// An ordered relationship as the store has it.
+    struct Order {
+        let table: String
+        /// The owner's key, the element's, and the place.
+        let columns: [String]
+        let ownerColumns: Int
+        /// Owner and element, in order.
+        let rows: [String]
+        let links: [String: Link]
+    }
+
+    var orders: [Order] {
+        GraphModel.entities.flatMap { entity in
+            entity.relationships.filter(\.isOrdered).map { order(entity, $0) }
+        }
+    }
+
+    private func order(_ entity: GraphModel.Entity, _ relationship: GraphModel.Relationship) -> Order {
+        let destination = GraphModel.entity(relationship.destination)
+        let (name, isReversed) = Self.canonical(entity, relationship)
+        var links: [String: Link] = [:]
+        var rows: [(owner: String, place: Int, text: String)] = []
+        for link in self.links where link.relationship == name {
+            let (owner, element) = isReversed ? (link.to, link.from) : (link.from, link.to)
+            let text = (key(owner) + key(element)).joined(separator: "|")
+            links[text] = link
+            rows.append((key(owner).joined(separator: "|"), places[link]!, text))
+        }
+        let texts = rows.sorted { ($0.owner, $0.place) < ($1.owner, $1.place) }.map(\.text)
+        if !relationship.hasLinkTable {
+            let columns = Self.columns(relationship.inverse!, to: entity) + destination.keyColumns
+            return Order(
+                table: destination.name, columns: columns + ["\(relationship.inverse!)_position"],
+                ownerColumns: entity.keyColumns.count, rows: texts, links: links)
+        }
+        let sides = isReversed ? ["destination", "source"] : ["source", "destination"]
+        let table = isReversed ? "\(destination.name)_\(relationship.inverse!)" : "\(entity.name)_\(relationship.name)"
+        return Order(
+            table: table,
+            columns: Self.columns(sides[0], to: entity) + Self.columns(sides[1], to: destination)
+                + [isReversed ? "inverse_position" : "position"],
+            ownerColumns: entity.keyColumns.count, rows: texts, links: links)
+    }
+
+    /// Takes over the places that the store gave: between them are gaps, which the contract does not number.
+    mutating func learn(_ place: Int, of link: Link) { places[link] = place }
 
     // MARK: - As tables
 
@@ -124,7 +199,8 @@ struct OperationGraph {
         cells += object.entity.attributes.map { object.values[$0] ?? "NULL" }
         for relationship in object.entity.relationships where !relationship.isToMany {
             let count = GraphModel.entity(relationship.destination).keyColumns.count
-            cells += destinations(relationship, of: node).first.map(key) ?? Array(repeating: "NULL", count: count)
+            let destination = destinations(relationship, of: node).first { objects[$0] != nil }
+            cells += destination.map(key) ?? Array(repeating: "NULL", count: count)
         }
         return cells.joined(separator: "|")
     }

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// A record of JSON, a value of a relationship, an operation, a job: what is sent, and what the graph applies.
 struct GraphRecord {
     let entity: GraphModel.Entity
@@ -27,6 +29,32 @@ indirect enum GraphValue {
         case .list(let values): "[\(values.map(\.json).joined(separator: ", "))]"
         }
     }
+
+    /// An element less, or a record of less.
+    func without(part: inout Int) -> GraphValue? {
+        switch self {
+        case .null, .key: return nil
+        case .record(var record):
+            if let links = record.links.without(part: &part) {
+                record.links = links
+                return .record(record)
+            }
+            for (position, link) in record.links.enumerated() {
+                guard let value = link.value.without(part: &part) else { continue }
+                record.links[position].value = value
+                return .record(record)
+            }
+            return nil
+        case .list(var values):
+            if let fewer = values.without(part: &part) { return .list(fewer) }
+            for (position, value) in values.enumerated() {
+                guard let smaller = value.without(part: &part) else { continue }
+                values[position] = smaller
+                return .list(values)
+            }
+            return nil
+        }
+    }
 }
 
 /// `path op value`, of which the value may be nil.
@@ -48,7 +76,7 @@ struct RandomOperation {
         case relate(object: [String])
         case delete([[String]])
         case deleteMatching(GraphCondition?)
-        case sync(GraphCondition?, deletes: Bool, part: (id: String, isLast: Bool)?)
+        case sync(GraphCondition?, Set<String>, part: (id: String, isLast: Bool)?)
     }
 
     let entity: GraphModel.Entity
@@ -75,34 +103,39 @@ struct RandomOperation {
             return operation("delete", "\"objects\": [\(keys.map { entity.json(key: $0) }.joined(separator: ", "))]")
         case .deleteMatching(let condition):
             return operation("delete", condition?.json ?? "\"where\": \"TRUEPREDICATE\"")
-        case .sync(let condition, let deletes, let part):
+        case .sync(let condition, let actions, let part):
+            let all = ["insert", "update", "delete"]
+            let names = all.filter(actions.contains).map { "\"\($0)\"" }.joined(separator: ", ")
             return operation(
                 "sync",
                 list + (condition.map { ", \($0.json)" } ?? "")
-                    + (deletes ? "" : ", \"actions\": [\"insert\", \"update\"]")
+                    + (actions.count == all.count ? "" : ", \"actions\": [\(names)]")
                     + (part.map { ", \"part\": {\"id\": \"\($0.id)\", \"last\": \($0.isLast)}" } ?? ""))
         }
     }
 
-    /// A record less, or a member of a record less.
+    /// Without its `part`th part: a record, or a part of a record.
     func without(part: inout Int) -> RandomOperation? {
         var smaller = self
         switch action {
         case .process(nil), .sync:
-            if part < records.count {
-                smaller.records.remove(at: part)
+            if let records = records.without(part: &part) {
+                smaller.records = records
                 return smaller
             }
-            part -= records.count
         case .relate: return nil
         default: break
         }
         for (index, record) in records.enumerated() {
-            if part < record.links.count {
-                smaller.records[index].links.remove(at: part)
+            if let links = record.links.without(part: &part) {
+                smaller.records[index].links = links
                 return smaller
             }
-            part -= record.links.count
+            for (position, link) in record.links.enumerated() {
+                guard let value = link.value.without(part: &part) else { continue }
+                smaller.records[index].links[position].value = value
+                return smaller
+            }
             // The mark tells a new object from others.
             let values = record.values.indices.filter { record.values[$0].attribute != "mark" }
             if part < values.count {
@@ -118,9 +151,10 @@ struct RandomOperation {
 struct RandomOperationJob {
     var operations: [RandomOperation]
     let tellsKeys: Bool
+    let skips: Bool
 
     var json: String {
         "{\"operations\": [\(operations.map(\.json).joined(separator: ",\n  "))], "
-            + "\"reply\": \"\(tellsKeys ? "keys" : "summary")\"}"
+            + "\"onInvalid\": \"\(skips ? "skip" : "fail")\", \"reply\": \"\(tellsKeys ? "keys" : "summary")\"}"
     }
 }

@@ -35,7 +35,7 @@ struct RandomOperationCase {
         for (index, job) in jobs.enumerated() {
             let answer = try client.ask(job.json)
             var difference: String?
-            switch graph.apply(job.operations) {
+            switch graph.apply(job) {
             case .unknown: return verdict
             case .failed(let code):
                 verdict.failures += 1
@@ -46,7 +46,7 @@ struct RandomOperationCase {
                 difference = try difference ?? graph.learnRowKeys(storePath)
                 difference = difference ?? Self.difference(effect, answer, graph, tellsKeys: job.tellsKeys)
             }
-            difference = try difference ?? Self.difference(graph, storePath)
+            difference = try difference ?? Self.difference(graph, storePath) ?? graph.learnPlaces(storePath)
             if let difference {
                 verdict.difference = "job \(index): \(difference)"
                 return verdict
@@ -66,18 +66,43 @@ struct RandomOperationCase {
         return nil
     }
 
+    /// The elements of an array of the answer, each by some of its fields.
+    private static func elements(of answer: Message, _ name: String, _ fields: [String]) -> [String] {
+        var elements: [String] = []
+        while answer["\(name).\(elements.count).\(fields[0])"] != nil {
+            let texts = fields.map { answer["\(name).\(elements.count).\($0)"] ?? "none" }
+            elements.append(texts.joined(separator: " "))
+        }
+        return elements
+    }
+
     private static func difference(
         _ effect: OperationGraph.Effect, _ answer: Message, _ graph: OperationGraph, tellsKeys: Bool
     ) -> String? {
+        let rejections = effect.rejections.map { "\($0.code) \($0.path) \($0.entity)" }
+        let listed = elements(of: answer, "rejected", ["code", "path", "entity"])
+        if listed != rejections { return "rejected are \(listed), should be \(rejections)" }
+        var warnings: [String: Int] = [:]
+        for warning in elements(of: answer, "warnings", ["count", "code", "entity"]) {
+            let words = warning.split(separator: " ", maxSplits: 1)
+            warnings[String(words[1]), default: 0] += Int(words[0])!
+        }
+        if warnings != effect.warnings { return "warnings are \(warnings), should be \(effect.warnings)" }
         for entity in GraphModel.entities {
             let name = entity.name
             let expected = effect.keys[name] ?? .init()
             func count(_ word: String) -> Int { answer["changes.\(name).\(word)"].flatMap { Int($0) } ?? 0 }
             let told = ["inserted", "updated", "unchanged", "deleted"].map(count)
+            let rejected = effect.rejections.filter { $0.entity == name }.count
+            if count("rejected") != rejected {
+                return "\(count("rejected")) of \(name) rejected, should be \(rejected)"
+            }
             let perhaps = expected.perhapsUpdated.count
             let updated = expected.updated.count...(expected.updated.count + perhaps)
             guard told[0] == expected.inserted.count, updated.contains(told[1]),
-                told[1] + told[2] == updated.upperBound + expected.unchanged.count, told[3] == expected.deleted.count
+                (0...expected.perhapsUnchanged.count).contains(
+                    told[1] + told[2] - updated.upperBound - expected.unchanged.count),
+                told[3] == expected.deleted.count
             else { return "changes of \(name) are \(told), should be \(graph.described(expected, entity))" }
             guard tellsKeys else { continue }
             let keys = ["inserted", "updated", "deleted"].map { word in
@@ -91,43 +116,31 @@ struct RandomOperationCase {
         }
         return nil
     }
+}
 
-    // MARK: - Shrinking
-
+extension RandomOperationCase: Shrinkable {
     /// A smaller case that still differs.
     func shrunk() async throws -> RandomOperationCase {
-        var best = self
-        var isSmaller = true
-        while isSmaller {
-            isSmaller = false
-            var position = 0
-            while let smaller = best.without(part: position) {
-                if try await smaller.verdict().difference != nil {
-                    best = smaller
-                    isSmaller = true
-                } else {
-                    position += 1
-                }
-            }
+        var shrinking = Shrinking(self)
+        while let smaller = shrinking.next() {
+            shrinking.note(fails: try await smaller.verdict().difference != nil)
         }
-        return best
+        return shrinking.best
     }
 
     /// The case without its `part`th part: jobs, then operations, then parts of those.
-    private func without(part: Int) -> RandomOperationCase? {
+    func without(part: Int) -> RandomOperationCase? {
         var part = part
         var smaller = self
-        if part < jobs.count {
-            smaller.jobs.remove(at: part)
+        if let jobs = jobs.without(part: &part) {
+            smaller.jobs = jobs
             return smaller
         }
-        part -= jobs.count
         for index in jobs.indices where jobs[index].operations.count > 1 {
-            if part < jobs[index].operations.count {
-                smaller.jobs[index].operations.remove(at: part)
+            if let operations = jobs[index].operations.without(part: &part) {
+                smaller.jobs[index].operations = operations
                 return smaller
             }
-            part -= jobs[index].operations.count
         }
         for index in jobs.indices {
             for (position, operation) in jobs[index].operations.enumerated() {
@@ -152,6 +165,32 @@ extension OperationGraph {
         for (node, object) in objects where object.entity.name == "Note" && object.rowKey == nil {
             guard let mark = object.values["mark"], let rowKey = rowKeys[mark] else { return "a Note is missing" }
             objects[node]!.rowKey = rowKey
+        }
+        return nil
+    }
+
+    /// Compares the orders, and takes the places over.
+    fileprivate mutating func learnPlaces(_ storePath: String) throws -> String? {
+        for order in orders {
+            let columns = order.columns.map { "\"\($0)\"" }
+            let rows = try SQLRows.of(
+                "SELECT \(columns.joined(separator: ", ")) FROM \"\(order.table)\" WHERE \(columns[0]) IS NOT NULL",
+                in: storePath)
+            var found: [(owner: String, place: Int, text: String)] = []
+            for row in rows {
+                let cells = row.split(separator: "|").map(String.init)
+                guard let place = Int(cells.last!) else { return "\(order.table) has no place: \(row)" }
+                let owner = cells.prefix(order.ownerColumns).joined(separator: "|")
+                found.append((owner, place, cells.dropLast().joined(separator: "|")))
+            }
+            found.sort { ($0.owner, $0.place) < ($1.owner, $1.place) }
+            if found.map(\.text) != order.rows {
+                return "the order of \(order.table) is \(found), should be \(order.rows)"
+            }
+            if Set(found.map { "\($0.owner) \($0.place)" }).count < found.count {
+                return "places of \(order.table) are taken twice: \(found)"
+            }
+            for row in found { learn(row.place, of: order.links[row.text]!) }
         }
         return nil
     }

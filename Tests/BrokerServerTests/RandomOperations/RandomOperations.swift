@@ -4,6 +4,8 @@ import TestSupport
 struct RandomOperations {
     private var generator: SeededGenerator
     private var marks = 0
+    /// One of so many values of the job is wrong; 0: none.
+    private var wrongness = 0
 
     init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
@@ -14,13 +16,39 @@ struct RandomOperations {
                 operations: GraphModel.entities.map { entity in
                     let records = (0..<4).map { _ in record(entity, depth: 1) }
                     return RandomOperation(entity: entity, action: .process(object: nil), records: records)
-                }, tellsKeys: true)
+                }, tellsKeys: true, skips: true)
         ]
         while jobs.count < count {
-            let operations = (0..<number(1...6)).map { _ in operation() }
-            jobs.append(RandomOperationJob(operations: operations, tellsKeys: !chance(3)))
+            let skips = chance(2)
+            wrongness = skips ? number(6...20) : chance(6) ? 30 : 0
+            var operations: [RandomOperation] = []
+            for _ in 0..<number(1...5) { operations += chance(8) ? chain() : [operation()] }
+            jobs.append(RandomOperationJob(operations: operations, tellsKeys: !chance(3), skips: skips))
         }
         return jobs
+    }
+
+    /// Operations that follow an object from one identity to another, or that give one's identity to another.
+    private mutating func chain() -> [RandomOperation] {
+        let entity = pick(GraphModel.entities.filter { !$0.identity.isEmpty })
+        var operations: [RandomOperation] = []
+        var (from, to) = (key(entity), key(entity))
+        if chance(2) { operations.append(RandomOperation(entity: entity, action: .delete([to]))) }
+        for _ in 0..<number(1...3) {
+            switch number(0...4) {
+            case 0...2:
+                var record = record(entity, depth: 0)
+                record.identity = to
+                operations.append(RandomOperation(entity: entity, action: .process(object: from), records: [record]))
+                (from, to) = (to, chance(2) ? from : key(entity))
+            case 3:
+                var record = record(entity, depth: 0)
+                record.identity = from
+                operations.append(RandomOperation(entity: entity, action: .process(object: nil), records: [record]))
+            default: operations.append(operation())
+            }
+        }
+        return operations
     }
 
     private mutating func operation() -> RandomOperation {
@@ -47,9 +75,14 @@ struct RandomOperations {
             let entity = part?.id == "x" ? GraphModel.entity("Person") : entity
             let condition = chance(4) ? nil : part?.id == "x" && !chance(5) ? always : condition(entity)
             return RandomOperation(
-                entity: entity, action: .sync(condition, deletes: part != nil || !chance(4), part: part),
+                entity: entity, action: .sync(condition, actions(), part: part),
                 records: records(entity, 0...3))
         }
+    }
+
+    private mutating func actions() -> Set<String> {
+        let all: Set = ["insert", "update", "delete"]
+        return chance(2) ? all : all.filter { _ in !chance(3) }
     }
 
     private let always = GraphCondition(path: ["age"], comparison: "!=", value: "2", isText: false)
@@ -78,14 +111,15 @@ struct RandomOperations {
 
     private mutating func record(_ entity: GraphModel.Entity, depth: Int) -> GraphRecord {
         var record = GraphRecord(entity: entity)
-        if !entity.identity.isEmpty { record.identity = key(entity) }
+        if !entity.identity.isEmpty, !isWrong { record.identity = key(entity) }
         for attribute in entity.attributes where !entity.identity.contains(attribute) {
             if attribute == "mark" {
                 marks += 1
                 record.values.append(("mark", "m\(marks)"))
+            } else if attribute == entity.required {
+                if !chance(5) { record.values.append((attribute, value(entity, attribute, orNull: isWrong))) }
             } else if chance(3) {
-                let value = entity.texts.contains(attribute) ? pick(["a", "b", "c"]) : "\(number(1...3))"
-                record.values.append((attribute, chance(5) ? nil : value))
+                record.values.append((attribute, value(entity, attribute, orNull: chance(5))))
             }
         }
         guard depth >= 0 else { return record }
@@ -94,6 +128,12 @@ struct RandomOperations {
         }
         record.links.shuffle(using: &generator)
         return record
+    }
+
+    private mutating func value(_ entity: GraphModel.Entity, _ attribute: String, orNull isNull: Bool) -> String? {
+        if isNull { return nil }
+        if isWrong { return GraphModel.Entity.wrong }
+        return entity.texts.contains(attribute) ? pick(["a", "b", "c"]) : "\(number(1...3))"
     }
 
     private mutating func value(_ relationship: GraphModel.Relationship, depth: Int) -> GraphValue {
@@ -110,12 +150,17 @@ struct RandomOperations {
 
     private mutating func key(_ entity: GraphModel.Entity) -> [String] {
         guard !entity.identity.isEmpty else { return ["\(number(1...8))"] }
+        if entity.identity == Array(entity.integers.prefix(1)), isWrong { return [GraphModel.Entity.wrong] }
         return entity.identity.map { entity.texts.contains($0) ? pick(["a", "b", "c"]) : "\(number(1...4))" }
     }
 
     // MARK: - Chance
 
     private mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &generator) }
+
+    private var isWrong: Bool {
+        mutating get { wrongness > 0 && chance(wrongness) }
+    }
 
     private mutating func chance(_ one: Int) -> Bool { number(1...one) == 1 }
 

@@ -1,0 +1,64 @@
+extension OperationGraph {
+    /// By entity, what became of which object.
+    struct Effect {
+        struct Keys {
+            var inserted: [String] = []
+            var updated: [String] = []
+            /// A link of theirs went and came again, or came and went, or may have got another place in an order: the
+            /// contract leaves open whether that changes them.
+            var perhapsUpdated: [String] = []
+            var unchanged: [String] = []
+            /// Changed and changed back, though no record names them: nor does the contract say what that is.
+            var perhapsUnchanged: [String] = []
+            var deleted: [String] = []
+        }
+
+        var keys: [String: Keys] = [:]
+        var rejections: [OperationReading.Fault] = []
+        var warnings: [String: Int] = [:]
+    }
+
+    func effect(_ job: Job, since before: OperationGraph) -> Effect {
+        var effect = Effect()
+        for node in Set(objects.keys).union(before.objects.keys) {
+            let entity = (objects[node] ?? before.objects[node])!.entity
+            let key = entity.json(key: objects[node] == nil ? job.lastKeys[node]! : key(node))
+            let word: WritableKeyPath<Effect.Keys, [String]>
+            if objects[node] == nil {
+                word = \.deleted
+            } else if before.objects[node] == nil {
+                word = \.inserted
+            } else if row(node) != before.row(node) {
+                word = \.updated
+            } else if let changed = job.changedLinks[node], !changed.isEmpty {
+                let isSure = changed.contains { links.contains($0) != before.links.contains($0) }
+                word = isSure ? \.updated : \.perhapsUpdated
+            } else if isMoved(node) || job.reordered.contains(node) {
+                word = \.perhapsUpdated
+            } else if job.touched.contains(node) {
+                word = \.unchanged
+            } else if job.wavering.contains(node) {
+                word = \.perhapsUnchanged
+            } else {
+                continue
+            }
+            effect.keys[entity.name, default: .init()][keyPath: word].append(key)
+        }
+        effect.rejections = job.rejections
+        effect.warnings = job.warnings
+        return effect
+    }
+
+    /// Objects whose rows are not as they were.
+    func differing(from before: OperationGraph) -> Set<Node> {
+        Set(objects.keys.filter { before.objects[$0] != nil && before.row($0) != row($0) })
+    }
+
+    /// Its row has a place in an order, which it may have lost and got again.
+    private func isMoved(_ node: Node) -> Bool {
+        objects[node]!.entity.relationships.contains { relationship in
+            !relationship.isToMany && relationship.inverseRelationship?.isOrdered ?? false
+                && !linkSet(relationship, of: node).isDisjoint(with: moved)
+        }
+    }
+}
