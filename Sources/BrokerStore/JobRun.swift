@@ -63,7 +63,8 @@ struct JobRun {
         _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
         guard let buried = step.rows!.buried else {
-            return try merge(step.rows!, isFirst: isFirst, isAlone: isSingle, sync)
+            // What a part of a sync has noted before must outlast a try that is undone.
+            return try merge(step.rows!, isFirst: isFirst, isAlone: isSingle && sync?.part == nil, sync)
         }
         try delete(buried.before, step)
         let merged = try merge(step.rows!, isFirst: false, isAlone: false, sync)

@@ -242,6 +242,21 @@ import Testing
         }
     }
 
+    @Test func `a record that is left out beside the store stops the deletion of a later part`() async throws {
+        try await OperationSession.run { session in
+            func part(_ json: String, last: Bool) -> String {
+                sync("Seal", json, #", "part": {"id": "x", "last": \#(last)}"#)
+            }
+            try session.process("Seal", #"[{"id": 1, "sign": "a"}, {"id": 2, "sign": "b"}]"#)
+            // The first part of a store's life is also what makes the tables for parts.
+            let first = try session.answer(part(#"[{"id": 1}, {"id": 3}]"#, last: false), #", "onInvalid": "skip""#)
+            #expect(first["rejected.0.code"] == "missingValue", "\(first.text)")
+            let last = try session.answer(part(#"[{"id": 1}]"#, last: true))
+            #expect(last["warnings.0.code"] == "deletionSkipped", "\(last.text)")
+            #expect(try session.rows("SELECT id FROM Seal") == ["1", "2"])
+        }
+    }
+
     @Test func `a part that fails has named nothing`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)

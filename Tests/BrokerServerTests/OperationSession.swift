@@ -35,6 +35,8 @@ struct OperationSession {
           "Desk": {
             "identity": "id", "attributes": {"id": "integer64"},
             "relationships": {"room": {"entity": "Room", "inverse": "desks"}}},
+          "Seal": {
+            "identity": "id", "attributes": {"id": "integer64", "sign": {"type": "string", "optional": false}}},
           "Note": {"attributes": {"text": "string"}},
           "Card": {"identity": "code", "identityOptional": true, "attributes": {"code": "string", "text": "string"}}
         }}
@@ -49,7 +51,7 @@ struct OperationSession {
     func job(_ operations: String, _ more: String = "", reply: String = "keys") throws -> String {
         let answer = try client.ask(#"{"operations": [\#(operations)], "reply": "\#(reply)"\#(more)}"#)
         guard answer.type == "completed" else { return "\(answer.code) \(answer["error.path"] ?? "")" }
-        let entities = ["Card", "Department", "Desk", "Employee", "Note", "Paper", "Room", "Safe", "Tag"]
+        let entities = ["Card", "Department", "Desk", "Employee", "Note", "Paper", "Room", "Safe", "Seal", "Tag"]
         return entities.compactMap { entity in
             let counts = ["inserted", "updated", "unchanged", "deleted", "rejected"].compactMap {
                 answer["changes.\(entity).\($0)"]
