@@ -98,7 +98,8 @@ extension Coordinator {
                     staged.append(step.staged(nil))
                     continue
                 }
-                let whole = JobCollection.whole(step.operations, in: job.document)
+                let whole = JobCollection.whole(
+                    step.operations, in: job.document, keepsPayload: job.wantsObjects)
                 let part = try whole.stage(plan, job.policy, run.frame.memory)
                 staged.append(step.staged(StagedJobRows.unite([part], plan)))
             }
@@ -109,7 +110,9 @@ extension Coordinator {
     /// Stages each collection of each step on whichever worker is free; the last one done unites them.
     private func stage(_ steps: [StepPlan], _ job: Job, _ run: StagingRun) {
         let collections = steps.map {
-            $0.operations.isEmpty ? [] : JobCollection.collections(of: $0.operations, in: job.document)
+            $0.operations.isEmpty
+                ? []
+                : JobCollection.collections(of: $0.operations, in: job.document, keepsPayload: job.wantsObjects)
         }
         let all = collections.flatMap { $0 }
         guard !all.isEmpty else { return finish(run, .success(steps.map { $0.staged(nil) })) }

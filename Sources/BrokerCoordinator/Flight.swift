@@ -9,6 +9,7 @@ struct ReadyJob: Sendable {
     let contentHash: [UInt8]?
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
+    let wantsObjects: Bool
     let work: StoreJob.Work
     /// Behind `work`, so that the rows are gone when their memory is given back.
     let memory: JobMemory
@@ -25,8 +26,8 @@ struct ReadyJob: Sendable {
 
     private func storeJob(_ sequence: Int64, _ work: StoreJob.Work) -> StoreJob {
         StoreJob(
-            id: id.text, contentHash: contentHash, sequence: sequence, policy: policy, wantsKeys: wantsKeys, work: work,
-            now: wallClockMilliseconds())
+            id: id.text, contentHash: contentHash, sequence: sequence, policy: policy, wantsKeys: wantsKeys,
+            wantsObjects: wantsObjects, work: work, now: wallClockMilliseconds())
     }
 }
 

@@ -57,6 +57,8 @@ public struct Job: @unchecked Sendable {
     public var operations: [Operation]
     public var policy: InvalidRecordPolicy
     public var wantsKeys: Bool
+    /// ``JobEnding/objects`` are to be told.
+    public var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     public var wantsAcceptance: Bool
     /// The decoded message as it was sent, when `document` was parsed from a mended copy; what the id stands for.
@@ -66,13 +68,15 @@ public struct Job: @unchecked Sendable {
 
     public init(
         id: String?, document: JSONDocument, operations: [Operation], policy: InvalidRecordPolicy, wantsKeys: Bool,
-        wantsAcceptance: Bool, content: JSONText, observer: @escaping @Sendable (JobEvent) -> Void
+        wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
+        observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         self.id = id
         self.document = document
         self.operations = operations
         self.policy = policy
         self.wantsKeys = wantsKeys
+        self.wantsObjects = wantsObjects
         self.wantsAcceptance = wantsAcceptance
         self.content = content
         self.observer = observer
@@ -100,6 +104,8 @@ public struct JobEnding: Sendable {
     /// Nil when the job was refused before it had a ticket.
     public var sequence: Int64?
     public var result: Result
+    /// The objects of the job's own records, told once, to the one that asked for them with the job.
+    public var objects: ToldObjects?
 
     public init(id: String, sequence: Int64?, result: Result) {
         self.id = id

@@ -96,6 +96,15 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         }
     }
 
+    /// Takes what is there already, also where there is no room for it; it goes back with everything else.
+    func add(_ bytes: Int) {
+        state.withLock { state in
+            state.granted += bytes
+            state.used += bytes
+        }
+        budget.change { $0.hold(bytes, for: place) }
+    }
+
     public func giveBack(_ bytes: Int) {
         let surplus = state.withLock { state in
             state.used -= bytes

@@ -74,6 +74,13 @@ struct MemoryShares<Waiter> {
         return .granted
     }
 
+    /// The place has taken so much already, whether there is room or not.
+    mutating func hold(_ bytes: Int, for place: Place) {
+        guard holders[place] != nil else { return }
+        holders[place]?.bytes += bytes
+        total += bytes
+    }
+
     mutating func giveBack(_ bytes: Int, of place: Place) {
         holders[place]?.bytes -= bytes
         total -= bytes

@@ -25,6 +25,7 @@ struct StagingRun: Sendable {
     private let contentHash: [UInt8]?
     private let policy: InvalidRecordPolicy
     private let wantsKeys: Bool
+    private let wantsObjects: Bool
     private let observer: @Sendable (JobEvent) -> Void
     private let openedAt: Int64
     let contentBytes: Int
@@ -39,6 +40,7 @@ struct StagingRun: Sendable {
         contentHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
         policy = job.policy
         wantsKeys = job.wantsKeys
+        wantsObjects = job.wantsObjects
         observer = job.observer
         self.openedAt = openedAt
         contentBytes = job.content.count
@@ -51,9 +53,9 @@ struct StagingRun: Sendable {
         timing.queued = openedAt - frame.admittedAt
         timing.staged = monotonicMicroseconds() - openedAt
         return ReadyJob(
-            id: id, place: place, contentHash: contentHash, policy: policy, wantsKeys: wantsKeys, work: work,
-            memory: frame.memory,
-            observer: observer, weight: weight, admittedAt: frame.admittedAt, timing: timing)
+            id: id, place: place, contentHash: contentHash, policy: policy, wantsKeys: wantsKeys,
+            wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer, weight: weight,
+            admittedAt: frame.admittedAt, timing: timing)
     }
 }
 

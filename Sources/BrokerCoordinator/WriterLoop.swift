@@ -24,6 +24,11 @@ struct WriterLoop {
         var unwritten: Fault?
         var mergedMicroseconds: Int64 = 0
         var appliedAt = monotonicMicroseconds()
+
+        /// Bytes of the objects that its answer tells.
+        var objectBytes: Int {
+            if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
+        }
     }
 
     /// Between two attempts to write kept failures into a store that did not take them.
@@ -35,6 +40,7 @@ struct WriterLoop {
     let completions: SerialThread
     let limits: CoordinatorLimits
     let logger: Logger
+    private let untold = UntoldObjects()
     /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
     private var writeKeptAt: Int64?
 
@@ -51,17 +57,30 @@ struct WriterLoop {
     }
 
     mutating func run() {
-        while let turn = takeTurn() {
+        while let turn = takeTurn() { work(turn) }
+        close()
+    }
+
+    /// As a rule one transaction; several where the answers of its jobs take much memory.
+    private mutating func work(_ turn: Turn) {
+        var rest = turn.batch[...]
+        var reservation = turn.reservation
+        repeat {
+            if rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
             do throws(StoreError) {
-                settle(try apply(turn.batch, turn.reservation), reservation: turn.reservation)
+                let applied = try apply(rest, reservation)
+                settle(applied, reservation: reservation)
                 writeKept()
+                rest = rest.dropFirst(applied.count)
+                reservation = nil
             } catch {
                 logger.warning(
                     "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
-                settle(turn.batch.isEmpty ? failStarved(error) : turn.batch.map(applyAlone), reservation: nil)
+                if rest.isEmpty { settle(failStarved(error), reservation: nil) }
+                for (sequence, job) in rest { settle([applyAlone(sequence, job)], reservation: nil) }
+                rest = []
             }
-        }
-        close()
+        } while !rest.isEmpty
     }
 
     /// Waits for jobs; nil when there will be no more.
@@ -98,11 +117,16 @@ struct WriterLoop {
         }
     }
 
-    private func apply(_ batch: Batch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
+    /// - Returns: the first jobs: all of them, or as many as there is room for the objects that they ask for.
+    private func apply(_ batch: Batch.SubSequence, _ reservation: Int64?) throws(StoreError) -> [Applied] {
         try transaction { () throws(StoreError) in
             if let reservation { try store.reserveSequences(through: reservation) }
             var applied: [Applied] = []
-            for (sequence, job) in batch { applied.append(try apply(job, sequence)) }
+            var bytes = 0
+            for (sequence, job) in batch where bytes < UntoldObjects.maximumBytes {
+                applied.append(try apply(job, sequence))
+                bytes += applied.last?.objectBytes ?? 0
+            }
             return applied
         }
     }
@@ -117,7 +141,7 @@ struct WriterLoop {
     /// The job in a transaction of its own, so that the fault is its own, too.
     private func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied {
         do throws(StoreError) {
-            return try apply([(sequence, job)], nil)[0]
+            return try apply([(sequence, job)][...], nil)[0]
         } catch {
             logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
             let fault = Fault(error.faultCode, error.message)
@@ -144,12 +168,16 @@ struct WriterLoop {
         var tasks: [@Sendable () -> Void] = []
         tasks.reserveCapacity(applied.count)
         var hasKept = false
+        for applied in applied where applied.objectBytes > 0 {
+            untold.add(applied.objectBytes)
+            applied.job.memory.add(applied.objectBytes)
+        }
         flight.broadcast { flight in
             if let reservation { completions.run(flight.reserved(through: reservation)) }
             for applied in applied {
                 let waiters = flight.ended(applied.job, isCommitted: applied.isCommitted)
                 // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
-                tasks.append { applied.tell(waiters, committedAt) }
+                tasks.append(telling(applied, waiters, committedAt))
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
                 flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.ending(committedAt))
             }
@@ -169,6 +197,17 @@ struct WriterLoop {
         completions.run(tasks)
         for tell in roomWaiters { tell() }
         for notice in store.takeLogNotices() { notice.tell(logger) }
+    }
+
+    private func telling(
+        _ applied: Applied, _ waiters: [RunningJobs.Waiter], _ committedAt: Int64
+    ) -> @Sendable () -> Void {
+        let bytes = applied.objectBytes
+        guard bytes > 0 else { return { applied.tell(waiters, committedAt) } }
+        return { [untold] in
+            applied.tell(waiters, committedAt)
+            untold.remove(bytes)
+        }
     }
 
     // MARK: - Kept failures, the end
@@ -226,7 +265,8 @@ extension WriterLoop.Applied {
         let ending = ending(committedAt)
         job.observer(.ended(ending))
         guard !waiters.isEmpty else { return }
-        let told = committed(ending) ?? ending
+        var told = committed(ending) ?? ending
+        told.objects = nil
         for waiter in waiters { waiter(told) }
     }
 
@@ -240,9 +280,11 @@ extension WriterLoop.Applied {
             // What happened is of the first time; how long it took is this message's own.
             return JobEnding(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
         case .completed(let outcome):
-            return JobEnding(
+            var ending = JobEnding(
                 id: job.id.text, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
+            ending.objects = outcome.objects
+            return ending
         }
     }
 

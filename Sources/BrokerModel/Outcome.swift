@@ -57,6 +57,22 @@ public struct Timing: Sendable, Equatable {
     public init() {}
 }
 
+/// The objects of a job's own records as they are after the job: by operation, in payload order.
+public struct ToldObjects: Sendable, Equatable {
+    /// Bytes of JSON that they may take: as much as an answer to a fetch.
+    public static let maximumBytes = 32 << 20
+
+    /// How many they are, with the nulls for records that left none.
+    public var count: Int
+    /// The `objects` of the answer as JSON; nil when they are too large to be told.
+    public var json: [UInt8]?
+
+    public init(count: Int, json: [UInt8]?) {
+        self.count = count
+        self.json = json
+    }
+}
+
 /// What one job did to the store.
 public struct Outcome: Sendable {
     /// By entity name, sorted; only the entities that the job touched.
@@ -65,6 +81,8 @@ public struct Outcome: Sendable {
     public var warnings: [Warning] = []
     /// The `keys` of the answer as JSON, when the job asked for them.
     public var keys: [UInt8]?
+    /// The objects of the job's own records, when it asked for them: for the answer alone, not among ``members``.
+    public var objects: ToldObjects?
     public var timing = Timing()
 
     public init() {}

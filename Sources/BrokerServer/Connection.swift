@@ -18,7 +18,8 @@ internal import Synchronization
 /// 1. Answers to jobs leave in the order of ``answer(_:tag:isBrief:)``; of what else is sent, in the order of sending.
 /// 2. A large answer is held in memory only while little else is unread by the client and there is room in the budget
 ///    of all. Otherwise its place is kept, and it is read from the ledger when its turn has come. So who reads slowly
-///    gets everything, and who does not read costs next to nothing.
+///    gets everything, and who does not read costs next to nothing. Objects (`reply: objects`) are not in the ledger:
+///    more of them are held, and beyond that they are left out, with a warning.
 /// 3. It does not hold its handler, nor what the client sent; closed, it holds nothing.
 final class Connection: Sendable {
     /// An answer whose turn has not come.
@@ -32,7 +33,8 @@ final class Connection: Sendable {
     }
 
     fileprivate enum Source {
-        case job(sequence: Int64?, isDuplicate: Bool)
+        /// - lostObjects: how many were to be told beside what the ledger has; nil when none were asked for.
+        case job(sequence: Int64?, isDuplicate: Bool, lostObjects: Int?)
         case question(place: Int)
     }
 
@@ -65,6 +67,8 @@ final class Connection: Sendable {
     static let smallFetchBytes = 64 << 10
     /// While the client has so much to read, large answers wait, and it is not listened to.
     static let readAheadBytes = 1 << 20
+    /// While the client has so much to read, it is told no objects of jobs: less than what cuts it off, by a whole frame.
+    static let objectsAheadBytes = 16 << 20
     /// All clients together may let so much gather, before the one with the most is cut off.
     static let cutOffBytesOfAll = 48 << 20
 
@@ -110,8 +114,10 @@ final class Connection: Sendable {
     func answer(_ ending: JobEnding, tag: [UInt8]?, isBrief: Bool) {
         guard !isClosed else { return }
         if !isBrief, ending.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = ending.result {
-            let job = Source.job(sequence: ending.sequence, isDuplicate: isDuplicate)
-            guard mayHoldLarge else { return wait(.stored(id: ending.id, tag: tag, job)) }
+            let job = Source.job(
+                sequence: ending.sequence, isDuplicate: isDuplicate, lostObjects: ending.objects?.count)
+            let readAhead = ending.objects == nil ? Self.readAheadBytes : Self.objectsAheadBytes
+            guard mayHold(behind: readAhead) else { return wait(.stored(id: ending.id, tag: tag, job)) }
         }
         let frame = codecs.encode(ending, tag: tag, isBrief: isBrief)
         if isSomethingWaiting { wait(.frame(frame)) } else { put(frame, finishing: true) }
@@ -176,9 +182,10 @@ final class Connection: Sendable {
     private var isClosed: Bool { outbox.withLock { $0.isClosed } }
     private var isSomethingWaiting: Bool { outbox.withLock { $0.isReading || !$0.waiting.isEmpty } }
 
-    private var mayHoldLarge: Bool {
-        budget.hasRoom
-            && outbox.withLock { !$0.isReading && $0.waiting.isEmpty && $0.bytes < Self.readAheadBytes }
+    private var mayHoldLarge: Bool { mayHold(behind: Self.readAheadBytes) }
+
+    private func mayHold(behind bytes: Int) -> Bool {
+        budget.hasRoom && outbox.withLock { !$0.isReading && $0.waiting.isEmpty && $0.bytes < bytes }
     }
 
     private func put(_ frame: [UInt8]?, finishing: Bool) {
@@ -241,7 +248,9 @@ final class Connection: Sendable {
     private func sendStored(
         _ result: Result<JobEnding?, StoreError>, _ id: String, _ tag: [UInt8]?, _ source: Source
     ) {
-        guard case .job(let sequence, let isDuplicate) = source else { return put(awaited: result, id, tag) }
+        guard case .job(let sequence, let isDuplicate, let lostObjects) = source else {
+            return put(awaited: result, id, tag)
+        }
         // The job is committed, whatever the ledger has forgotten since.
         var ending = JobEnding.committed(id, sequence: sequence, isDuplicate: isDuplicate)
         if case .success(let found?) = result, case .completed(let members, _) = found.result,
@@ -249,6 +258,7 @@ final class Connection: Sendable {
         {
             ending.result = .completed(members: members, isDuplicate: isDuplicate)
         }
+        ending.objects = lostObjects.map { ToldObjects(count: $0, json: nil) }
         put(awaited: .success(ending), id, tag)
     }
 

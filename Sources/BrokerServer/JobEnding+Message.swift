@@ -9,7 +9,8 @@ extension JobEnding {
         switch result {
         case .completed(let members, let isDuplicate):
             ServerMessageWriter.completed(
-                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, members: isBrief ? [] : members, tag: tag)
+                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, members: isBrief ? [] : members,
+                objects: objects?.json, tag: tag)
         case .failed(let error):
             ServerMessageWriter.failed(id: id.isEmpty ? nil : id, sequence: sequence, error: error, tag: tag)
         }
@@ -18,9 +19,19 @@ extension JobEnding {
     /// Bytes of it that grow with the job.
     var byteCount: Int {
         switch result {
-        case .completed(let members, _): members.count
+        case .completed(let members, _): members.count + (objects?.json?.count ?? 0)
         case .failed(let error): error.count
         }
+    }
+
+    /// The same end without the objects that were asked for, and a warning that they are missing.
+    func withoutObjects() -> JobEnding {
+        guard let objects, case .completed(let members, let isDuplicate) = result else { return self }
+        var ending = self
+        ending.objects = nil
+        ending.result = .completed(
+            members: ShortenedOutcome.members(members, lacking: objects.count), isDuplicate: isDuplicate)
+        return ending
     }
 
     /// The same end, told in less than two megabytes: what happened is there, and what is missing is named.
@@ -51,6 +62,28 @@ private enum ShortenedOutcome {
     private static let valueBytes = 1 << 20
     /// Bytes of a text that is kept.
     private static let textBytes = 1_000
+
+    /// The members as they are, and a warning that so many objects are missing.
+    static func members(_ members: [UInt8], lacking objects: Int) -> [UInt8] {
+        let document = parse([UInt8(ascii: "{")] + members + [UInt8(ascii: "}")])
+        guard let document else { return members }
+        return withExtendedLifetime(document) {
+            var writer = JSONWriter(capacity: members.count + 300)
+            for (key, value) in document.root.members {
+                let name = String(decoding: key.bytes, as: UTF8.self)
+                writer.key(name)
+                guard name == "warnings" else {
+                    writer.value(value)
+                    continue
+                }
+                writer.array { writer in
+                    warn("objects", max(1, objects), &writer)
+                    for warning in value.elements { writer.value(warning) }
+                }
+            }
+            return writer.bytes
+        }
+    }
 
     /// Members of `completed` without what is large, and a warning for each that is missing.
     static func members(of members: [UInt8]) -> [UInt8] {
@@ -141,11 +174,7 @@ private enum ShortenedOutcome {
         writer.object { writer in
             for (key, text) in [
                 ("code", "answerShortened"), ("entity", ""), ("key", field),
-                (
-                    "message",
-                    "The job is committed, but its whole answer fits no frame. Read the objects from the database, or "
-                        + "split such jobs."
-                ),
+                ("message", message(field)),
             ] {
                 writer.key(key)
                 writer.string(text)
@@ -153,6 +182,15 @@ private enum ShortenedOutcome {
             writer.key("count")
             writer.integer(count)
         }
+    }
+
+    private static func message(_ field: String) -> String {
+        guard field == "objects" else {
+            return "The job is committed, but its whole answer fits no frame. Read the objects from the database, or "
+                + "split such jobs."
+        }
+        return "The job is committed, but its objects are not told: they are too large for an answer, or so much was "
+            + "waiting for the client already. Fetch them, or split such jobs and take the answers as they come."
     }
 
     private static func cut(_ value: JSONValue) -> String {

@@ -141,6 +141,7 @@ final class MessageHandler: Sendable {
             id: message.id, document: envelope.document,
             operations: message.operations.map(Job.Operation.init),
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
+            wantsObjects: message.reply == .objects && notify.contains(.completed),
             wantsAcceptance: notify.contains(.accepted), content: content
         ) { [log] event in
             switch event {

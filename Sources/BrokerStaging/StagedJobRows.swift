@@ -21,8 +21,7 @@ public enum StagedJobRows {
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             places: whole.places, rejections: whole.rejections, conditionalFault: whole.conditionalFault,
             hasOvertaken: whole.hasOvertaken, warnings: whole.warnings, subject: whole.subject, buried: buried,
-            collections: parts.map(\.collection),
-            memory: whole.memory)
+            payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)
     }
 }
 
@@ -92,6 +91,7 @@ private struct PartTranslation {
         }
         whole.rejections.add(part.rejections)
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)
+        if let payload = part.payload { whole.payload?.add(payload, translating: rows) }
         addWarnings()
         whole.memory += part.memory
     }

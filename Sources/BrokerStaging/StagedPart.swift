@@ -24,6 +24,8 @@ public final class StagedPart: @unchecked Sendable {
     var warnings: [Warning]
     let subject: StagedSubject?
     let tombstones: StagedTombstones?
+    /// Nil unless the job asks for its objects.
+    var payload: StagedPayload?
     /// What cells point at, besides the document.
     var memory: [ArenaChunks]
 
@@ -31,7 +33,7 @@ public final class StagedPart: @unchecked Sendable {
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
         replacements: [StagedReplacement], spared: [SparedLink], places: [StagedPlace],
         rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning], subject: StagedSubject?,
-        tombstones: StagedTombstones?, memory: ArenaChunks
+        tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -45,6 +47,7 @@ public final class StagedPart: @unchecked Sendable {
         self.warnings = warnings
         self.subject = subject
         self.tombstones = tombstones
+        self.payload = payload
         self.memory = [memory]
     }
 }

@@ -25,6 +25,8 @@ public final class StagedRows: Sendable {
     public let subject: StagedSubject?
     /// Nil when no record deletes its object.
     public let buried: BuriedRows?
+    /// Which rows the records of each operation are; nil unless the job asks for its objects.
+    public let payload: StagedPayload?
     /// What was staged, in payload order.
     let collections: [JobCollection]
     private let memory: [ArenaChunks]
@@ -32,7 +34,7 @@ public final class StagedRows: Sendable {
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
         places: [StagedPlace], rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool,
-        warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?,
+        warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, payload: StagedPayload?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
         self.tables = tables
@@ -47,6 +49,7 @@ public final class StagedRows: Sendable {
         self.warnings = warnings
         self.subject = subject
         self.buried = buried
+        self.payload = payload
         self.collections = collections
         self.memory = memory
     }

@@ -23,6 +23,12 @@ public struct StagingOperation {
         self.json = json
         self.action = action
     }
+
+    /// Of the objects that its `json` describes.
+    func objectEntity(_ plan: StagingPlan) -> Int {
+        guard case .relate(_, let relationship) = action else { return entity }
+        return plan.entities[entity].relationships[relationship].relationship.destination
+    }
 }
 
 /// Consecutive operations, mostly on one entity: what one worker stages in one context.
@@ -35,16 +41,26 @@ public struct JobCollection: @unchecked Sendable {
     let document: JSONDocument
     // Places on the document's immutable tape, which `document` keeps alive.
     let operations: [StagingOperation]
+    /// It is to be known which objects the records are.
+    var keepsPayload = false
 
     /// All of a job's operations as one collection, for a job that is not worth dividing.
-    public static func whole(_ operations: [StagingOperation], in document: JSONDocument) -> JobCollection {
-        JobCollection(document: document, operations: operations)
+    ///
+    /// - Parameter keepsPayload: the rows are to have ``StagedRows/payload``.
+    public static func whole(
+        _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false
+    ) -> JobCollection {
+        JobCollection(document: document, operations: operations, keepsPayload: keepsPayload)
     }
 
     /// A job's operations as collections, in payload order; at least one, which is empty when there are no operations.
     ///
     /// Where the entity changes a new one begins; where it changes often, neighbours stay together.
-    public static func collections(of operations: [StagingOperation], in document: JSONDocument) -> [JobCollection] {
+    ///
+    /// - Parameter keepsPayload: the rows are to have ``StagedRows/payload``.
+    public static func collections(
+        of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false
+    ) -> [JobCollection] {
         let runs = 1 + zip(operations, operations.dropFirst()).count { $0.entity != $1.entity }
         let smallest = runs <= maximumCount ? 0 : document.text.count / maximumCount
         var collections: [JobCollection] = []
@@ -52,14 +68,14 @@ public struct JobCollection: @unchecked Sendable {
         var bytes = 0
         for operation in operations {
             if let last = gathered.last, last.entity != operation.entity, bytes >= smallest {
-                collections.append(JobCollection(document: document, operations: gathered))
+                collections.append(whole(gathered, in: document, keepsPayload: keepsPayload))
                 gathered = []
                 bytes = 0
             }
             gathered.append(operation)
             bytes += operation.json.bytes.count
         }
-        collections.append(JobCollection(document: document, operations: gathered))
+        collections.append(whole(gathered, in: document, keepsPayload: keepsPayload))
         return collections
     }
 

@@ -16,6 +16,18 @@ extension StagingContext {
     /// - Throws: when this very record is to be left out; faults deeper inside are rejected there, or, when the job is to
     ///   fail, thrown.
     mutating func stage(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> Int {
+        try stageTelling(value, entity).row
+    }
+
+    /// Stages a record of the operation's own, and notes which object it is.
+    mutating func stageOwn(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
+        let (row, taking) = try stageTelling(value, entity)
+        try notePayload(taking == .passedOver ? nil : row)
+    }
+
+    private mutating func stageTelling(
+        _ value: JSONValue, _ entity: EntityPlan
+    ) throws(StagingFault) -> (row: Int, Taking) {
         guard value.kind == .object else {
             throw fault(
                 .invalidValue, "A record of \(entity.name) must be an object, not \(value.kind.phrase).", value, entity)
@@ -34,7 +46,7 @@ extension StagingContext {
             defer { if isConditional { conditionalDepth -= 1 } }
             try stageRelationships(entity, slots, Speaker(entity: entity, row: row, saidAt: UInt32(record.offset)))
         }
-        return row
+        return (row, taking)
     }
 
     /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.

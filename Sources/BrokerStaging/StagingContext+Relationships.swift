@@ -112,6 +112,14 @@ extension StagingContext {
     private mutating func destination(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, isLinked: Bool = true
     ) throws(StagingFault) -> Int? {
+        let row = try meant(value, plan, speaker, isLinked: isLinked)
+        if relatedAt == speaker.saidAt { try notePayload(row) }
+        return row
+    }
+
+    private mutating func meant(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, isLinked: Bool
+    ) throws(StagingFault) -> Int? {
         let destination = self.plan.entities[plan.relationship.destination]
         do throws(StagingFault) {
             if value.kind == .object { return try stage(value, destination) }

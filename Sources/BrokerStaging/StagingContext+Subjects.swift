@@ -36,7 +36,7 @@ extension StagingContext {
         subject = StagedSubject(
             entity: entity.index, row: 0, key: cells, offset: key.offset, recordOffset: record.offset)
         do throws(StagingFault) {
-            _ = try stage(json, entity)
+            try stageOwn(json, entity)
         } catch {
             // What is left out says nothing of the object, either.
             subject = nil
@@ -53,6 +53,7 @@ extension StagingContext {
         subject = StagedSubject(entity: entity.index, row: row, key: cells, offset: key.offset, recordOffset: -1)
         // As if a record said it that held it and would begin before it: what is nested has the later word.
         operationOffset = UInt32(json.offset - 1)
+        relatedAt = operationOffset
         let speaker = Speaker(entity: entity, row: row, saidAt: operationOffset)
         try stage(json, entity.relationships[relationship], speaker)
     }

@@ -49,6 +49,10 @@ struct StagingContext: ~Copyable {
     var subject: StagedSubject?
     /// Nil as long as no record deletes its object.
     var tombstones: StagedTombstones?
+    /// Nil unless the job asks for its objects.
+    var payload: StagedPayload?
+    /// While a `relate` is staged, where its own words stand: what its `json` names is the payload's own.
+    var relatedAt: UInt32?
 
     init(
         _ plan: StagingPlan, _ collection: JobCollection, _ policy: InvalidRecordPolicy, _ memory: StagingMemory,
@@ -63,19 +67,24 @@ struct StagingContext: ~Copyable {
         links = Array(repeating: [], count: plan.layout.linkTables.count)
         scanner = RecordScanner(nodeCount: plan.nodeCount)
         scratch = ScratchStack()
+        payload = collection.keepsPayload ? StagedPayload() : nil
     }
 
     mutating func stage(_ operation: StagingOperation) throws(StagingRefusal) {
         let entity = plan.entities[operation.entity]
         let json = operation.json
         operationOffset = UInt32(json.offset)
+        beginPayload(operation.objectEntity(plan))
         switch operation.action {
         case .process: try process(json, entity)
         case .name: try leavingOut { context throws(StagingFault) in try context.name(json, entity) }
         case .change(let key):
             try leavingOut { context throws(StagingFault) in try context.change(json, key, entity) }
+            try leavingOut { context throws(StagingFault) in try context.padPayload(to: 1) }
         case .relate(let key, let relationship):
             try leavingOut { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
+            let count = entity.relationships[relationship].elementCount(of: json)
+            try leavingOut { context throws(StagingFault) in try context.padPayload(to: count) }
         }
     }
 
@@ -94,24 +103,30 @@ struct StagingContext: ~Copyable {
     }
 
     private mutating func processRecord(_ record: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
-        try leavingOut { context throws(StagingFault) in _ = try context.stage(record, entity) }
+        let isStaged = try leavingOut { context throws(StagingFault) in try context.stageOwn(record, entity) }
+        if !isStaged { _ = try leavingOut { context throws(StagingFault) in try context.notePayload(nil) } }
     }
 
     /// Stages something as a whole: when it is at fault it is left out, or the job fails.
+    ///
+    /// - Returns: whether it was staged.
     @inline(__always)
+    @discardableResult
     private mutating func leavingOut(
         _ body: (inout StagingContext) throws(StagingFault) -> Void
-    ) throws(StagingRefusal) {
+    ) throws(StagingRefusal) -> Bool {
         do throws(StagingFault) {
             try body(&self)
+            return true
         } catch {
             switch error {
-            case .leftOut: return
+            case .leftOut: return false
             case .noRoom: throw .noRoom
             case .invalid(let fault, let offset):
-                if noteConditional(fault, at: offset) { return }
+                if noteConditional(fault, at: offset) { return false }
                 guard policy == .skip else { throw .fault(located(fault, offset)) }
                 guard reject(fault, at: offset) else { throw .noRoom }
+                return false
             }
         }
     }
@@ -142,7 +157,8 @@ struct StagingContext: ~Copyable {
         StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
             places: places, rejections: rejections, conditionalFault: conditionalFault,
-            warnings: scanner.warnings(plan), subject: subject, tombstones: tombstones, memory: arena.release())
+            warnings: scanner.warnings(plan), subject: subject, tombstones: tombstones, payload: payload,
+            memory: arena.release())
     }
 }
 

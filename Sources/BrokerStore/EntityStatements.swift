@@ -67,6 +67,15 @@ final class EntityStatements {
     }
     private var numberStatement: Statement?
 
+    /// Parameters: the key. The object as `fetch` gives it.
+    func object() throws(StoreError) -> ObjectRead {
+        if let objectRead { return objectRead }
+        let read = try ObjectRead(index, plan, on: connection)
+        objectRead = read
+        return read
+    }
+    private var objectRead: ObjectRead?
+
     /// Parameters: the key that the object is to get, then the one that it has. What refers to it follows.
     func rename() throws(StoreError) -> Statement {
         let assignments = keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")

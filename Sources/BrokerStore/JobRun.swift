@@ -18,24 +18,31 @@ struct JobRun {
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
     private(set) var history: RowHistory?
     private(set) var told = ToldFaults()
+    /// Nil unless the job asks for them.
+    private(set) var objects: PayloadObjects?
 
     init(_ merger: Merger, _ savepoints: Savepoints, _ job: StoreJob, stepCount: Int) {
         self.merger = merger
         self.savepoints = savepoints
         self.job = job
         isSingle = stepCount == 1
+        objects = job.wantsObjects ? PayloadObjects(merger) : nil
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
-        case .merge: _ = try merge(step, isFirst: isFirst)
+        case .merge:
+            let merged = try merge(step, isFirst: isFirst)
+            objects?.note(step.rows!, merged)
         case .sync(let sync):
             let part = try sync.part.map { part throws(MergeFailure) in
                 try merger.syncParts.begin(part, at: step.pointer, now: job.now)
             }
             let merged = try merge(step, isFirst: isFirst, sync)
+            objects?.note(step.rows!, merged)
             try deleteUnnamed(merged, sync, part, step, isLast: isLast)
         case .delete(let entity):
+            objects?.noteDeletion()
             let rows = step.rows!
             told.add(rows)
             let deletion = Deletion(merger: merger, entity: entity, pointer: step.pointer)
@@ -46,6 +53,7 @@ struct JobRun {
                     Warning(.objectNotFound, entity: merger.plan.model.entities[entity].name, count: missing))
             }
         case .deleteMatching(let selection):
+            objects?.noteDeletion()
             let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
             try listening(isLast) { () throws(MergeFailure) in

@@ -18,7 +18,8 @@ extension Store {
                         .constraintViolation,
                         "The job would leave a link to an object that does not exist in the store."))
             }
-            let outcome = try JobTally(run).outcome()
+            var outcome = try JobTally(run).outcome()
+            if let objects = run.objects { outcome.objects = try told(objects) }
             try savepoints.endJob()
             return .completed(outcome)
         } catch {
@@ -32,6 +33,14 @@ extension Store {
             case .fault(let fault), .subjectRefused(let fault): return .failed(fault)
             case .rejected, .contended, .stale: preconditionFailure("a step is tried until it is neither")
             }
+        }
+    }
+
+    private func told(_ objects: PayloadObjects) throws(MergeFailure) -> ToldObjects {
+        do throws(StoreError) {
+            return try objects.told(within: ToldObjects.maximumBytes)
+        } catch {
+            throw .store(error)
         }
     }
 }

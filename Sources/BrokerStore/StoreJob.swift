@@ -16,19 +16,22 @@ public struct StoreJob: Sendable {
     public let sequence: Int64
     public let policy: InvalidRecordPolicy
     public let wantsKeys: Bool
+    /// The objects of its own records; see ``Outcome/objects``.
+    public let wantsObjects: Bool
     public let work: Work
     /// Milliseconds since 1970, for the ledger.
     public let now: Int64
 
     public init(
-        id: String, contentHash: [UInt8]?, sequence: Int64, policy: InvalidRecordPolicy, wantsKeys: Bool, work: Work,
-        now: Int64
+        id: String, contentHash: [UInt8]?, sequence: Int64, policy: InvalidRecordPolicy, wantsKeys: Bool,
+        wantsObjects: Bool = false, work: Work, now: Int64
     ) {
         self.id = id
         self.contentHash = contentHash
         self.sequence = sequence
         self.policy = policy
         self.wantsKeys = wantsKeys
+        self.wantsObjects = wantsObjects
         self.work = work
         self.now = now
     }

@@ -38,7 +38,7 @@ package struct JobMessage {
 
     /// What `completed` tells.
     package enum Reply: String, Sendable, CaseIterable {
-        case none, summary, keys
+        case none, summary, keys, objects
     }
 
     /// The answers that the client wants; errors are always sent.

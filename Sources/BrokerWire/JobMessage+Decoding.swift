@@ -5,7 +5,7 @@ extension JobMessage {
     init(_ root: JSONValue) throws(WireError) {
         id = try Self.id(ofJob: root)
         onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
-        reply = try Self.reply(in: root)
+        reply = try root.optionalWord("reply", Reply.self) ?? .summary
         notify = try Self.notify(in: root)
         isLenient = try root.optionalBool("lenient") ?? false
         operations = try Self.operations(in: root)
@@ -37,14 +37,6 @@ extension JobMessage {
                 """, path: "/id")
         }
         return id
-    }
-
-    private static func reply(in root: JSONValue) throws(WireError) -> Reply {
-        if let value = root["reply"], value.isText("objects") {
-            throw WireError(
-                .unsupportedMessage, "This server does not do `reply: objects` yet; ask for `keys`.", path: "/reply")
-        }
-        return try root.optionalWord("reply", Reply.self) ?? .summary
     }
 
     private static let notifyWords = ["accepted", "progress", "completed"]

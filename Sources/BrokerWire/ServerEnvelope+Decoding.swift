@@ -66,6 +66,7 @@ extension CompletedMessage {
         var warnings: [WarningBody] = []
         var timing: TimingBody?
         var keys: [UInt8]?
+        var objects: [UInt8]?
         for (key, value) in root.members {
             switch key.word {
             case "duplicate": duplicate = value.bool ?? false
@@ -77,12 +78,14 @@ extension CompletedMessage {
             case "warnings": warnings = value.elements.map(WarningBody.init)
             case "timing": timing = TimingBody(value)
             case "keys": keys = value.jsonText
+            case "objects": objects = value.jsonText
             default: break
             }
         }
         self.init(
             id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"), duplicate: duplicate,
-            changes: changes, rejected: rejected, warnings: warnings, timing: timing, keys: keys)
+            changes: changes, rejected: rejected, warnings: warnings, timing: timing, keys: keys,
+            objects: objects)
     }
 }
 

@@ -55,10 +55,13 @@ package struct CompletedMessage: Sendable, Equatable {
     package let timing: TimingBody?
     /// The object of keys as JSON text, when the job asked for it.
     package let keys: [UInt8]?
+    /// The array of arrays of objects as JSON text, when the job asked for it.
+    package let objects: [UInt8]?
 
     package init(
         id: String, sequence: Int64, duplicate: Bool = false, changes: [String: EntityChanges] = [:],
-        rejected: [ErrorBody] = [], warnings: [WarningBody] = [], timing: TimingBody? = nil, keys: [UInt8]? = nil
+        rejected: [ErrorBody] = [], warnings: [WarningBody] = [], timing: TimingBody? = nil, keys: [UInt8]? = nil,
+        objects: [UInt8]? = nil
     ) {
         self.id = id
         self.sequence = sequence
@@ -68,6 +71,7 @@ package struct CompletedMessage: Sendable, Equatable {
         self.warnings = warnings
         self.timing = timing
         self.keys = keys
+        self.objects = objects
     }
 }
 

@@ -38,16 +38,22 @@ package enum ServerMessageWriter {
         message("accepted", capacity: 0, tag: tag) { $0.jobMembers(id: id, sequence: sequence) }
     }
 
-    /// - Parameter members: the outcome; empty for `reply: none`, and then `duplicate` is left out too.
+    /// - Parameters:
+    ///   - members: the outcome; empty for `reply: none`, and then `duplicate` is left out too.
+    ///   - objects: the array for `reply: objects`.
     package static func completed(
-        id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, tag: [UInt8]?
+        id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, objects: [UInt8]? = nil,
+        tag: [UInt8]?
     ) -> [UInt8] {
-        message("completed", capacity: members.count, tag: tag) { writer in
+        message("completed", capacity: members.count + (objects?.count ?? 0), tag: tag) { writer in
             writer.jobMembers(id: id, sequence: sequence)
             guard !members.isEmpty else { return }
             writer.key("duplicate")
             writer.bool(duplicate)
             writer.rawMembers(members)
+            guard let objects else { return }
+            writer.key("objects")
+            writer.raw(objects)
         }
     }
 

@@ -36,6 +36,25 @@ import Testing
         }
     }
 
+    @Test func `objects that fit no frame are left out alone`() async throws {
+        try await RunningServer.run(adjust) { running in
+            let client = try running.connect()
+            let answer = try client.ask(
+                #"{"tag": 5, "reply": "objects", "onInvalid": "skip", "entity": "Department", "json": [{},\#(records(20_000))]}"#
+            )
+            #expect(answer.type == "completed")
+            #expect(answer["tag"] == "5")
+            #expect(answer["changes.Department.inserted"] == "20000")
+            #expect(answer["rejected.0.code"] == "missingIdentity")
+            #expect(answer["objects"] == nil)
+            #expect(answer["warnings.0.code"] == "answerShortened")
+            #expect(answer["warnings.0.key"] == "objects")
+            #expect(answer["warnings.0.count"] == "20001")
+            #expect(answer["warnings.1.code"] == nil)
+            #expect(answer["timing.merged"] != nil)
+        }
+    }
+
     @Test func `of rejections that fit no frame, the first are told, and how many more there are`() {
         var generator = SeededGenerator(seed: 5)
         var outcome = Outcome()

@@ -88,7 +88,7 @@ public final class RawClient: @unchecked Sendable {
 }
 
 /// A message of the server's, looked at by key paths.
-public struct Message {
+public struct Message: Sendable {
     public let text: String
     private let document: JSONDocument
 

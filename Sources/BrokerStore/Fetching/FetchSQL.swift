@@ -27,6 +27,17 @@ struct FetchSQL {
             """
     }
 
+    /// One object.
+    ///
+    /// Parameters: the values of its key.
+    func object(_ entity: Int, _ shape: ObjectShape) -> String {
+        let conditions = naming.keyColumns(entity).enumerated().map { "\(ObjectShape.column($1.name)) = ?\($0 + 1)" }
+        return """
+            SELECT \(shape.columns.joined(separator: ", ")) FROM \(table(entity)) AS \(ObjectShape.alias) \
+            WHERE \(conditions.joined(separator: " AND "))
+            """
+    }
+
     /// The objects that a relationship of some rows leads to: the shape's columns, then the position of the row among
     /// those; in the order of those positions, then in the relationship's own order if it keeps one.
     ///

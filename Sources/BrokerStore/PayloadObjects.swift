@@ -1,0 +1,142 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The objects of a job's own records, for its answer (`reply: objects`).
+///
+/// ```
+/// step ─merged─▶ its rows are kept ─…last step─▶ the key that each object has now ─▶ its row, written as `fetch` does
+/// ```
+///
+/// Read inside the job's savepoint, so that no later job is seen. What is kept are rows that are there anyway; a job that
+/// does not ask for its objects has none of this.
+struct PayloadObjects {
+    private struct Step {
+        /// What was merged; nil when all of it was left out.
+        let merged: (rows: StagedRows, result: MergedRows)?
+        /// How many records each operation has.
+        let counts: [Int]
+    }
+
+    private let merger: Merger
+    private var steps: [Step] = []
+    private var renamings = Renamings()
+
+    init(_ merger: Merger) { self.merger = merger }
+
+    // MARK: - Step by step
+
+    /// The rows of the next step have been merged.
+    ///
+    /// - Parameter merged: nil when all of them were left out.
+    mutating func note(_ staged: StagedRows, _ merged: (rows: StagedRows, result: MergedRows)?) {
+        let operations = (merged?.rows ?? staged).payload?.operations ?? []
+        if let (rows, result) = merged { noteRenaming(rows, result) }
+        steps.append(Step(merged: merged, counts: operations.map(\.rows.count)))
+    }
+
+    /// The next step has no records of its own.
+    mutating func noteDeletion() { steps.append(Step(merged: nil, counts: [0])) }
+
+    private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) {
+        guard let subject = rows.subject, subject.isRenamed, let table = rows.tables[subject.entity] else { return }
+        let model = merger.entities[subject.entity].entity
+        guard !model.hasRowKey else { return }
+        renamings.add(
+            subject.entity, from: StoredKey(subject.key),
+            to: result.key(of: subject.row, subject.entity, table, model), step: steps.count)
+    }
+
+    // MARK: - Telling
+
+    private enum Stop: Error {
+        case tooLarge
+        case store(StoreError)
+    }
+
+    /// An array with the array of its objects for each operation.
+    ///
+    /// - Parameter limit: bytes that they may take; of more, only their number is told.
+    func told(within limit: Int) throws(StoreError) -> ToldObjects {
+        let count = steps.reduce(0) { $0 + $1.counts.reduce(0, +) }
+        let settled = renamings.settled()
+        var writer = JSONWriter()
+        do throws(Stop) {
+            try writer.array { writer throws(Stop) in
+                for (number, step) in steps.enumerated() {
+                    for operation in step.counts.indices {
+                        try writer.array { writer throws(Stop) in
+                            try write(step, operation, &writer, limit) { settled.key($0, $1, after: number) }
+                        }
+                    }
+                }
+            }
+        } catch {
+            switch error {
+            case .tooLarge: return ToldObjects(count: count, json: nil)
+            case .store(let error): throw error
+            }
+        }
+        return ToldObjects(count: count, json: writer.bytes)
+    }
+
+    /// - Parameter lastKey: the key that an object has in the end which had this one after the step.
+    private func write(
+        _ step: Step, _ operation: Int, _ writer: inout JSONWriter, _ limit: Int,
+        _ lastKey: (StoredKey, Int) -> StoredKey?
+    ) throws(Stop) {
+        guard let (rows, result) = step.merged, let payload = rows.payload?.operations[operation] else {
+            for _ in 0..<step.counts[operation] { writer.null() }
+            return
+        }
+        let entity = payload.entity
+        let statements = merger.entities[entity]
+        guard let table = rows.tables[entity] else {
+            for _ in payload.rows { writer.null() }
+            return
+        }
+        do throws(StoreError) {
+            let read = try statements.object()
+            for row in payload.rows {
+                guard let row else {
+                    writer.null()
+                    continue
+                }
+                if statements.entity.hasRowKey {
+                    read.statement.bind(result.rowKeys[entity][row], at: 1)
+                } else if renamings.isEmpty {
+                    statements.bindIdentity(table.row(row), to: read.statement, from: 1)
+                } else if let key = lastKey(result.key(of: row, entity, table, statements.entity), entity) {
+                    key.bind(to: read.statement, from: 1)
+                } else {
+                    writer.null()
+                    continue
+                }
+                try read.write(to: &writer)
+                guard writer.count <= limit else { break }
+            }
+        } catch {
+            throw .store(error)
+        }
+        if writer.count > limit { throw .tooLarge }
+    }
+}
+
+/// Reads one object as `fetch` gives it, with remote names and nothing nested in it.
+struct ObjectRead {
+    /// Parameters: the key. Its row.
+    let statement: Statement
+    private let shape: ObjectShape
+
+    init(_ entity: Int, _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+        shape = ObjectShape(entity: entity, including: [], .remote, plan)
+        statement = try connection.prepare(FetchSQL(plan).object(entity, shape))
+    }
+
+    /// Writes the object whose key is bound; null when there is none.
+    func write(to writer: inout JSONWriter) throws(StoreError) {
+        guard try statement.step() else { return writer.null() }
+        shape.write(statement, to: &writer) { _, _ in }
+        statement.reset()
+    }
+}

@@ -1,0 +1,101 @@
+import TestSupport
+import Testing
+
+/// `reply: objects` of much: bounded, and at nobody else's expense.
+@Suite(.timeLimit(.minutes(5))) struct LargeObjectsTests {
+    /// An object of some size, under the key 1.
+    private func store(objectOf bytes: Int, _ client: RawClient) throws {
+        let name = String(repeating: "n", count: bytes)
+        #expect(try client.ask(#"{"entity": "Department", "json": {"id": 1, "name": "\#(name)"}}"#).type == "completed")
+    }
+
+    private func ask(times count: Int) -> String {
+        let records = Array(repeating: #"{"id": 1}"#, count: count).joined(separator: ",")
+        return #"{"reply": "objects", "entity": "Department", "json": [\#(records)]}"#
+    }
+
+    @Test func `a small job that names much is not told more than a fetch`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            try store(objectOf: 1 << 20, client)
+            let some = try client.ask(ask(times: 30))
+            #expect(some["objects.0.29.id"] == "1")
+            let much = try client.ask(ask(times: 5_000))
+            #expect(much["changes.Department.unchanged"] == "1")
+            #expect(much["objects"] == nil)
+            #expect(much["warnings.0.key"] == "objects")
+            #expect(much["warnings.0.count"] == "5000")
+        }
+    }
+
+    @Test func `jobs that are ready together, each with much to tell, are told whole and in order`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            try store(objectOf: 1 << 19, client)
+            let count = 30
+            for number in 0..<count {
+                try client.send(
+                    #"{"tag": \#(number), "reply": "objects", "entity": "Department", "json": [{"id": 1}, {"id": \#(number + 2)}]}"#
+                )
+            }
+            for number in 0..<count {
+                let answer = try client.next()
+                #expect(answer["tag"] == "\(number)")
+                #expect(answer["objects.0.0.name"]?.utf8.count == 1 << 19)
+                #expect(answer["objects.0.1.id"] == "\(number + 2)")
+            }
+        }
+    }
+
+    @Test func `who does not take answers gets the rest of them without objects, and holds up nobody`() async throws {
+        try await RunningServer.run { running in
+            let (slow, other) = (try running.connect(), try running.connect())
+            let name = SeededGenerator(seed: 8).text(count: 2 << 20)
+            let stored = try other.ask(#"{"entity": "Department", "json": {"id": 1, "name": "\#(name)"}}"#)
+            #expect(stored.type == "completed")
+            let count = 24
+            for number in 0..<count {
+                try slow.send(
+                    #"{"id": "slow-\#(number)", "reply": "objects", "entity": "Department", "json": {"id": 1}}"#)
+            }
+            // When the last one is committed, all before it are; it is unknown until its frame has been read.
+            while try other.ask(#"{"type": "await", "id": "slow-\#(count - 1)"}"#).type != "completed" {}
+            var whole = 0
+            for number in 0..<count {
+                let answer = try slow.next()
+                #expect(answer["id"] == "slow-\(number)")
+                #expect(answer["changes.Department.unchanged"] == "1")
+                if answer["objects.0.0.id"] == "1" {
+                    whole += 1
+                } else {
+                    #expect(answer["warnings.0.key"] == "objects")
+                    #expect(answer["warnings.0.count"] == "1")
+                }
+            }
+            #expect((1..<count).contains(whole))
+            #expect(try slow.ask(ask(times: 1))["objects.0.0.id"] == "1", "who takes them is told everything again")
+        }
+    }
+
+    @Test func `a job of 100000 records is told whole, and others are served meanwhile`() async throws {
+        try await RunningServer.run { running in
+            let (client, other) = (try running.connect(), try running.connect())
+            #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0, "name": "d"}}"#).type == "completed")
+            let count = 100_000
+            let records = (1...count).reversed().map { #"{"id": \#($0)}"# }.joined(separator: ",")
+            async let told = offThePool {
+                try client.ask(#"{"reply": "objects", "entity": "Department", "json": [\#(records)]}"#)
+            }
+            for _ in 0..<50 {
+                #expect(try other.ask(#"{"type": "ping"}"#).type == "pong")
+                #expect(try other.ask(#"{"type": "fetch", "entity": "Department", "object": 0}"#).type == "objects")
+                #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0}}"#).type == "completed")
+            }
+            let answer = try await told
+            #expect(answer["changes.Department.inserted"] == "\(count)")
+            #expect(answer["objects.0.0"] == #"{"id":\#(count),"name":null}"#)
+            #expect(answer["objects.0.\(count - 1)"] == #"{"id":1,"name":null}"#)
+            #expect(answer["objects.0.\(count)"] == nil)
+        }
+    }
+}
