@@ -1,5 +1,11 @@
 internal import BrokerWire
 
+#if canImport(FoundationEssentials)
+internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
+
 extension BrokerClient {
     /// What a committed job did.
     public struct Completion: Sendable, Equatable {
@@ -17,10 +23,15 @@ extension BrokerClient {
         public var timing: Timing?
         /// The keys of the objects, by entity and by what became of them, with `reply: .keys`; see ``keys(of:as:)``.
         public var keys: JSON?
+        /// With `reply: .objects`, the objects that the job's own records are after the job: an array for each operation,
+        /// in payload order, with null for a record that left none; see ``objects(ofOperation:as:)``. Nil of a duplicate,
+        /// and when a warning ``Warning/Code/answerShortened`` says so: they are told once.
+        public var objects: JSON?
 
         public init(
             id: String, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
-            rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: JSON? = nil
+            rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: JSON? = nil,
+            objects: JSON? = nil
         ) {
             self.id = id
             self.sequence = sequence
@@ -30,6 +41,7 @@ extension BrokerClient {
             self.warnings = warnings
             self.timing = timing
             self.keys = keys
+            self.objects = objects
         }
 
         /// The keys of one entity's objects; empty ones when the job touched none, or was not sent with `reply: .keys`.
@@ -39,6 +51,20 @@ extension BrokerClient {
         public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
             guard let keys else { return Keys() }
             return try keys.decode(KeysByEntity<Key>.self).of(entity)
+        }
+
+        /// The objects of one operation as values, in the order of its records, as a fetch with remote names gives them; nil
+        /// for a record that left none. Empty when no objects were told.
+        ///
+        /// - Parameter operation: its place in the job, from 0.
+        /// - Throws: `DecodingError`
+        public func objects<Value: Decodable>(
+            ofOperation operation: Int = 0, as type: Value.Type = Value.self
+        ) throws -> [Value?] {
+            guard let objects else { return [] }
+            let decoder = JSONDecoder(ofObjects: ())
+            decoder.userInfo[.operation] = operation
+            return try decoder.decode(ObjectsOfOperation<Value>.self, from: Data(objects.bytes)).values
         }
     }
 }
@@ -103,6 +129,8 @@ extension BrokerClient.Completion {
             public static let deletionSkipped = Code(rawValue: "deletionSkipped")
             /// More was left out than is listed.
             public static let rejectedNotListed = Code(rawValue: "rejectedNotListed")
+            /// ``Warning/key`` names a part of the answer that is missing or cut, because it is too large to be told.
+            public static let answerShortened = Code(rawValue: "answerShortened")
 
             public var description: String { rawValue }
         }
@@ -175,6 +203,23 @@ private struct KeysByEntity<Key: Decodable>: Decodable {
     }
 }
 
+/// The objects of one operation out of those of all, which may be of other types.
+private struct ObjectsOfOperation<Value: Decodable>: Decodable {
+    let values: [Value?]
+
+    init(from decoder: any Decoder) throws {
+        var operations = try decoder.unkeyedContainer()
+        for _ in 0..<(decoder.userInfo[.operation] as? Int ?? 0) where !operations.isAtEnd {
+            _ = try operations.superDecoder()
+        }
+        values = try operations.decode([Value?].self)
+    }
+}
+
+extension CodingUserInfoKey {
+    fileprivate static let operation = CodingUserInfoKey(rawValue: "operation")!
+}
+
 // MARK: - From the wire
 
 extension BrokerClient.Completion {
@@ -183,7 +228,7 @@ extension BrokerClient.Completion {
             id: message.id, sequence: message.sequence, isDuplicate: message.duplicate,
             changes: message.changes.mapValues(Changes.init), rejections: message.rejected.map(Rejection.init),
             warnings: message.warnings.map(Warning.init), timing: message.timing.map(Timing.init),
-            keys: message.keys.map { BrokerClient.JSON($0) })
+            keys: message.keys.map { BrokerClient.JSON($0) }, objects: message.objects.map { BrokerClient.JSON($0) })
     }
 }
 

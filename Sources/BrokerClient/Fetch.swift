@@ -61,20 +61,7 @@ extension BrokerClient {
         ///
         /// - Throws: `DecodingError`
         public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
-            let decoder = JSONDecoder()
-            decoder.dateDecodingStrategy = .custom { decoder in
-                let container = try decoder.singleValueContainer()
-                guard let text = try? container.decode(String.self) else {
-                    return Date(timeIntervalSince1970: try container.decode(Double.self))
-                }
-                do {
-                    return try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-                } catch {
-                    throw DecodingError.dataCorruptedError(
-                        in: container, debugDescription: "\"\(text)\" is no date in ISO 8601; fetch with local names")
-                }
-            }
-            return try decoder.decode(type, from: Data(objects.bytes))
+            try JSONDecoder(ofObjects: ()).decode(type, from: Data(objects.bytes))
         }
     }
 }
@@ -107,5 +94,24 @@ extension BrokerClient.Fetch {
         writer.member("names", names == .remote ? nil : names.rawValue)
         writer.member("result", result == .collection ? nil : result.rawValue)
         return writer.bytes
+    }
+}
+
+extension JSONDecoder {
+    /// Reads objects as the server writes them; dates in ISO 8601, or as numbers of seconds since 1970.
+    convenience init(ofObjects: Void) {
+        self.init()
+        dateDecodingStrategy = .custom { decoder in
+            let container = try decoder.singleValueContainer()
+            guard let text = try? container.decode(String.self) else {
+                return Date(timeIntervalSince1970: try container.decode(Double.self))
+            }
+            do {
+                return try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+            } catch {
+                throw DecodingError.dataCorruptedError(
+                    in: container, debugDescription: "\"\(text)\" is no date in ISO 8601; fetch with local names")
+            }
+        }
     }
 }

@@ -14,6 +14,8 @@ extension BrokerClient {
         /// What the completion tells.
         public enum Reply: String, Sendable, CaseIterable {
             case none, summary, keys
+            /// ``BrokerClient/Completion/objects``.
+            case objects
         }
 
         /// In the order in which they take effect.
@@ -61,6 +63,7 @@ extension BrokerClient.Job {
             case .none: .none
             case .summary: .summary
             case .keys: .keys
+            case .objects: .objects
             }
         message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
         message.isLenient = isLenient
