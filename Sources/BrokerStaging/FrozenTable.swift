@@ -56,13 +56,13 @@ public final class FrozenTable: Sendable {
 
     deinit { order.deallocate() }
 
-    /// Where in the text the record begins that last brought one of these attributes, which are unique together; where
-    /// none did, the one that first named the object.
-    public func claim(of attributes: [Int], row: Int) -> UInt32 {
-        let claimed = entity.uniqueColumns.enumerated().lazy
-            .filter { attributes.contains($1) }.map { self.claims[row * self.entity.uniqueColumns.count + $0.offset] }
-        let last = claimed.max() ?? 0
-        return last == 0 ? offsets[row] : last
+    /// Where in the text the records begin that last brought these attributes, which are unique together; where none did,
+    /// the one that first named the object. Ascending, not empty.
+    public func claims(of attributes: [Int], row: Int) -> [UInt32] {
+        let columns = entity.uniqueColumns
+        let claimed = columns.indices.filter { attributes.contains(columns[$0]) }
+            .map { claims[row * columns.count + $0] }.filter { $0 > 0 }
+        return claimed.isEmpty ? [offsets[row]] : claimed.sorted()
     }
 
     @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }

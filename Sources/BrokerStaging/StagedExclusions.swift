@@ -8,8 +8,17 @@ public final class StagedExclusions: @unchecked Sendable {
     private struct Object {
         /// Nil leaves it out without a word.
         let fault: Fault?
-        /// Where the newest staging met it first.
+        /// Of an object that is not there and cannot be made: told if nothing is left that would make it.
+        let absence: Fault?
+        /// Where the newest staging met it first, and the strongest reason that it met for it to be there.
         var metAt: Int?
+        var metAs = RowOrigin.passedOver
+
+        /// What is to be told of it after the newest staging.
+        var told: Fault? {
+            guard let absence else { return fault }
+            return metAs.rawValue <= RowOrigin.stub.rawValue ? fault : metAs == .mustExist ? absence : nil
+        }
     }
 
     private var objects: [Object] = []
@@ -33,8 +42,11 @@ public final class StagedExclusions: @unchecked Sendable {
 
     /// Leaves an object out.
     ///
-    /// - Parameter fault: told at the place that first names the object; nil leaves it out without a word.
-    public func add(entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?) {
+    /// - Parameters:
+    ///   - fault: told at the place that first names the object; nil leaves it out without a word.
+    ///   - absence: of an object that is not there and cannot be made: told in its place if only bare keys are left that
+    ///     want it to be there. If only those are left that do not mind, nothing is told.
+    public func add(entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?, absence: Fault? = nil) {
         let table = rows.tables[entity]!
         let offset = Int(table.offsets[row])
         if table.hasIdentity(row) {
@@ -48,7 +60,7 @@ public final class StagedExclusions: @unchecked Sendable {
         } else {
             records[offset] = objects.count
         }
-        objects.append(Object(fault: fault))
+        objects.append(Object(fault: fault, absence: absence))
     }
 
     /// Tells what an object has of `modified` in the store: its records that are not newer are passed over, though not
@@ -64,33 +76,34 @@ public final class StagedExclusions: @unchecked Sendable {
 
     /// A new staging meets what is left out anew. What is nested in something left out it does not meet.
     func begin() {
-        for number in objects.indices { objects[number].metAt = nil }
+        for number in objects.indices { (objects[number].metAt, objects[number].metAs) = (nil, .passedOver) }
         modified?.begin()
     }
 
     /// Whether the object of that identity is left out, which a record or a bare key at `offset` names.
-    func meet(_ entity: Int, identity: UnsafePointer<Cell>, at offset: Int) -> Bool {
+    func meet(_ entity: Int, identity: UnsafePointer<Cell>, at offset: Int, as origin: RowOrigin) -> Bool {
         guard tables.exists(entity), let row = tables[entity].pointee.find(identity: identity) else { return false }
-        meet(numbers[entity][row], at: offset)
+        meet(numbers[entity][row], at: offset, as: origin)
         return true
     }
 
     /// Whether the record without identity that begins there is left out.
     func meet(recordAt offset: Int) -> Bool {
         guard let number = records[offset] else { return false }
-        meet(number, at: offset)
+        meet(number, at: offset, as: .record)
         return true
     }
 
-    private func meet(_ number: Int, at offset: Int) {
+    private func meet(_ number: Int, at offset: Int, as origin: RowOrigin) {
         objects[number].metAt = min(offset, objects[number].metAt ?? offset)
+        if origin.rawValue < objects[number].metAs.rawValue { objects[number].metAs = origin }
     }
 
     /// What is to be told of the objects that the newest staging met, each at the place that first names it.
     var rejections: RejectionList {
         var list = RejectionList()
         for object in objects.sorted(by: { ($0.metAt ?? 0) < ($1.metAt ?? 0) }) {
-            if let fault = object.fault, let offset = object.metAt { list.add(fault, at: offset) }
+            if let offset = object.metAt, let fault = object.told { list.add(fault, at: offset) }
         }
         return list
     }

@@ -19,7 +19,8 @@ public enum StagedJobRows {
             whole.replacements, whole.spared, &whole.links, &whole.places)
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
-            places: whole.places, rejections: whole.rejections, conditionalFault: whole.conditionalFault,
+            places: whole.places, nestings: whole.nestings, rejections: whole.rejections,
+            conditionalFault: whole.conditionalFault,
             hasOvertaken: whole.hasOvertaken, warnings: whole.warnings, subject: whole.subject, buried: buried,
             payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)
     }
@@ -88,6 +89,10 @@ private struct PartTranslation {
             return StagedPlace(
                 entity: place.entity, relationship: place.relationship, row: place.row.map { rows[place.entity][$0] },
                 element: rows[destination][place.element], saidAt: place.saidAt, offset: place.offset)
+        }
+        whole.nestings += part.nestings.map {
+            StagedNesting(
+                offset: $0.offset, entity: $0.entity, row: rows[$0.entity][$0.row], aroundOffset: $0.aroundOffset)
         }
         whole.rejections.add(part.rejections)
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)

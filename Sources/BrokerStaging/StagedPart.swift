@@ -16,6 +16,7 @@ public final class StagedPart: @unchecked Sendable {
     var replacements: [StagedReplacement] = []
     var spared: [SparedLink] = []
     var places: [StagedPlace] = []
+    var nestings: [StagedNesting] = []
     var rejections: RejectionList
     /// The job fails for it if the records around it are taken.
     var conditionalFault: ConditionalFault?
@@ -32,8 +33,8 @@ public final class StagedPart: @unchecked Sendable {
     init(
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
         replacements: [StagedReplacement], spared: [SparedLink], places: [StagedPlace],
-        rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning], subject: StagedSubject?,
-        tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
+        nestings: [StagedNesting], rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning],
+        subject: StagedSubject?, tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -42,6 +43,7 @@ public final class StagedPart: @unchecked Sendable {
         self.replacements = replacements
         self.spared = spared
         self.places = places
+        self.nestings = nestings
         self.rejections = rejections
         self.conditionalFault = conditionalFault
         self.warnings = warnings

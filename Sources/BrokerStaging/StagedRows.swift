@@ -13,6 +13,8 @@ public final class StagedRows: Sendable {
     public let spared: [SparedLink]
     /// What stands in ordered relationships: by object and relationship, in the order in which they come.
     public let places: [StagedPlace]
+    /// Of entities with unique values alone.
+    public let nestings: [StagedNesting]
     /// What was left out, with its paths, in payload order: as many as are listed.
     public let rejected: [Fault]
     /// By the name of the entity, what was left out beside those.
@@ -33,7 +35,8 @@ public final class StagedRows: Sendable {
 
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
-        places: [StagedPlace], rejections: RejectionList, conditionalFault: ConditionalFault?, hasOvertaken: Bool,
+        places: [StagedPlace], nestings: [StagedNesting], rejections: RejectionList,
+        conditionalFault: ConditionalFault?, hasOvertaken: Bool,
         warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, payload: StagedPayload?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
@@ -42,6 +45,7 @@ public final class StagedRows: Sendable {
         self.replacements = replacements
         self.spared = spared
         self.places = places
+        self.nestings = nestings
         rejected = rejections.located(in: collections[0].document)
         unlistedRejections = rejections.unlisted
         self.conditionalFault = conditionalFault

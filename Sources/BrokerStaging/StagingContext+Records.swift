@@ -44,7 +44,11 @@ extension StagingContext {
             let isConditional = isConditional(entity, row)
             if isConditional { conditionalDepth += 1 }
             defer { if isConditional { conditionalDepth -= 1 } }
-            try stageRelationships(entity, slots, Speaker(entity: entity, row: row, saidAt: UInt32(record.offset)))
+            let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(record.offset))
+            let outer = enclosing
+            if entity.hasUniqueLists { enclosing = speaker }
+            defer { enclosing = outer }
+            try stageRelationships(entity, slots, speaker)
         }
         return (row, taking)
     }
@@ -92,6 +96,7 @@ extension StagingContext {
         if let modified = entity.modified, identity || isSubject {
             guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
         }
+        try noteNesting(entity, at: record.offset)
         let own = tables[entity.index].pointee.row(row)
         for column in 0..<entity.attributes.count {
             let cell = scratch[cells + column]
@@ -122,7 +127,9 @@ extension StagingContext {
         _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
         if let exclusions {
-            let isLeftOut = scratch.withCells(at: identity) { exclusions.meet(entity.index, identity: $0, at: offset) }
+            let isLeftOut = scratch.withCells(at: identity) {
+                exclusions.meet(entity.index, identity: $0, at: offset, as: origin)
+            }
             if isLeftOut { throw .leftOut }
         }
         let table = tables[entity.index]

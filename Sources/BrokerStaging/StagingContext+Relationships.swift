@@ -168,7 +168,9 @@ extension StagingContext {
         }
         try take(arena.takeFresh())
         if case .absent = passing(destination, identity: cells) { throw .leftOut }
-        return try findOrAdd(destination, identity: cells, offset: value.offset, relationship.missing.origin)
+        let row = try findOrAdd(destination, identity: cells, offset: value.offset, relationship.missing.origin)
+        try noteNesting(destination, at: value.offset)
+        return row
     }
 
     /// An element that is left out keeps the link that it has, if it can be told which object it is.

@@ -35,6 +35,9 @@ struct StagingContext: ~Copyable {
     var replacements: [StagedReplacement] = []
     var spared: [SparedLink] = []
     var places: [StagedPlace] = []
+    var nestings: [StagedNesting] = []
+    /// The innermost record being staged whose object unique values may cost its place.
+    var enclosing: Speaker?
     var rejections = RejectionList()
     var scanner: RecordScanner
     /// A row's worth of cells for each record being staged, innermost last.
@@ -156,7 +159,7 @@ struct StagingContext: ~Copyable {
     consuming func finish() -> StagedPart {
         StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
-            places: places, rejections: rejections, conditionalFault: conditionalFault,
+            places: places, nestings: nestings, rejections: rejections, conditionalFault: conditionalFault,
             warnings: scanner.warnings(plan), subject: subject, tombstones: tombstones, payload: payload,
             memory: arena.release())
     }

@@ -65,11 +65,16 @@ struct JobMerge {
 
     /// Notes an object that cannot be merged; of a job that is to fail, the one that stands first in the text.
     ///
-    /// - Parameter fault: nil leaves the object out without a word, whatever the job asked.
-    mutating func reject(_ entity: Int, _ row: Int, _ fault: (_ isTold: Bool) -> Fault?) {
+    /// - Parameters:
+    ///   - absence: what is told in its place if nothing is left that would make the object, though it must exist.
+    ///   - fault: nil leaves the object out without a word, whatever the job asked.
+    mutating func reject(
+        _ entity: Int, _ row: Int, absence: (_ isTold: Bool) -> Fault? = { _ in nil },
+        _ fault: (_ isTold: Bool) -> Fault?
+    ) {
         guard policy == .fail else {
             let isTold = rejected.count < RejectionList.maximumListed
-            rejected.append(RejectedRow(entity: entity, row: row, fault: fault(isTold)))
+            rejected.append(RejectedRow(entity: entity, row: row, fault: fault(isTold), absence: absence(isTold)))
             return
         }
         let offset = rows.offset(entity: entity, row: row)
@@ -121,7 +126,9 @@ struct JobMerge {
                     let origin = table.origins[row]
                     if canInsert, origin.rawValue <= RowOrigin.stub.rawValue { continue }
                     if try exists(row, table, statements) { continue }
-                    reject(entity, row) { Self.missing(statements, origin, group, isTold: $0) }
+                    reject(entity, row, absence: { Self.missing(statements, .mustExist, group, isTold: $0) }) {
+                        Self.missing(statements, origin, group, isTold: $0)
+                    }
                 }
             }
         }

@@ -139,6 +139,8 @@ struct RejectedRow {
     let entity: Int
     let row: Int
     let fault: Fault?
+    /// Of an object that is not there and cannot be made, what is told of keys that only want it to be there.
+    var absence: Fault?
 }
 
 /// What a merge did, object by object.

@@ -68,7 +68,9 @@ struct StepMerge {
         _ failure: MergeFailure, of rows: StagedRows, in known: StagedExclusions
     ) throws(MergeFailure) {
         if case .rejected(let rejected) = failure {
-            for object in rejected { known.add(entity: object.entity, row: object.row, of: rows, object.fault) }
+            for object in rejected {
+                known.add(entity: object.entity, row: object.row, of: rows, object.fault, absence: object.absence)
+            }
             return
         }
         do throws(StoreError) {

@@ -1,9 +1,8 @@
 extension ObjectGraph {
     /// How a job ends by the contract.
     enum Expectation {
-        /// - Parameter isContested: which of several lost claims on unique values is the first one hangs on whether those
-        ///   count that are lost only because of another one; the contract does not say.
-        case failed(code: String, path: String, isContested: Bool)
+        /// - Parameter paths: any of these; of several lost claims on unique values the contract does not say which.
+        case failed(code: String, paths: Set<String>, isContested: Bool)
         case completed(Effect)
 
         /// The contract leaves room for another end.
@@ -25,8 +24,7 @@ extension ObjectGraph {
         /// The job sent again changes nothing. Records without identity make new objects each time; and who lost a claim
         /// on a unique value may win it when the job has moved the value that stood in the way.
         var isRepeatable = true
-        /// Several claims on unique values failed, and which of them would not have without the others the contract
-        /// does not say in so many words.
+        /// As of ``Selection/isContested``.
         var isContested = false
     }
 
@@ -34,9 +32,7 @@ extension ObjectGraph {
     mutating func apply(_ job: RandomJob) -> Expectation {
         let reading = JobReading(job, model)
         if !job.skips, let fault = firstFault(reading) {
-            let selection = selection(reading)
-            let isContested = fault.code == "constraintViolation" && (selection.isContested || selection.lostClaims > 1)
-            return .failed(code: fault.code, path: fault.path, isContested: isContested)
+            return .failed(code: fault.code, paths: fault.paths, isContested: fault.isContested)
         }
         let selection = job.skips ? selection(reading) : ignoring(reading)
         let before = self
@@ -140,7 +136,7 @@ extension ObjectGraph {
         var effect = Effect()
         effect.isContested = selection.isContested
         effect.isRepeatable =
-            selection.lostClaims == 0 && reading.names.allSatisfy { $0.identity != nil || $0.fault != nil }
+            selection.losers.isEmpty && reading.names.allSatisfy { $0.identity != nil || $0.fault != nil }
         var counts: [String: [Int]] = [:]
         let touched = Set(named.values)
         let changedLinks = changedLinks(reading, named, before)

@@ -11,12 +11,11 @@ extension ObjectGraph {
         var leftOut: Set<Int> = []
         /// In the order of the text.
         var rejections: [(entity: String, rejection: JobReading.Rejection)] = []
-        /// Which objects are left out, or why, hangs on what is left out first: more than one was about to lose its claim on
-        /// a unique value at the same time, or one that could not be made is only named by keys that make nothing, once
-        /// others are left out.
+        /// Objects that lost a claim on a unique value.
+        var losers: Set<Subject> = []
+        /// No choice of losers, or more than one, is such that each has lost to what stays and nobody else has: claims go
+        /// round in a circle, and the contract does not say where it is broken.
         var isContested = false
-        /// How many objects lost such a claim.
-        var lostClaims = 0
     }
 
     static func subject(_ place: Int, _ name: JobReading.Name) -> Subject {
@@ -27,11 +26,25 @@ extension ObjectGraph {
 
     /// What `skip` leaves out. What is left out has no effect at all, so that one thing leads to another.
     func selection(_ reading: JobReading) -> Selection {
-        var selection = Selection()
         let faulty = reading.names.indices.filter { reading.names[$0].fault != nil }
+        var selection = Selection()
         leaveOut(faulty, reading, &selection)
-        var rejected: [Subject: String] = [:]
-        var atFirst: [Subject: String] = [:]
+        let choices = losers(selection, reading)
+        selection.isContested = choices.count != 1
+        selection.losers = choices.first ?? []
+        var rejected = settle(&selection, reading)
+        for subject in selection.losers { rejected[subject] = "constraintViolation" }
+        list(faulty, rejected, reading, &selection)
+        return selection
+    }
+
+    /// Leaves out the losers, and then what cannot be made.
+    ///
+    /// - Returns: why those that cannot be made are left out; not of those that nothing but what is left out asks for.
+    func settle(_ selection: inout Selection, _ reading: JobReading) -> [Subject: String] {
+        let all = subjects(reading, [])
+        leaveOut(selection.losers.flatMap { all[$0]! }, reading, &selection)
+        var absent: Set<Subject> = []
         while true {
             let subjects = subjects(reading, selection.leftOut)
             let ignored = subjects.filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
@@ -39,21 +52,24 @@ extension ObjectGraph {
                 leaveOut(ignored, reading, &selection)
                 continue
             }
-            let missing = existenceFaults(subjects, reading)
-            for fault in missing ?? [] where atFirst[fault.subject] == nil { atFirst[fault.subject] = fault.code }
-            let faults = missing ?? uniqueFaults(subjects, reading) ?? []
-            if missing == nil, faults.count > 1 { selection.isContested = true }
-            guard let fault = faults.min(by: { $0.offset < $1.offset }) else { break }
-            if missing == nil { selection.lostClaims += 1 }
-            rejected[fault.subject] = fault.code
-            leaveOut(subjects[fault.subject]!, reading, &selection)
+            guard let fault = existenceFaults(subjects, reading).min(by: { $0.offset < $1.offset }) else { break }
+            absent.insert(fault.subject)
+            leaveOut(all[fault.subject]!, reading, &selection)
         }
-        for place in reading.names.indices where selection.leftOut.isDisjoint(with: reading.ancestors(place)) {
-            let subject = Self.subject(place, reading.names[place])
-            if let code = atFirst[subject], code != rejected[subject] { selection.isContested = true }
+        // What asked for them may have been left out itself.
+        var others = selection.losers.union(absent)
+        var reasons: [Subject: String] = [:]
+        for subject in absent {
+            others.remove(subject)
+            let gone = Set(others.flatMap { all[$0]! }).union(
+                reading.names.indices.filter { reading.names[$0].fault != nil })
+            others.insert(subject)
+            let places = all[subject]!.filter { !gone.contains($0) && gone.isDisjoint(with: reading.ancestors($0)) }
+            if !places.isEmpty, !isIgnored(subject, places, reading) {
+                reasons[subject] = existenceFault(subject, places, reading)
+            }
         }
-        list(faulty, rejected, reading, &selection)
-        return selection
+        return reasons
     }
 
     /// Names go, and what is nested in them.
@@ -108,27 +124,24 @@ extension ObjectGraph {
         !exists(subject) && places.allSatisfy { reading.names[$0].missing == .ignore }
     }
 
-    private func exists(_ subject: Subject) -> Bool {
+    func exists(_ subject: Subject) -> Bool {
         if case .object(let key) = subject { nodes[key] != nil } else { false }
     }
 
-    /// Absent objects that cannot be made; nil when there are none.
-    private func existenceFaults(_ subjects: [Subject: [Int]], _ reading: JobReading) -> [SubjectFault]? {
-        var faults: [SubjectFault] = []
-        for (subject, places) in subjects where !exists(subject) {
-            let makers = places.filter { reading.names[$0].missing == nil || reading.names[$0].missing == .stub }
-            let code: String
-            if makers.isEmpty {
-                code = "objectNotFound"
-            } else if lacksRequired(places, reading) {
-                code = "missingValue"
-            } else {
-                continue
-            }
+    /// Absent objects that cannot be made.
+    private func existenceFaults(_ subjects: [Subject: [Int]], _ reading: JobReading) -> [SubjectFault] {
+        subjects.compactMap { subject, places in
+            guard let code = existenceFault(subject, places, reading) else { return nil }
             let first = reading.names[places[0]]
-            faults.append(SubjectFault(subject: subject, code: code, path: first.path, offset: first.offset))
+            return SubjectFault(subject: subject, code: code, path: first.path, offset: first.offset)
         }
-        return faults.isEmpty ? nil : faults
+    }
+
+    private func existenceFault(_ subject: Subject, _ places: [Int], _ reading: JobReading) -> String? {
+        guard !exists(subject) else { return nil }
+        let makers = places.filter { reading.names[$0].missing == nil || reading.names[$0].missing == .stub }
+        if makers.isEmpty { return "objectNotFound" }
+        return lacksRequired(places, reading) ? "missingValue" : nil
     }
 
     private func lacksRequired(_ places: [Int], _ reading: JobReading) -> Bool {
@@ -139,92 +152,24 @@ extension ObjectGraph {
         }
     }
 
-    // MARK: - Unique values
-
-    private struct Claim {
-        let subject: Subject?
-        /// Of the record that said the value; nil when the job does not.
-        let offset: Int?
-    }
-
-    /// Objects that may not have a unique value beside what the job leaves behind; nil when there are none.
-    private func uniqueFaults(_ subjects: [Subject: [Int]], _ reading: JobReading) -> [SubjectFault]? {
-        var losers: [Subject: Int] = [:]
-        for entity in model.entities {
-            let lists = entity.unique + entity.attributes.filter(\.isUnique).map { [$0.name] }
-            for list in lists {
-                for claims in conflicts(entity, list, subjects, reading) { judge(claims, &losers) }
-            }
-        }
-        let faults = losers.map { subject, offset in
-            let first = reading.names[subjects[subject]![0]]
-            return SubjectFault(subject: subject, code: "constraintViolation", path: first.path, offset: offset)
-        }
-        return faults.isEmpty ? nil : faults
-    }
-
-    /// Of several that claim one value, the first keeps it, unless it is another's who does not give it up.
-    private func judge(_ claims: [Claim], _ losers: inout [Subject: Int]) {
-        let isTaken = claims.contains { $0.offset == nil }
-        let claimants = claims.filter { $0.offset != nil }.sorted { $0.offset! < $1.offset! }
-        for claim in claimants.dropFirst(isTaken ? 0 : 1) {
-            // What is certain comes before what hangs on another claimant's fate.
-            let offset = isTaken ? claim.offset! - (1 << 40) : claim.offset!
-            losers[claim.subject!] = min(offset, losers[claim.subject!] ?? Int.max)
-        }
-    }
-
-    private func conflicts(
-        _ entity: RandomModel.Entity, _ list: [String], _ subjects: [Subject: [Int]], _ reading: JobReading
-    ) -> [[Claim]] {
-        var claims: [[String]: [Claim]] = [:]
-        var looked: Set<Node> = []
-        for (subject, places) in subjects where reading.names[places[0]].entity == entity.name {
-            var values = startingValues(subject, entity)
-            if case .object(let key) = subject, let node = nodes[key] { looked.insert(node) }
-            var offsets: [String: Int] = [:]
-            for place in places {
-                for attribute in list {
-                    guard let value = reading.names[place].values[attribute] else { continue }
-                    values[attribute] = value
-                    offsets[attribute] = reading.names[place].offset
-                }
-            }
-            let all = list.compactMap { values[$0] }
-            guard all.count == list.count else { continue }
-            // Who has the value already does not claim it by saying it again; the contract does not say.
-            let starting = startingValues(subject, entity)
-            let keeps = exists(subject) && list.allSatisfy { starting[$0] == values[$0] }
-            let offset = keeps ? nil : offsets.values.max() ?? reading.names[places[0]].offset
-            claims[all, default: []].append(Claim(subject: subject, offset: offset))
-        }
-        for (node, object) in objects where object.entity == entity.name && !looked.contains(node) {
-            let all = list.compactMap { object.values[$0] }
-            guard all.count == list.count else { continue }
-            claims[all, default: []].append(Claim(subject: nil, offset: nil))
-        }
-        return claims.values.filter { $0.count > 1 }
-    }
-
-    private func startingValues(_ subject: Subject, _ entity: RandomModel.Entity) -> [String: String] {
-        if case .object(let key) = subject, let node = nodes[key] { return objects[node]!.values }
-        return entity.attributes.reduce(into: [:]) { values, attribute in
-            values[attribute.name] = attribute.defaultValue.flatMap { attribute.type.stored($0) }
-        }
-    }
-
     // MARK: - Fail
 
-    /// The fault of a job that fails: the first in the text of those that are in it, else of those beside what is there.
-    func firstFault(_ reading: JobReading) -> JobReading.Rejection? {
-        if let fault = reading.names.compactMap(\.fault).min(by: { $0.offset < $1.offset }) { return fault }
+    /// The fault of a job that fails, by its code and where it may be told: the first in the text of those that are in it,
+    /// else of what cannot be made, else any lost claim on a unique value; nil when there is none.
+    func firstFault(_ reading: JobReading) -> (code: String, paths: Set<String>, isContested: Bool)? {
+        if let fault = reading.names.compactMap(\.fault).min(by: { $0.offset < $1.offset }) {
+            return (fault.code, [fault.path], false)
+        }
         let selection = ignoring(reading)
         let subjects = subjects(reading, selection.leftOut)
-        let faults = (existenceFaults(subjects, reading) ?? uniqueFaults(subjects, reading) ?? []).map { fault in
-            JobReading.Rejection(
-                code: fault.code, path: fault.path, offset: reading.names[subjects[fault.subject]![0]].offset)
+        if let fault = existenceFaults(subjects, reading).min(by: { $0.offset < $1.offset }) {
+            return (fault.code, [fault.path], false)
         }
-        return faults.min { $0.offset < $1.offset }
+        let choices = losers(selection, reading)
+        guard choices != [[]] else { return nil }
+        let losers = Set(choices.joined())
+        let paths = losers.compactMap { subjects[$0].map { reading.names[$0[0]].path } }
+        return ("constraintViolation", Set(paths), choices.count != 1)
     }
 
     /// What a job without a fault leaves out: bare keys that `ignore` drops.

@@ -103,9 +103,10 @@ struct RandomCase {
 
     private func difference(_ expectation: ObjectGraph.Expectation, _ end: JobEnd) -> Difference? {
         switch (expectation, end) {
-        case (.failed(let code, let path, _), .failed(let fault)):
-            let told = "\(fault.code.rawValue) \(fault.path ?? "nowhere")"
-            return told == "\(code) \(path)" ? nil : Difference(.end, "fails with \(told), should with \(code) \(path)")
+        case (.failed(let code, let paths, _), .failed(let fault)):
+            let path = fault.path ?? "nowhere"
+            guard fault.code.rawValue != code || !paths.contains(path) else { return nil }
+            return Difference(.end, "fails with \(fault.code) \(path), should with \(code) \(paths)")
         case (.completed(let effect), .completed(let outcome)):
             if outcome.rejections != effect.rejections {
                 return Difference(.rejections, "\(outcome.rejections), should be \(effect.rejections)")
@@ -115,7 +116,8 @@ struct RandomCase {
                 changes[entity] = "+\(counts.inserted) ~\(counts.updated) =\(counts.unchanged) !\(counts.rejected)"
             }
             return changes == effect.changes ? nil : Difference(.changes, "\(changes), should be \(effect.changes)")
-        case (.failed(let code, let path, _), _): return Difference(.end, "completes, should fail with \(code) \(path)")
+        case (.failed(let code, let paths, _), _):
+            return Difference(.end, "completes, should fail with \(code) \(paths)")
         case (_, .failed(let fault)): return Difference(.end, "fails with \(fault), should complete")
         default: return Difference(.end, "is a duplicate")
         }
