@@ -17,6 +17,11 @@ func forPrograms(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Programs"]))
 }
 
+/// What the coordinator needs, in a program of ours or embedded in another.
+func forCoordinator(_ product: String, _ package: String) -> Target.Dependency {
+    .product(name: product, package: package, condition: .when(traits: ["Embedding"]))
+}
+
 /// A test target is named for the target it tests.
 func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
     .testTarget(
@@ -27,12 +32,16 @@ let package = Package(
     name: "Broker",
     products: [
         .library(name: "BrokerClient", targets: ["BrokerClient"]),
+        .library(name: "BrokerEmbedded", targets: ["BrokerEmbedded"]),
         .executable(name: "brokerd", targets: ["brokerd"]),
         .executable(name: "broker", targets: ["broker"]),
         .executable(name: "brokerload", targets: ["brokerload"]),
     ],
     traits: [
-        .trait(name: "Programs", description: "The server and the commands, with the packages that only they need."),
+        .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
+        .trait(
+            name: "Programs", description: "The server and the commands, with the packages that only they need.",
+            enabledTraits: ["Embedding"]),
         .default(enabledTraits: ["Programs"]),
     ],
     dependencies: [
@@ -68,14 +77,18 @@ let package = Package(
             dependencies: [
                 "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
                 .product(name: "DequeModule", package: "swift-collections"),
-                forPrograms("Histogram", "hdrhistogram-swift"),
-                forPrograms("Logging", "swift-log"),
+                forCoordinator("Histogram", "hdrhistogram-swift"),
+                forCoordinator("Logging", "swift-log"),
             ],
+            swiftSettings: strict),
+        .target(
+            name: "BrokerMessages", dependencies: ["BrokerJSON", "BrokerModel", "BrokerWire", "BrokerCoordinator"],
             swiftSettings: strict),
         .target(
             name: "BrokerServer",
             dependencies: [
                 "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
+                "BrokerMessages",
                 .product(name: "DequeModule", package: "swift-collections"),
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
@@ -89,6 +102,15 @@ let package = Package(
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
+            ],
+            swiftSettings: strict),
+
+        .target(
+            name: "BrokerEmbedded",
+            dependencies: [
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
+                "BrokerMessages", "BrokerClient",
+                forCoordinator("Logging", "swift-log"),
             ],
             swiftSettings: strict),
 
@@ -158,9 +180,17 @@ let package = Package(
                 .product(name: "NIOEmbedded", package: nio),
                 .product(name: "NIOPosix", package: nio),
             ]),
+        tests(
+            "BrokerEmbedded",
+            also: ["BrokerClient", "BrokerStore", forCoordinator("Logging", "swift-log")]),
+        .executableTarget(
+            name: "Embedding", dependencies: ["BrokerEmbedded"], path: "Tests/Embedding", swiftSettings: strict),
         .testTarget(
             name: "ProgramTests",
-            dependencies: ["brokerd", "broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport"],
+            dependencies: [
+                "brokerd", "broker", "Embedding", "BrokerEmbedded", "BrokerClient", "BrokerJSON", "BrokerWire",
+                "CSQLite", "TestSupport",
+            ],
             swiftSettings: strict),
     ],
     cxxLanguageStandard: .cxx17

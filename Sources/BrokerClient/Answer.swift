@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// A value that arrives once, from any thread, and that any number of tasks may wait for.
-final class Answer<Value: Sendable>: Sendable {
+package final class Answer<Value: Sendable>: Sendable {
     typealias Waiter = CheckedContinuation<Result<Value, any Error>, Never>
 
     private struct State {
@@ -12,8 +12,10 @@ final class Answer<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// Only the first result counts.
-    func finish(_ result: Result<Value, any Error>) {
+    package func finish(_ result: Result<Value, any Error>) {
         let waiters = state.withLock { state in
             guard state.result == nil else { return [:] as [Int: Waiter] }
             state.result = result
@@ -24,7 +26,7 @@ final class Answer<Value: Sendable>: Sendable {
     }
 
     /// Suspends until the value is there. Cancelling the task ends the waiting with `CancellationError`.
-    func value() async throws -> Value {
+    package func value() async throws -> Value {
         if let result = state.withLock({ $0.result }) { return try result.get() }
         let number = state.withLock { state in
             state.nextWaiter += 1
@@ -40,7 +42,7 @@ final class Answer<Value: Sendable>: Sendable {
 
     /// Suspends until the value is there, or until `onCancel` has had an effect that makes it come: cancelling the task
     /// does nothing else.
-    func value(onCancel: @escaping @Sendable () -> Void) async throws -> Value {
+    package func value(onCancel: @escaping @Sendable () -> Void) async throws -> Value {
         let number = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter

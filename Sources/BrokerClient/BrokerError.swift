@@ -1,4 +1,4 @@
-internal import BrokerWire
+package import BrokerWire
 
 /// Why a call to a ``BrokerClient`` did not do what it was asked.
 ///
@@ -165,7 +165,7 @@ extension BrokerError {
 // MARK: - From the wire
 
 extension BrokerError.Fault {
-    init(_ error: ErrorBody) {
+    package init(_ error: ErrorBody) {
         self.init(
             code: BrokerError.Code(rawValue: error.code), message: error.message, path: error.path,
             entity: error.entity, attribute: error.attribute)

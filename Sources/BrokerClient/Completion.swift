@@ -1,4 +1,4 @@
-internal import BrokerWire
+package import BrokerWire
 
 #if canImport(FoundationEssentials)
 internal import FoundationEssentials
@@ -223,7 +223,7 @@ extension CodingUserInfoKey {
 // MARK: - From the wire
 
 extension BrokerClient.Completion {
-    init(_ message: CompletedMessage) {
+    package init(_ message: CompletedMessage) {
         self.init(
             id: message.id, sequence: message.sequence, isDuplicate: message.duplicate,
             changes: message.changes.mapValues(Changes.init), rejections: message.rejected.map(Rejection.init),

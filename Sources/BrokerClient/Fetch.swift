@@ -56,6 +56,11 @@ extension BrokerClient {
         /// There are more objects: fetch them with an `offset`.
         public var hasMore: Bool
 
+        package init(objects: JSON, hasMore: Bool) {
+            self.objects = objects
+            self.hasMore = hasMore
+        }
+
         /// The values that the objects describe. Dates are read in ISO 8601, or as numbers of seconds since 1970; with
         /// remote names and a `format` of the model's they are text.
         ///
@@ -68,7 +73,7 @@ extension BrokerClient {
 
 extension BrokerClient.Fetch {
     /// The members of the message.
-    var members: [UInt8] {
+    package var members: [UInt8] {
         var writer = JSONWriter()
         writer.member("entity", entity)
         writer.member("where", predicate?.format)

@@ -51,7 +51,9 @@ extension BrokerClient {
 
 extension BrokerClient.Job {
     /// The content of the message. The same job gives the same bytes, so that it is known as the same when sent again.
-    func content(id: String, wantsAcceptance: Bool) -> [UInt8] {
+    ///
+    /// - Parameter id: nil asks the server to make one.
+    package func content(id: String?, wantsAcceptance: Bool) -> [UInt8] {
         var message = JobMessageWriter(id: id, operations: operations.map(\.message))
         message.onInvalid =
             switch onInvalid {

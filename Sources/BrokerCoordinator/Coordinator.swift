@@ -103,6 +103,9 @@ public final class Coordinator: Sendable {
     /// More may be admitted.
     public var hasRoom: Bool { flight.withLock { $0.hasRoom(limits) } }
 
+    /// What was admitted and has not ended.
+    package var admittedCount: Int { flight.withLock { $0.count } }
+
     /// Calls `tell` once when there is room: at once, or on a thread of the coordinator's later.
     public func whenRoom(_ tell: @escaping @Sendable () -> Void) {
         let hasRoom = flight.withLock { flight in

@@ -4,10 +4,11 @@ public import Logging
 
 /// A coordinator together with the locks that make its store nobody else's.
 ///
-/// The store is another's again when this object goes, which must be after ``Coordinator/stop()``.
+/// The store is another's again after ``stop()``, or when this object goes, which must be after ``Coordinator/stop()``.
 public final class OwnedStore: Sendable {
     public let coordinator: Coordinator
-    private let lock: StoreLock
+    /// Nil when it is given up.
+    private let lock: Monitor<StoreLock?>
 
     /// Looks whether the store can be had before anything is touched, takes it, opens it and starts the threads. Blocks.
     ///
@@ -21,13 +22,41 @@ public final class OwnedStore: Sendable {
             lock.abandon()
             throw error
         }
-        self.lock = lock
+        self.lock = Monitor(lock)
+    }
+
+    /// The same, for a task that must not block.
+    public static func open(
+        plan: StagingPlan, options: CoordinatorOptions, logger: Logger
+    ) async throws(StoreError) -> OwnedStore {
+        let opened = await Thread.run(named: "opening") {
+            Result { () throws(StoreError) in try OwnedStore(plan: plan, options: options, logger: logger) }
+        }
+        return try opened.get()
+    }
+
+    /// Stops the coordinator and gives up the store, for a task that must not block. Called once.
+    public func stop() async {
+        await Thread.run(named: "stopping") { [self] in stopAndGiveUp() }
+    }
+
+    /// Begins to ``stop()``, for whoever cannot wait.
+    public func stopSoon() {
+        Thread(named: "stopping") { [self] in stopAndGiveUp() }.detach()
+    }
+
+    private func stopAndGiveUp() {
+        coordinator.stop()
+        lock.withLock { $0 = nil }
     }
 
     /// The start has failed behind the store: stops the coordinator, and takes away the files that were made, when there
     /// was no store before. Blocks; only if no job was taken.
     public func abandon() {
         coordinator.stop()
-        lock.abandon()
+        lock.withLock { lock in
+            lock?.abandon()
+            lock = nil
+        }
     }
 }

@@ -100,6 +100,18 @@ final class Thread: Sendable {
 
     /// Waits for the thread's end. Called once.
     func join() { pthread_join(handle, nil) }
+
+    /// Nobody will wait for the thread's end. Called once, instead of ``join()``.
+    func detach() { pthread_detach(handle) }
+
+    /// Runs what blocks on a thread of its own, for a task that must not.
+    static func run<Result: Sendable>(
+        named name: String, _ body: @escaping @Sendable () -> Result
+    ) async -> Result {
+        await withCheckedContinuation { continuation in
+            Thread(named: name) { continuation.resume(returning: body()) }.detach()
+        }
+    }
 }
 
 /// Names the calling thread for `top -H` and debuggers. A nicety: where the kernel offers no such file, nothing is lost.

@@ -4,18 +4,6 @@ internal import BrokerModel
 internal import BrokerWire
 
 extension JobEnding {
-    /// - Parameter isBrief: as `reply: none` asks.
-    func message(tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
-        switch result {
-        case .completed(let members, let isDuplicate):
-            ServerMessageWriter.completed(
-                id: id, sequence: sequence ?? 0, duplicate: isDuplicate, members: isBrief ? [] : members,
-                objects: objects?.json, tag: tag)
-        case .failed(let error):
-            ServerMessageWriter.failed(id: id.isEmpty ? nil : id, sequence: sequence, error: error, tag: tag)
-        }
-    }
-
     /// Bytes of it that grow with the job.
     var byteCount: Int {
         switch result {

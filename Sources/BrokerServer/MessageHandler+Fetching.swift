@@ -1,5 +1,6 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
+internal import BrokerMessages
 internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerWire
@@ -50,26 +51,6 @@ extension MessageHandler {
     private static let bytesPerFetch = 4 << 10
     /// What each byte of a fetch becomes.
     private static let memoryPerFetchByte = 8
-}
-
-extension FetchDescription {
-    fileprivate init(_ message: FetchMessage) {
-        self.init(entity: message.entity)
-        predicate = message.condition
-        arguments = message.arguments
-        object = message.object
-        sort = message.sort
-        limit = message.limit ?? Self.defaultLimit
-        offset = message.offset
-        include = message.include
-        names = message.names == .remote ? .remote : .local
-        result =
-            switch message.result {
-            case .collection: .collection
-            case .object: .object
-            case .dictionary: .dictionary
-            }
-    }
 }
 
 extension Fault {

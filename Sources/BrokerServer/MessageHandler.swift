@@ -1,5 +1,6 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
+internal import BrokerMessages
 internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerWire
@@ -42,7 +43,7 @@ final class MessageHandler: Sendable {
     func open(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory, from connection: Connection) -> Opened {
         do throws(FrameRefusal) {
             let content = try codecs.decode(payload, memory)
-            let envelope = try envelope(content, memory)
+            let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
             return try answer(envelope, content, memory, connection)
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
@@ -60,34 +61,6 @@ final class MessageHandler: Sendable {
         }
         connection.send(error.encoded(), tag: error.tag, finishing: true)
         if error.endsConnection { connection.onHandler { $0.breakOff(error) } }
-    }
-
-    /// Strict first; trailing commas are forgiven to a message that asks for it.
-    private func envelope(_ content: JSONText, _ memory: JobMemory) throws(FrameRefusal) -> ClientEnvelope {
-        let strict = Result { () throws(JSONRefusal) in try JSONDocument(parsing: content, allowance: memory) }
-        switch strict {
-        case .success(let document): return try ClientEnvelope.decode(document, allowance: memory)
-        case .failure(.noRoom): throw .noRoom
-        case .failure(.fault(let error)):
-            guard let mended = try lenientDocument(content, memory) else { throw .fault(WireError(error)) }
-            return try ClientEnvelope.decode(mended, allowance: memory)
-        }
-    }
-
-    private func lenientDocument(_ content: JSONText, _ memory: JobMemory) throws(FrameRefusal) -> JSONDocument? {
-        // The mended copy, and what it takes to make it.
-        guard memory.take(content.count * 2) else { throw .noRoom }
-        guard let mended = content.blankingTrailingCommas() else {
-            memory.giveBack(content.count * 2)
-            return nil
-        }
-        memory.giveBack(content.count)
-        switch Result(catching: { () throws(JSONRefusal) in try JSONDocument(parsing: mended, allowance: memory) }) {
-        case .success(let document): return document.root["lenient"]?.bool == true ? document : nil
-        case .failure(.noRoom): throw .noRoom
-        // A text that is not even lenient JSON is told of by its first, strict error.
-        case .failure(.fault): return nil
-        }
     }
 
     private func answer(
@@ -137,13 +110,7 @@ final class MessageHandler: Sendable {
         let tag = envelope.tag
         let notify = message.notify
         let isBrief = message.reply == .none
-        return Job(
-            id: message.id, document: envelope.document,
-            operations: message.operations.map(Job.Operation.init),
-            policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
-            wantsObjects: message.reply == .objects && notify.contains(.completed),
-            wantsAcceptance: notify.contains(.accepted), content: content
-        ) { [log] event in
+        return Job(message, of: envelope, content: content) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(

@@ -1,5 +1,4 @@
 import TestSupport
-import CSQLite
 import Foundation
 import Logging
 
@@ -27,29 +26,6 @@ final class Gate: Sendable {
     }
 
     func pass() { isOpen.patiently("a gate") { $0 ? () : nil } }
-}
-
-/// Another program that has locked the store.
-final class Locker {
-    private var database: OpaquePointer?
-
-    init(_ path: String) throws {
-        guard sqlite3_open_v2(path, &database, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK else {
-            throw SQLRows.Failure(message: "cannot open \(path)")
-        }
-        sqlite3_busy_timeout(database, 60_000)
-        try execute("BEGIN IMMEDIATE")
-    }
-
-    deinit { sqlite3_close_v2(database) }
-
-    func unlock() throws { try execute("ROLLBACK") }
-
-    func execute(_ sql: String) throws {
-        guard sqlite3_exec(database, sql, nil, nil, nil) == SQLITE_OK else {
-            throw SQLRows.Failure(message: String(cString: sqlite3_errmsg(database)))
-        }
-    }
 }
 
 /// What a coordinator logs. Any thread may log and wait.

@@ -1,8 +1,8 @@
-internal import BrokerCoordinator
-internal import BrokerWire
+package import BrokerCoordinator
+package import BrokerWire
 
 extension Job.Operation {
-    init(_ message: OperationMessage) {
+    package init(_ message: OperationMessage) {
         let action: Action
         switch message.action {
         case .process(let object): action = .process(object: object)

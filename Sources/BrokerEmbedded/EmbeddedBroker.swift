@@ -1,0 +1,158 @@
+public import BrokerClient
+public import BrokerCoordinator
+internal import BrokerJSON
+internal import BrokerMessages
+internal import BrokerModel
+internal import BrokerStaging
+public import BrokerStore
+internal import BrokerWire
+public import Logging
+internal import Synchronization
+
+/// Broker in the process of its user: takes jobs, and merges them into a SQLite database, in order, exactly once, without
+/// a server and without a socket. Any task may call it at any time; none of its calls blocks a thread of the pool.
+///
+/// ```swift
+/// let broker = try await EmbeddedBroker.open(store: "app.sqlite", model: .init(modelText))
+/// let outcome = try await broker.run(.process(employees, as: "Employee"))
+/// print(outcome.changes["Employee"]?.inserted ?? 0)
+/// await broker.stop()
+/// ```
+///
+/// Jobs, outcomes and errors are those of `BrokerClient`, so what is written against one is easily moved to the other; a
+/// job of the same content and id is the same job on both ways.
+///
+/// Jobs of one task that waits for each take effect in that order; of jobs that are sent at once, none waits for another
+/// to be begun. Who sends faster than the store takes waits for room: nothing is gathered without bounds, and nothing is
+/// refused for want of room that would fit alone.
+public final class EmbeddedBroker: Sendable {
+    public typealias Job = BrokerClient.Job
+    public typealias Operation = BrokerClient.Job.Operation
+    public typealias Completion = BrokerClient.Completion
+    public typealias Fetch = BrokerClient.Fetch
+    public typealias Fetched = BrokerClient.Fetched
+    public typealias JSON = BrokerClient.JSON
+    public typealias Failure = BrokerError
+
+    /// How much is taken on at once, and how durable it is.
+    public struct Options: Sendable {
+        public var limits = CoordinatorLimits()
+        public var store = StoreOptions()
+        /// What an operator should know: another program that locks the store, a log that grows.
+        public var logger: Logger
+
+        public init(logger: Logger = Logger(label: "broker")) { self.logger = logger }
+    }
+
+    private let owned: OwnedStore
+    private let requests: Requests
+    private let stopped = Answer<Void>()
+    private let isStopping = Atomic(false)
+
+    private init(_ owned: OwnedStore) {
+        self.owned = owned
+        requests = Requests(owned.coordinator)
+    }
+
+    deinit {
+        // Whoever has dropped it without stopping loses nothing: what was admitted takes effect.
+        if !isStopping.load(ordering: .relaxed) { owned.stopSoon() }
+    }
+
+    /// Opens a store, or makes it, and makes it this process's own.
+    ///
+    /// - Parameters:
+    ///   - path: of the SQLite database.
+    ///   - model: what the entities are, as `protocol/model.schema.json` has it.
+    /// - Throws: ``OpeningError``; no file was touched then. Among others when another process owns the store, which it
+    ///   names, and when the store cannot be made to fit the model without loss.
+    public static func open(
+        store path: String, model: JSON, options: Options = Options()
+    ) async throws(OpeningError) -> EmbeddedBroker {
+        let plan: StagingPlan
+        do throws(ModelError) {
+            plan = try StagingPlan(try ModelReader.read(JSONText(copying: model.bytes)))
+        } catch {
+            throw OpeningError(reason: .model, message: error.faults.map(\.description).joined(separator: "\n"))
+        }
+        var settings = CoordinatorOptions(storePath: path, limits: options.limits)
+        settings.store = options.store
+        do throws(StoreError) {
+            return EmbeddedBroker(try await OwnedStore.open(plan: plan, options: settings, logger: options.logger))
+        } catch {
+            throw OpeningError(reason: .store, message: error.message)
+        }
+    }
+
+    // MARK: - Jobs
+
+    /// Applies operations as one job, one after the other and together or not at all, and waits until they are committed.
+    ///
+    /// - Throws: as ``run(_:)``, or what the making of an operation throws.
+    public func run(
+        _ operations: Operation..., id: String? = nil, onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        try await run(Job(operations: operations, id: id, onInvalid: onInvalid, reply: reply))
+    }
+
+    /// Applies a job and waits until it is committed.
+    ///
+    /// A task that is cancelled while it waits gets `CancellationError`. Its job is not begun if it was still waiting for
+    /// room; once begun, it takes effect all the same.
+    ///
+    /// - Parameter job: with an id it is applied once, however often it is run, also by a later process. Paths in what is
+    ///   rejected or wrong are JSON Pointers into the job's message, such as `/json/3/hired_at`, or
+    ///   `/operations/1/json/…` where it has several operations.
+    /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job.
+    public func run(_ job: Job) async throws -> Completion {
+        let ending = try await requests.job(JSONText(copying: job.content(id: job.id, wantsAcceptance: false)))
+        return try Completion(ending, isBrief: job.reply == .none)
+    }
+
+    // MARK: - Objects
+
+    /// Fetches objects as JSON: ``BrokerClient/BrokerClient/Fetched/decode(_:)`` makes values of them. It sees every job
+    /// that was run before.
+    ///
+    /// - Throws: `BrokerError.refused` with the code of what was wrong; `CancellationError`, and the fetch is interrupted.
+    public func fetch(_ fetch: Fetch) async throws -> Fetched {
+        let found = try await requests.fetch(JSONText(copying: ClientMessageWriter.fetch(members: fetch.members)))
+        return Fetched(objects: JSON(found.bytes), hasMore: found.hasMore)
+    }
+
+    /// Calls that wait for room.
+    var waitingCount: Int { requests.waitingCount }
+
+    /// What was admitted and is not ended.
+    var inFlightCount: Int { owned.coordinator.admittedCount }
+
+    // MARK: - The end
+
+    /// Finishes what was begun, and closes the store: then it is one file, and anybody else's to open. What still waited
+    /// for room, and what comes later, fails with `draining`. Any number of calls; each returns when it is done.
+    public func stop() async {
+        guard !isStopping.exchange(true, ordering: .relaxed) else {
+            // Only a cancelled task does not wait for it.
+            return (try? await stopped.value()) ?? ()
+        }
+        requests.close()
+        await owned.stop()
+        stopped.finish(.success(()))
+    }
+}
+
+/// A store could not be opened.
+public struct OpeningError: Error, Sendable, CustomStringConvertible {
+    public enum Reason: Sendable {
+        /// The model is wrong.
+        case model
+        /// The store belongs to another process, cannot be opened, or does not fit the model.
+        case store
+    }
+
+    public let reason: Reason
+    /// What happened and the remedy; of a model a line for each fault.
+    public let message: String
+
+    public var description: String { message }
+}

@@ -1,0 +1,162 @@
+internal import BrokerClient
+internal import BrokerCoordinator
+internal import BrokerJSON
+internal import BrokerMessages
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerStore
+internal import BrokerWire
+internal import Synchronization
+
+/// Messages made in the process, on their way to the coordinator; each is answered once.
+///
+/// They are opened on the coordinator's workers, within its memory, as the frames of a server's clients are.
+final class Requests: Sendable {
+    private let coordinator: Coordinator
+    private let queue: AdmissionQueue
+
+    /// What each byte of a fetch becomes: names, and what they are resolved to.
+    private static let memoryPerFetchByte = 8
+
+    init(_ coordinator: Coordinator) {
+        self.coordinator = coordinator
+        queue = AdmissionQueue(coordinator)
+    }
+
+    /// What waits for room.
+    var waitingCount: Int { queue.count }
+
+    /// Admits nothing more.
+    func close() { queue.close() }
+
+    func job(_ content: JSONText) async throws -> JobEnding {
+        let answer = Answer<JobEnding>()
+        return try await value(of: answer, content) { envelope, _ in
+            guard case .job(let message) = envelope.message else { preconditionFailure("made as a job") }
+            return .job(
+                Job(message, of: envelope, content: content) { event in
+                    if case .ended(let ending) = event { answer.finish(.success(ending)) }
+                })
+        }
+    }
+
+    func fetch(_ content: JSONText) async throws -> FetchedObjects {
+        let answer = Answer<FetchedObjects>()
+        let isWanted = Wanted()
+        return try await withTaskCancellationHandler {
+            try await value(of: answer, content) { [coordinator] envelope, memory in
+                guard case .fetch(let message) = envelope.message else { preconditionFailure("made as a fetch") }
+                guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
+                do throws(Fault) {
+                    let request = try coordinator.plan.fetchRequest(FetchDescription(message))
+                    return .question { place in
+                        coordinator.fetch(request, before: place, isWanted: { isWanted.value }) { end in
+                            answer.finish(Result(end))
+                        }
+                    }
+                } catch {
+                    answer.finish(.failure(BrokerError.refused(BrokerError.Fault(error))))
+                    return .nothing
+                }
+            }
+        } onCancel: {
+            isWanted.end()
+        }
+    }
+
+    /// Admits a message when there is room, and waits for its answer.
+    ///
+    /// - Parameter open: called on a worker with the message, and perhaps called again; sees to the answer, but where it
+    ///   says that there is no room.
+    private func value<Value>(
+        of answer: Answer<Value>, _ content: JSONText,
+        open: @escaping @Sendable (ClientEnvelope, JobMemory) -> Opened
+    ) async throws -> Value {
+        try Task.checkCancellation()
+        let number = queue.add {
+            self.coordinator.admit(
+                payloadBytes: content.count,
+                open: { memory in
+                    do throws(FrameRefusal) {
+                        guard memory.take(content.count) else { return .noRoom }
+                        return open(try ClientEnvelope.decode(parsing: content, allowance: memory), memory)
+                    } catch {
+                        guard case .fault(let error) = error else { return .noRoom }
+                        answer.finish(.failure(BrokerError.refused(BrokerError.Fault(error))))
+                        return .nothing
+                    }
+                },
+                refuse: { message in
+                    let fault = BrokerError.Fault(code: .contentTooLarge, message: message)
+                    answer.finish(.failure(BrokerError.refused(fault)))
+                })
+        } drop: {
+            answer.finish(.failure(BrokerError.refused(.stopped)))
+        }
+        return try await answer.value(onCancel: { [queue] in
+            // First this, so that nothing is admitted whose caller has gone on.
+            queue.withdraw(number)
+            answer.finish(.failure(CancellationError()))
+        })
+    }
+}
+
+/// Whether somebody still waits for an answer.
+private final class Wanted: Sendable {
+    private let isWanted = Atomic(true)
+
+    var value: Bool { isWanted.load(ordering: .relaxed) }
+    func end() { isWanted.store(false, ordering: .relaxed) }
+}
+
+// MARK: - Into the client's words
+
+extension BrokerClient.Completion {
+    /// By way of the message: what the ledger kept of an earlier time has no other form.
+    init(_ ending: JobEnding, isBrief: Bool) throws {
+        let message = try ServerEnvelope.decode(
+            parsing: JSONText(copying: ending.message(tag: nil, isBrief: isBrief))
+        ).message
+        switch message {
+        case .completed(let completed):
+            self.init(completed)
+            guard let objects = ending.objects, objects.json == nil else { return }
+            warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
+        case .failed(let failed):
+            throw BrokerError.failed(
+                .init(
+                    id: failed.id ?? ending.id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
+        default: preconditionFailure("a job ends as completed or failed")
+        }
+    }
+}
+
+extension Result where Success == FetchedObjects, Failure == any Error {
+    fileprivate init(_ end: FetchEnd) {
+        switch end {
+        case .found(let objects): self = .success(objects)
+        case .failed(let fault): self = .failure(BrokerError.refused(BrokerError.Fault(fault)))
+        case .postponed, .stopped: self = .failure(BrokerError.refused(.stopped))
+        }
+    }
+}
+
+extension BrokerError.Fault {
+    fileprivate static let stopped = BrokerError.Fault(
+        code: .draining, message: "The broker is stopped and takes nothing more. Open the store again.")
+
+    fileprivate init(_ fault: Fault) {
+        self.init(
+            code: BrokerError.Code(rawValue: fault.code.rawValue), message: fault.message, path: fault.path,
+            entity: fault.entity, attribute: fault.attribute)
+        retryAfter = fault.retryAfterMilliseconds.map { .milliseconds($0) }
+    }
+
+    fileprivate init(_ error: WireError) {
+        self.init(code: BrokerError.Code(rawValue: error.code.rawValue), message: error.message, path: error.path)
+        line = error.position?.line
+        column = error.position?.column
+        offset = error.position?.offset
+        retryAfter = error.retryAfterMilliseconds.map { .milliseconds($0) }
+    }
+}

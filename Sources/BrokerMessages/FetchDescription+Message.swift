@@ -1,0 +1,22 @@
+package import BrokerModel
+package import BrokerWire
+
+extension FetchDescription {
+    package init(_ message: FetchMessage) {
+        self.init(entity: message.entity)
+        predicate = message.condition
+        arguments = message.arguments
+        object = message.object
+        sort = message.sort
+        limit = message.limit ?? Self.defaultLimit
+        offset = message.offset
+        include = message.include
+        names = message.names == .remote ? .remote : .local
+        result =
+            switch message.result {
+            case .collection: .collection
+            case .object: .object
+            case .dictionary: .dictionary
+            }
+    }
+}

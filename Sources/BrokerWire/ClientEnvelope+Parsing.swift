@@ -1,0 +1,39 @@
+package import BrokerJSON
+
+extension ClientEnvelope {
+    /// Parses a content and reads the message in it: strictly first; trailing commas are forgiven to a message that asks
+    /// for it. Blocking work, by the size of the content.
+    ///
+    /// - Parameter allowance: asked for the memory of the tape and of the operations.
+    package static func decode(
+        parsing content: JSONText, allowance: any MemoryAllowance
+    ) throws(FrameRefusal) -> ClientEnvelope {
+        let strict = Result { () throws(JSONRefusal) in try JSONDocument(parsing: content, allowance: allowance) }
+        switch strict {
+        case .success(let document): return try decode(document, allowance: allowance)
+        case .failure(.noRoom): throw .noRoom
+        case .failure(.fault(let error)):
+            guard let mended = try lenientDocument(content, allowance) else { throw .fault(WireError(error)) }
+            return try decode(mended, allowance: allowance)
+        }
+    }
+
+    private static func lenientDocument(
+        _ content: JSONText, _ allowance: any MemoryAllowance
+    ) throws(FrameRefusal) -> JSONDocument? {
+        // The mended copy, and what it takes to make it.
+        guard allowance.take(content.count * 2) else { throw .noRoom }
+        guard let mended = content.blankingTrailingCommas() else {
+            allowance.giveBack(content.count * 2)
+            return nil
+        }
+        allowance.giveBack(content.count)
+        let parsed = Result { () throws(JSONRefusal) in try JSONDocument(parsing: mended, allowance: allowance) }
+        switch parsed {
+        case .success(let document): return document.root["lenient"]?.bool == true ? document : nil
+        case .failure(.noRoom): throw .noRoom
+        // A text that is not even lenient JSON is told of by its first, strict error.
+        case .failure(.fault): return nil
+        }
+    }
+}

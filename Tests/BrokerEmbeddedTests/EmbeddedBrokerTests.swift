@@ -1,0 +1,165 @@
+import BrokerClient
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerEmbedded
+
+@Suite(.timeLimit(.minutes(5))) struct EmbeddedBrokerTests {
+    private let store = TestStore()
+
+    // MARK: - Outcomes
+
+    @Test func `an outcome is typed: changes, keys, warnings, sequence, and whether it was applied before`()
+        async throws
+    {
+        let broker = try await store.open()
+        let job = EmbeddedBroker.Job(
+            operations: [
+                .process(Array(#"[{"id": 1, "name": "Ada", "x": 1, "department": 7}, {"id": 2}]"#.utf8), as: "Employee")
+            ],
+            id: "load", reply: .keys)
+        let first = try await broker.run(job)
+        #expect(first.id == "load" && first.sequence == 1 && !first.isDuplicate)
+        #expect(first.changes["Employee"] == .init(inserted: 2))
+        #expect(first.changes["Department"] == .init(inserted: 1))
+        #expect(first.warnings == [.init(code: .unknownKey, entity: "Employee", key: "x", count: 1)])
+        #expect(try first.keys(of: "Employee", as: Int.self).inserted == [1, 2])
+        #expect(first.timing != nil)
+        let again = try await broker.run(job)
+        #expect(again.isDuplicate && again.sequence == 1)
+        #expect(again.changes == first.changes && again.keys == first.keys)
+        let brief = try await broker.run(.process([Employee(id: 3)], as: "Employee"), reply: .none)
+        #expect(brief.sequence > 1 && brief.changes.isEmpty)
+        await broker.stop()
+    }
+
+    @Test func `every operation is one of a job's, and a job is atomic`() async throws {
+        let broker = try await store.open()
+        _ = try await broker.run(
+            .process([Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace"), Employee(id: 3)], as: "Employee"),
+            .relate("Employee", 1, "department", to: #"{"id": 7, "name": "R&D"}"#),
+            .relate("Employee", 2, "department", toKey: 7),
+            .process(#"{"id": 10}"#, as: "Employee", object: 1),
+            .delete("Employee", keys: [3]))
+        #expect(try store.rows("SELECT id, name, department FROM Employee") == ["2|Grace|7", "10|Ada|7"])
+        let synced = try await broker.run(
+            .sync([Employee(id: 2, name: "Grace")], as: "Employee", where: .init("department.name == %@", "R&D")))
+        #expect(synced.changes["Employee"]?.deleted == 1)
+        let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+            _ = try await broker.run(
+                .delete("Employee", where: .all), .process(#"[{"id": 4}, {"id": "x"}]"#, as: "Employee"))
+        }
+        #expect(error?.code == .invalidValue)
+        #expect(error?.fault?.path == "/operations/1/json/1/id")
+        #expect(try store.rows("SELECT id FROM Employee") == ["2"])
+        await broker.stop()
+    }
+
+    @Test func `what is left out is listed with its place`() async throws {
+        let broker = try await store.open()
+        let outcome = try await broker.run(
+            .process(#"[{"id": 1}, {"id": 2, "hired_at": "never"}]"#, as: "Employee"), onInvalid: .skip)
+        #expect(outcome.changes["Employee"] == .init(inserted: 1, rejected: 1))
+        #expect(outcome.rejections.map(\.path) == ["/json/1/hired_at"])
+        #expect(outcome.rejections.map(\.code) == [.invalidValue])
+        await broker.stop()
+    }
+
+    @Test(arguments: [
+        (#"{"id": 1"#, "malformedJSON", Int?(1)), (#""#, "malformedJSON", 1),
+        (#"[{"id": 1},]"#, "malformedJSON", 1),
+    ])
+    func `what is no JSON is refused with its place, and forgiven what may be`(
+        json: String, code: String, line: Int?
+    ) async throws {
+        let broker = try await store.open()
+        let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+            _ = try await broker.run(.process(json, as: "Employee"))
+        }
+        #expect(error?.code?.rawValue == code)
+        #expect(error?.fault?.line == line)
+        var lenient = EmbeddedBroker.Job(operations: [try .process(#"[{"id": 1},]"#, as: "Employee")])
+        lenient.isLenient = true
+        #expect(try await broker.run(lenient).changes["Employee"]?.inserted == 1)
+        await broker.stop()
+    }
+
+    @Test func `a job that could never fit fails, and the next one does not`() async throws {
+        let broker = try await store.open { $0.limits.jobMemory = 1 << 20 }
+        let large = "[" + (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",") + "]"
+        let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+            _ = try await broker.run(.process(large, as: "Employee"))
+        }
+        #expect([.busy, .contentTooLarge].contains(error?.code))
+        #expect(try await broker.run(.process(#"{"id": 1}"#, as: "Employee")).changes["Employee"]?.inserted == 1)
+        await broker.stop()
+    }
+
+    // MARK: - Fetching
+
+    @Test func `a fetch sees what was run before, and makes values of it`() async throws {
+        struct Hired: Codable, Equatable {
+            var id: Int
+            var hired_at: Date?
+        }
+        let broker = try await store.open()
+        let staff = (1...50).map { Hired(id: $0, hired_at: Date(timeIntervalSince1970: Double($0))) }
+        for person in staff { _ = try await broker.run(.process(person, as: "Employee")) }
+        var fetch = EmbeddedBroker.Fetch("Employee", where: try .init("id > %@", 10))
+        fetch.sort = ["-id"]
+        fetch.limit = 30
+        let found = try await broker.fetch(fetch)
+        #expect(found.hasMore)
+        #expect(try found.decode([Hired].self) == Array(staff.reversed().prefix(30)))
+        let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+            _ = try await broker.fetch(.init("Employee", where: .init("idd == 1")))
+        }
+        #expect(error?.code == .invalidPredicate)
+        #expect(error?.fault?.path == "/where")
+        await broker.stop()
+    }
+
+    // MARK: - Opening
+
+    @Test func `a store has one owner in a process, too, and the next one finds it closed`() async throws {
+        let first = try await store.open()
+        let error = await #expect(throws: OpeningError.self) { try await store.open() }
+        #expect(error?.reason == .store)
+        #expect(error?.message.contains("belongs to another broker, process \(getpid())") == true)
+        _ = try await first.run(.process(#"{"id": 1}"#, as: "Employee"), id: "once")
+        await first.stop()
+        let names = try FileManager.default.contentsOfDirectory(atPath: store.folder.path("")).sorted()
+        #expect(names == ["store.sqlite", "store.sqlite.lock"])
+        let second = try await store.open()
+        #expect(try await second.run(.process(#"{"id": 1}"#, as: "Employee"), id: "once").isDuplicate)
+        await second.stop()
+    }
+
+    @Test func `a model that is wrong is told with all its faults, and no file is made`() async throws {
+        let error = await #expect(throws: OpeningError.self) {
+            try await EmbeddedBroker.open(
+                store: store.path, model: .init(#"{"entities": {"A": {"attributes": {"x": "int", "y": "text"}}}}"#))
+        }
+        #expect(error?.reason == .model)
+        #expect(error?.message.split(separator: "\n").count == 2, "\(error?.message ?? "")")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: store.folder.path("")).isEmpty)
+    }
+
+    @Test func `a broker that is dropped gives its store back once all is written`() async throws {
+        do {
+            let dropped = try await store.open()
+            _ = try await dropped.run(.process(#"{"id": 1}"#, as: "Employee"))
+        }
+        var next: EmbeddedBroker?
+        while next == nil {
+            do {
+                next = try await store.open()
+            } catch let error as OpeningError where error.message.contains("belongs to another broker") {
+                await Task.yield()
+            }
+        }
+        #expect(try await next?.run(.process(#"{"id": 1}"#, as: "Employee")).changes["Employee"]?.unchanged == 1)
+        await next?.stop()
+    }
+}
