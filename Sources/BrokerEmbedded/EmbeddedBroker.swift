@@ -111,7 +111,7 @@ public final class EmbeddedBroker: Sendable {
 
     // MARK: - Objects
 
-    /// Fetches objects as JSON: ``BrokerClient/BrokerClient/Fetched/decode(_:)`` makes values of them. It sees every job
+    /// Fetches objects as JSON: `decode` of what is found makes values of them. It sees every job
     /// that was run before.
     ///
     /// - Throws: `BrokerError.refused` with the code of what was wrong; `CancellationError`, and the fetch is interrupted.

@@ -12,7 +12,7 @@ public struct ServerOptions: Sendable {
     /// `DefaultTimeoutStopSec`).
     public static let defaultDrainSeconds = 30
 
-    /// Nil to listen nowhere, and to serve those alone that ``BrokerServer/makeConnection()`` connects.
+    /// Nil to listen nowhere, and to serve those alone that ``BrokerServer/BrokerServer/makeConnection()`` connects.
     public var socketPath: String?
     public var frameLimits = FrameLimits()
     public var connections = defaultConnections

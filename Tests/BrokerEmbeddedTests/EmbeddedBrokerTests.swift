@@ -96,6 +96,18 @@ import Testing
         await broker.stop()
     }
 
+    @Test func `a job that asks for its objects is told them as values`() async throws {
+        let broker = try await store.open()
+        let outcome = try await broker.run(
+            .process([Employee(id: 2, name: "Grace"), Employee(id: 1, name: "Ada")], as: "Employee"),
+            .process(#"{"id": 1, "name": "Ada King"}"#, as: "Employee"), reply: .objects)
+        #expect(
+            try outcome.objects(ofOperation: 0, as: Employee.self)
+                == [Employee(id: 2, name: "Grace"), Employee(id: 1, name: "Ada King")])
+        #expect(outcome.warnings.isEmpty)
+        await broker.stop()
+    }
+
     // MARK: - Fetching
 
     @Test func `a fetch sees what was run before, and makes values of it`() async throws {
