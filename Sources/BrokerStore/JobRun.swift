@@ -172,7 +172,7 @@ struct JobRun {
             try selected.searching(at: step.pointer) { () throws(MergeFailure) in
                 try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { statement in
                     let next = selected.bind(to: statement)
-                    if let part { statement.bind(part.id, at: next) }
+                    if let part { statement.bind(part.number, at: next) }
                 }
             }
         }

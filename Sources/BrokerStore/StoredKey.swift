@@ -40,7 +40,8 @@ struct StoredKey: Hashable {
             var place = 0
             func word() -> UInt64 {
                 defer { place += 8 }
-                return UnsafeRawBufferPointer(bytes).loadUnaligned(fromByteOffset: place, as: UInt64.self)
+                let bytes = UnsafeRawBufferPointer(bytes)
+                return UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
             }
             while place < bytes.count, let kind = Cell.Kind(rawValue: bytes[place]) {
                 place += 1
@@ -81,7 +82,8 @@ struct StoredKey: Hashable {
         return words.joined(separator: ", ")
     }
 
+    /// The highest byte first, so that the keys of rows that come in order are in order, too, and are cheap to keep.
     private mutating func append(_ word: UInt64) {
-        withUnsafeBytes(of: word) { bytes += $0 }
+        withUnsafeBytes(of: word.bigEndian) { bytes += $0 }
     }
 }

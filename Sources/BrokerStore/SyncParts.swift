@@ -7,13 +7,14 @@ internal import CSQLite
 final class SyncParts {
     private static let tables = [
         """
-        CREATE TABLE IF NOT EXISTS "_broker_syncs" (
-            "id" TEXT PRIMARY KEY, "definition" BLOB NOT NULL, "rejected" INTEGER NOT NULL, "changed" INTEGER NOT NULL
+        CREATE TABLE IF NOT EXISTS "_broker_open_syncs" (
+            "number" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "definition" BLOB NOT NULL,
+            "rejected" INTEGER NOT NULL, "changed" INTEGER NOT NULL
         )
         """,
         """
-        CREATE TABLE IF NOT EXISTS "_broker_sync_keys" (
-            "sync" TEXT NOT NULL, "key" BLOB NOT NULL, PRIMARY KEY ("sync", "key")
+        CREATE TABLE IF NOT EXISTS "_broker_open_sync_keys" (
+            "sync" INTEGER NOT NULL, "key" BLOB NOT NULL, PRIMARY KEY ("sync", "key")
         ) WITHOUT ROWID
         """,
     ]
@@ -33,22 +34,26 @@ final class SyncParts {
     ///
     /// - Throws: `idConflict` when an earlier part of that id was about something else.
     func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
-        var isKnown = false
+        var number: Int64?
         var isSame = true
         do throws(StoreError) {
             for table in Self.tables { try connection.execute(table) }
             try forget(before: now)
-            let find = try connection.prepare("SELECT definition FROM _broker_syncs WHERE id = ?1")
+            let find = try connection.prepare("SELECT number, definition FROM _broker_open_syncs WHERE id = ?1")
             find.bind(part.id, at: 1)
-            isKnown = try find.step()
-            if isKnown { isSame = find.bytes(0).elementsEqual(part.definition) }
+            if try find.step() {
+                number = find.integer(0)
+                isSame = find.bytes(1).elementsEqual(part.definition)
+            }
             find.reset()
-            if !isKnown {
-                let insert = try connection.prepare("INSERT INTO _broker_syncs VALUES (?1, ?2, 0, ?3)")
+            if number == nil {
+                let insert = try connection.prepare(
+                    "INSERT INTO _broker_open_syncs (id, definition, rejected, changed) VALUES (?1, ?2, 0, ?3) "
+                        + "RETURNING number")
                 insert.bind(part.id, at: 1)
                 insert.bind(blob: part.definition, at: 2)
                 insert.bind(now, at: 3)
-                try insert.run()
+                while try insert.step() { number = insert.integer(0) }
             }
         } catch {
             throw .store(error)
@@ -61,21 +66,23 @@ final class SyncParts {
                         + "`arguments`. Give every sync an id of its own, and say the same in all of its parts.",
                     path: "\(pointer)/part"))
         }
-        return OpenSyncPart(parts: self, id: part.id, isLast: part.isLast, now: now)
+        return OpenSyncPart(parts: self, number: number!, isLast: part.isLast, now: now)
     }
 
     private func forget(before now: Int64) throws(StoreError) {
         guard keptMilliseconds < now else { return }
-        let old = "SELECT id FROM _broker_syncs WHERE changed < \(now - keptMilliseconds)"
-        try connection.execute("DELETE FROM _broker_sync_keys WHERE sync IN (\(old))")
-        try connection.execute("DELETE FROM _broker_syncs WHERE changed < \(now - keptMilliseconds)")
+        let old = "changed < \(now - keptMilliseconds)"
+        try connection.execute(
+            "DELETE FROM _broker_open_sync_keys WHERE sync IN (SELECT number FROM _broker_open_syncs WHERE \(old))")
+        try connection.execute("DELETE FROM _broker_open_syncs WHERE \(old)")
     }
 }
 
 /// A part that is being applied.
 struct OpenSyncPart {
     let parts: SyncParts
-    let id: String
+    /// The sync's, in the store.
+    let number: Int64
     let isLast: Bool
     let now: Int64
 
@@ -86,8 +93,8 @@ struct OpenSyncPart {
         _ rows: StagedRows, _ merged: MergedRows, _ statements: EntityStatements, isComplete: Bool
     ) throws(MergeFailure) -> Bool {
         do throws(StoreError) {
-            let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_sync_keys VALUES (?1, ?2)")
-            insert.bind(id, at: 1)
+            let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
+            insert.bind(number, at: 1)
             for case let table? in rows.tables where statements.isAbout(table) {
                 for position in 0..<table.rowCount {
                     let row = Int(table.order[position])
@@ -97,8 +104,9 @@ struct OpenSyncPart {
                 }
             }
             let update = try parts.connection.prepare(
-                "UPDATE _broker_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE id = ?1 RETURNING rejected")
-            update.bind(id, at: 1)
+                "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "
+                    + "RETURNING rejected")
+            update.bind(number, at: 1)
             update.bind(isComplete ? 0 : 1, at: 2)
             update.bind(now, at: 3)
             var isRejected = false
@@ -109,20 +117,27 @@ struct OpenSyncPart {
         }
     }
 
-    /// The condition that no part named an object `o`. Its one parameter is the sync's id.
+    /// The condition that no part named an object `o`. Its one parameter is the sync's number.
     func isUnnamed(_ statements: EntityStatements) -> String {
         let columns = statements.keyNames.map { "o.\(quoted($0))" }.joined(separator: ", ")
-        return "NOT EXISTS (SELECT 1 FROM _broker_sync_keys WHERE sync = ? AND key = \(StoredKey.function)(\(columns)))"
+        return "NOT EXISTS (SELECT 1 FROM _broker_open_sync_keys WHERE sync = ? "
+            + "AND key = \(StoredKey.function)(\(columns)))"
     }
 
     /// The id is free again.
     func end() throws(MergeFailure) {
         do throws(StoreError) {
-            for (table, column) in [("_broker_sync_keys", "sync"), ("_broker_syncs", "id")] {
-                let delete = try parts.connection.prepare("DELETE FROM \(table) WHERE \(column) = ?1")
-                delete.bind(id, at: 1)
-                try delete.run()
-            }
+            let end = try parts.connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
+            end.bind(number, at: 1)
+            try end.run()
+            // As a rule no other sync is open, and SQLite empties a table at once.
+            let others = try parts.connection.prepare("SELECT 1 FROM _broker_open_syncs LIMIT 1")
+            let isOnly = try !others.step()
+            others.reset()
+            let delete = try parts.connection.prepare(
+                "DELETE FROM _broker_open_sync_keys" + (isOnly ? "" : " WHERE sync = ?1"))
+            if !isOnly { delete.bind(number, at: 1) }
+            try delete.run()
         } catch {
             throw .store(error)
         }

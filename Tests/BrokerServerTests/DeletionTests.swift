@@ -224,7 +224,7 @@ import Testing
             #expect(try session.job(part(#"[{"id": 5}]"#)) == "Employee +1")
             #expect(try session.job(part("[]", last: true)) == "Employee -2")
             #expect(try session.rows("SELECT id FROM Employee ORDER BY id") == ["1", "2", "5"])
-            #expect(try session.rows("SELECT count(*) FROM _broker_sync_keys") == ["0"])
+            #expect(try session.rows("SELECT count(*) FROM _broker_open_sync_keys") == ["0"])
             #expect(
                 try session.job(part("[]", #", "where": "id == 1""#, last: true)) == "Employee -1", "the id is free")
         }
@@ -238,7 +238,7 @@ import Testing
             let last = try session.answer(part("[]", last: true))
             #expect(last["warnings.0.code"] == "deletionSkipped")
             #expect(try session.rows("SELECT count(*) FROM Employee") == ["2"])
-            #expect(try session.rows("SELECT count(*) FROM _broker_syncs") == ["0"])
+            #expect(try session.rows("SELECT count(*) FROM _broker_open_syncs") == ["0"])
         }
     }
 

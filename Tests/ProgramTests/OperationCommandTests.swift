@@ -179,7 +179,7 @@ import Testing
         #expect(result.status == 0, "\(result.complaints)")
         #expect(result.output.contains("22 records in 6 jobs committed"), "\(result.output)")
         #expect(try rows(programs, "SELECT count(*), min(id), max(id) FROM Employee") == ["22|3|30"])
-        #expect(try rows(programs, "SELECT count(*) FROM _broker_syncs") == ["0"])
+        #expect(try rows(programs, "SELECT count(*) FROM _broker_open_syncs") == ["0"])
     }
 
     @Test func `a part that fails ends the sync, and nothing is deleted`() throws {

@@ -218,15 +218,14 @@ extension OperationGraph {
         // A link that the other side's record says is one of the operation's set, too; the contract does not say.
         if let name = relationship.inverse {
             for other in said where objects[other]!.entity.relationship(name).replaces {
-                Self.add(node, to: &united[other, default: [:]][name, default: []])
+                add([node], to: objects[other]!.entity.relationship(name), of: other, &united)
             }
         }
         guard relationship.replaces else {
             for other in said { insert(relationship, from: node, to: other) }
             return
         }
-        for other in said { Self.add(other, to: &united[node, default: [:]][relationship.name, default: []]) }
-        let set = united[node]?[relationship.name] ?? []
+        let set = add(said, to: relationship, of: node, &united)
         let stays = Set(set + (spared[node]?[relationship.name] ?? []))
         for other in destinations(relationship, of: node) where !stays.contains(other) {
             links.remove(link(relationship, node, other))
@@ -235,8 +234,15 @@ extension OperationGraph {
         number(relationship, of: node, set)
     }
 
-    private static func add(_ node: Node, to set: inout [Node]) {
-        if !set.contains(node) { set.append(node) }
+    /// What is named twice stands where it was named first, unless it has left in between.
+    @discardableResult
+    private func add(
+        _ said: [Node], to relationship: GraphModel.Relationship, of node: Node, _ united: inout Sets
+    ) -> [Node] {
+        var set = (united[node]?[relationship.name] ?? []).filter { links.contains(link(relationship, node, $0)) }
+        for other in said where !set.contains(other) { set.append(other) }
+        united[node, default: [:]][relationship.name] = set
+        return set
     }
 
     private func isOf(_ link: Link, _ relationship: GraphModel.Relationship, _ node: Node) -> Bool {
