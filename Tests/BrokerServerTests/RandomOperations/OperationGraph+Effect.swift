@@ -54,11 +54,11 @@ extension OperationGraph {
         Set(objects.keys.filter { before.objects[$0] != nil && before.row($0) != row($0) })
     }
 
-    /// Its row has a place in an order, which it may have lost and got again.
+    /// Its row has got a place in an order, which it may have had, and which may stay when the link goes.
     private func isMoved(_ node: Node) -> Bool {
         objects[node]!.entity.relationships.contains { relationship in
             !relationship.isToMany && relationship.inverseRelationship?.isOrdered ?? false
-                && !linkSet(relationship, of: node).isDisjoint(with: moved)
+                && moved.contains { isOf($0, relationship, node) }
         }
     }
 }

@@ -245,7 +245,7 @@ extension OperationGraph {
         return set
     }
 
-    private func isOf(_ link: Link, _ relationship: GraphModel.Relationship, _ node: Node) -> Bool {
+    func isOf(_ link: Link, _ relationship: GraphModel.Relationship, _ node: Node) -> Bool {
         [link.from, link.to].contains { $0 != node && self.link(relationship, node, $0) == link }
     }
 }
