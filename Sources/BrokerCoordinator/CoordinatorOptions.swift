@@ -22,6 +22,8 @@ public struct CoordinatorLimits: Sendable {
     static let unopenedFrames = 16
     /// What an operation counts for that may look at all objects of an entity, however few its bytes are.
     static let searchBytes = 1 << 20
+    /// What a job counts for that asks for its objects, however few its bytes are: it may read as much as an answer holds.
+    static let objectsBytes = 512 << 10
     /// A frame up to this is opened briefly, before it is known to be small.
     static let briefBytes = 64 << 10
     /// What a worker may take for such a frame without asking: enough for 64 KiB of JSON. What needs more is not small.

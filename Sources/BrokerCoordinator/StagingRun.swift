@@ -45,7 +45,9 @@ struct StagingRun: Sendable {
         self.openedAt = openedAt
         contentBytes = job.content.count
         let searches = job.operations.count { $0.action.isSearch }
-        weight = frame.payloadBytes + contentBytes + searches * CoordinatorLimits.searchBytes
+        weight =
+            frame.payloadBytes + contentBytes + searches * CoordinatorLimits.searchBytes
+            + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
     }
 
     func ready(_ work: StoreJob.Work) -> ReadyJob {

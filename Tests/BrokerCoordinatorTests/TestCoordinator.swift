@@ -51,7 +51,7 @@ final class TestCoordinator: Sendable {
     /// - Parameter gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
-        wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0
+        wantsObjects: Bool = false, wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -75,7 +75,8 @@ final class TestCoordinator: Sendable {
                 return .job(
                     Job(
                         id: id, document: document, operations: operations, policy: policy, wantsKeys: wantsKeys,
-                        wantsAcceptance: wantsAcceptance, content: text, observer: { events.note($0) }))
+                        wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
+                        observer: { events.note($0) }))
             },
             refuse: { events.note(refused: $0) })
     }

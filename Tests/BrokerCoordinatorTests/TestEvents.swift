@@ -1,3 +1,4 @@
+import BrokerModel
 import BrokerStore
 
 @testable import BrokerCoordinator
@@ -57,10 +58,13 @@ struct Ending: Equatable {
     let code: String?
     /// The JSON members of `completed`, or the `error` object.
     let body: String
+    /// Nil unless the job asked for them.
+    let objects: ToldObjects?
 
     init(_ ending: JobEnding) {
         id = ending.id
         sequence = ending.sequence
+        objects = ending.objects
         switch ending.result {
         case .completed(let members, let isDuplicate):
             self.isDuplicate = isDuplicate

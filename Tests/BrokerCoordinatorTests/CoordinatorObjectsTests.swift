@@ -1,0 +1,63 @@
+import BrokerModel
+import Glibc
+import TestSupport
+import Testing
+
+@testable import BrokerCoordinator
+
+/// The objects of jobs on their way from the writer to those who are told.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorObjectsTests {
+    private let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
+
+    @Test func `jobs that have much to tell do not share one transaction, and what they held is given back`() throws {
+        let test = try TestCoordinator(model)
+        let text = String(repeating: "t", count: 1 << 20)
+        test.submit(#"{"Row": {"id": 1, "text": "\#(text)"}}"#)
+        _ = test.events.ends(1)
+        // While it is locked, all of them become ready.
+        let locker = try Locker(test.storePath)
+        test.submit(#"{"Row": {"id": 2}}"#)
+        test.log.waitUntil("warning: Another program has locked the store")
+        let count = 16
+        for _ in 0..<count { test.submit(#"{"Row": {"id": 1}}"#, wantsObjects: true) }
+        while !test.statistics.contains(#""opening":0"#) { sched_yield() }
+        try locker.unlock()
+        let ends = test.events.ends(2 + count).suffix(count)
+        #expect(ends.allSatisfy { $0.objects?.count == 1 && $0.objects?.json?.count ?? 0 > text.count })
+        let commits = try #require(test.statistics.firstMatch(of: /"commits":([0-9]+)/)?.1)
+        #expect(try #require(Int(commits)) >= 1 + count / 4)
+        while test.coordinator.memoryTotal != 0 { sched_yield() }
+    }
+
+    @Test func `who awaits a job is not told its objects`() throws {
+        let test = try TestCoordinator(model)
+        let gate = Gate()
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsObjects: true, behind: gate)
+        let awaited = test.admitAwaiting("a")
+        gate.open()
+        #expect(
+            test.events.ends(1)[0].objects?.json.map { String(decoding: $0, as: UTF8.self) }
+                == #"[[{"id":1,"text":null}]]"#)
+        #expect(awaited.told.ending?.sequence == 1)
+        #expect(awaited.told.ending?.objects == nil)
+    }
+
+    @Test func `the writer waits while much is untold, and goes on when it is told`() {
+        let untold = UntoldObjects()
+        untold.waitForRoom()
+        untold.add(UntoldObjects.maximumBytes)
+        let isThrough = Monitor(false)
+        let writer = Thread(named: "waiting") {
+            untold.waitForRoom()
+            isThrough.broadcast {
+                $0 = true
+                return true
+            }
+        }
+        #expect(!isThrough.withLock { $0 })
+        untold.remove(1)
+        writer.join()
+        #expect(isThrough.withLock { $0 })
+    }
+}
