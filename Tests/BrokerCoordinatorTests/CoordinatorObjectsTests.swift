@@ -32,13 +32,13 @@ import Testing
 
     @Test func `who awaits a job is not told its objects`() throws {
         let test = try TestCoordinator(model)
-        let gate = Gate()
-        test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsObjects: true, behind: gate)
-        let awaited = test.admitAwaiting("a")
-        gate.open()
-        #expect(
-            test.events.ends(1)[0].objects?.json.map { String(decoding: $0, as: UTF8.self) }
-                == #"[[{"id":1,"text":null}]]"#)
+        let locker = try Locker(test.storePath)
+        test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsObjects: true)
+        test.log.waitUntil("warning: Another program has locked the store")
+        let awaited = test.startAwaiting("a")
+        try locker.unlock()
+        let objects = test.events.ends(1)[0].objects?.json
+        #expect(objects.map { String(decoding: $0, as: UTF8.self) } == #"[[{"id":1,"text":null}]]"#)
         #expect(awaited.told.ending?.sequence == 1)
         #expect(awaited.told.ending?.objects == nil)
     }
