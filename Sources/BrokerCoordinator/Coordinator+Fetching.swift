@@ -6,7 +6,7 @@ extension Coordinator {
     ///
     /// - Parameters:
     ///   - place: of the question among the frames, all of which before it have been opened; what the jobs in them did is
-    ///     seen. Nil asks after everything admitted so far.
+    ///     seen. Nil asks after everything admitted so far from that source.
     ///   - source: whose it is; sources take turns.
     ///   - envelope: what is to stand around the objects.
     ///   - isWanted: whether whoever asked is still there.
@@ -18,12 +18,15 @@ extension Coordinator {
         tell: @escaping @Sendable (FetchEnd) -> Void
     ) {
         guard let place else {
-            // A place of its own, settled when everything before it has been opened.
-            let place = flight.withLock { $0.admit(0) }
-            return skip(place, 0) { [self] place in
-                fetch(
-                    request, before: place, from: source, in: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
-                    tell: tell)
+            // A frame of its own, with nothing in it but the question.
+            return admit(from: source, payloadBytes: 0) { [self] _ in
+                .question { place in
+                    self.fetch(
+                        request, before: place, from: source, in: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
+                        tell: tell)
+                }
+            } refuse: { _ in
+                preconditionFailure("there is room for nothing")
             }
         }
         let task = FetchTask(

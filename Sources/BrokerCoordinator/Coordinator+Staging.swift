@@ -7,9 +7,17 @@ internal import BrokerStore
 extension Coordinator {
     // MARK: - Opening
 
+    func open(_ frame: AdmittedFrame) {
+        if frame.payloadBytes <= CoordinatorLimits.briefBytes {
+            pool.run(.opening, .brief, from: frame.source) { [self] in openBriefly(frame) }
+        } else {
+            pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0) }
+        }
+    }
+
     /// Opens what is probably small, within the memory that every worker may take at any time. What turns out to be
     /// larger takes its turn among the long tasks.
-    func openBriefly(_ frame: AdmittedFrame) {
+    private func openBriefly(_ frame: AdmittedFrame) {
         frame.memory.beginBriefly(CoordinatorLimits.briefMemory)
         let openedAt = monotonicMicroseconds()
         let opened = frame.open(frame.memory)
@@ -26,7 +34,7 @@ extension Coordinator {
     /// Opens a frame with all the memory that it may have.
     ///
     /// - Parameter run: of a job that was opened before, and could not be staged for want of room.
-    func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
+    private func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
         proceed(frame.open(frame.memory), frame, openedAt, run)
@@ -38,14 +46,39 @@ extension Coordinator {
         case .noRoom:
             if let run { return finish(run, .failure(.noRoom)) }
             frame.refuse(frame.memory.message)
-            skip(frame.place, frame.weight)
-        case .nothing: skip(frame.place, frame.weight)
-        case .question(let ask): skip(frame.place, frame.weight, ask)
+            skip(frame)
+        case .nothing: skip(frame)
+        case .question(let ask):
+            if goesOn(frame, .question) { skip(frame, ask) }
         case .job(let job) where frame.isDraining:
             refuseDraining(job)
-            skip(frame.place, frame.weight)
-        case .job(let job): stage(job, run ?? begin(job, frame, openedAt))
+            skip(frame)
+        case .job(let job):
+            if let run { return stage(job, run) }
+            let isSearch = job.operations.contains { $0.action.isSearch }
+            if goesOn(frame, isSearch ? .search : .job) { stage(job, begin(job, frame, openedAt)) }
         }
+    }
+
+    /// Whether the frame goes on at its place. If not, it gives up the place and all that it took, and is opened anew when
+    /// its turn to search has come, or that of another of its source before it.
+    func goesOn(_ frame: AdmittedFrame, _ content: SearchTurns<Flight.WaitingFrame>.Content) -> Bool {
+        guard !frame.isCalled else { return true }
+        var goesOn = true
+        var woken: [@Sendable () -> Void] = []
+        flight.broadcast { flight in
+            let tasks: [@Sendable () -> Void]
+            (goesOn, tasks) = flight.opened(frame.place, from: frame.source, content) { [self] place in
+                let again = frame.again(at: place, memory.admit(place, payloadBytes: frame.payloadBytes))
+                return { self.open(again) }
+            }
+            completions.run(tasks)
+            woken = flight.takeWoken(limits)
+            return !goesOn && flight.hasWork
+        }
+        if !goesOn { frame.memory.leave() }
+        for tell in woken { tell() }
+        return goesOn
     }
 
     /// The attempt is given up; all that it took is gone. It is made again when there is room.
@@ -57,7 +90,7 @@ extension Coordinator {
 
     private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
         let run = StagingRun(job, id: JobID(job.id ?? madeId(frame.place)), frame, openedAt: openedAt)
-        var roomWaiters: [@Sendable () -> Void] = []
+        var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             var acceptance: (@Sendable (Int64?) -> Void)?
             let id = run.id
@@ -66,10 +99,10 @@ extension Coordinator {
                 acceptance = { if let sequence = $0 { observer(.accepted(id: id.text, sequence: sequence)) } }
             }
             completions.run(flight.began(id, frame.place, addedWeight: run.weight - frame.weight, acceptance))
-            roomWaiters = flight.takeRoomWaiters(limits)
+            woken = flight.takeWoken(limits)
             return flight.hasWork
         }
-        for tell in roomWaiters { tell() }
+        for tell in woken { tell() }
         statistics.count { $0.accepted += 1 }
         return run
     }

@@ -17,8 +17,8 @@ public import Logging
 /// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread and none blocks,
 /// but ``finishAdmitted()`` and ``stop()``.
 ///
-/// Ordering: places are given in the order of ``admit(from:payloadBytes:contentBytesAtMost:open:refuse:)``,
-/// and jobs take effect, and end, in the order
+/// Ordering: places are given in the order of ``admit(from:payloadBytes:contentBytesAtMost:open:refuse:)``, but that a
+/// search may have to wait for a later one, and what its source sent behind it, too. Jobs take effect, and end, in the order
 /// of their places. Observers are called one after the other, on one thread.
 public final class Coordinator: Sendable {
     public let model: Model
@@ -29,7 +29,7 @@ public final class Coordinator: Sendable {
     let statistics: Statistics
     let completions: SerialThread
     let pool: WorkerPool
-    private let memory: MemoryBudget
+    let memory: MemoryBudget
     private let ledger: LedgerThread
     let readers: ReaderPool
     private let writer: Writer
@@ -77,8 +77,8 @@ public final class Coordinator: Sendable {
     ///   - contentBytesAtMost: bytes of its content, as far as can be told from outside. Until the frame is opened it
     ///     counts as that much.
     ///   - open: called on a worker: decodes the frame, asking the memory that it is given; answers it when it is no
-    ///     job. Called again, if it said that there is no room, or if there is none later on; then it must give the
-    ///     same. Must not call back here.
+    ///     job. Called again, if it said that there is no room, or if there is none later on, or if the frame has to
+    ///     wait for its turn to search; then it must give the same. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     public func admit(
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
@@ -86,31 +86,27 @@ public final class Coordinator: Sendable {
     ) {
         let weight = max(payloadBytes, contentBytesAtMost)
         let (place, memory, isDraining) = flight.withLock { flight in
-            let place = flight.admit(weight)
+            let place = flight.admit(weight, from: source)
             return (place, self.memory.admit(place, payloadBytes: payloadBytes), flight.isDraining)
         }
-        let frame = AdmittedFrame(
-            place: place, source: source, payloadBytes: payloadBytes, weight: weight, memory: memory,
-            isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open,
-            refuse: refuse)
-        if payloadBytes <= CoordinatorLimits.briefBytes {
-            pool.run(.opening, .brief, from: source) { [self] in openBriefly(frame) }
-        } else {
-            pool.run(.opening, .long, from: source) { [self] in openWhole(frame, granted: 0) }
-        }
+        self.open(
+            AdmittedFrame(
+                place: place, arrival: place, source: source, payloadBytes: payloadBytes, weight: weight,
+                memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open,
+                refuse: refuse))
     }
 
-    /// More may be admitted.
-    public var hasRoom: Bool { flight.withLock { $0.hasRoom(limits) } }
+    /// More may be admitted from that source.
+    public func hasRoom(for source: Int = 0) -> Bool { flight.withLock { $0.hasRoom(limits, for: source) } }
 
     /// What was admitted and has not ended.
     package var admittedCount: Int { flight.withLock { $0.count } }
 
-    /// Calls `tell` once when there is room: at once, or on a thread of the coordinator's later.
-    public func whenRoom(_ tell: @escaping @Sendable () -> Void) {
+    /// Calls `tell` once when there is room for that source: at once, or on a thread of the coordinator's later.
+    public func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
         let hasRoom = flight.withLock { flight in
-            if flight.hasRoom(limits) { return true }
-            flight.roomWaiters.append(tell)
+            if flight.hasRoom(limits, for: source) { return true }
+            flight.waitForRoom(source, tell)
             return false
         }
         if hasRoom { tell() }
@@ -127,15 +123,18 @@ public final class Coordinator: Sendable {
     }
 
     /// The frame held no job, or one that was refused.
-    func skip(_ place: Int, _ weight: Int, _ question: (@Sendable (Int) -> Void)? = nil) {
-        var roomWaiters: [@Sendable () -> Void] = []
+    ///
+    /// - Parameter question: for which ``goesOn(_:_:)`` was asked before.
+    func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)? = nil) {
+        if question == nil { _ = goesOn(frame, .nothing) }
+        var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
-            completions.run(flight.skipped(place, weight, question))
-            roomWaiters = flight.takeRoomWaiters(limits)
+            completions.run(flight.skipped(frame, question))
+            woken = flight.takeWoken(limits)
             // The writer may go on; one who drains waits for the last place to go.
             return flight.hasWork || flight.isDraining || flight.count == 0
         }
-        for tell in roomWaiters { tell() }
+        for tell in woken { tell() }
     }
 
     /// The id of a job that brought none.

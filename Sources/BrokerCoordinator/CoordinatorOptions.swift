@@ -20,8 +20,6 @@ public struct CoordinatorLimits: Sendable {
     /// Frames at a time of which nobody knows yet what is in them: more than are ever waiting to be opened under an
     /// ordinary load, few enough that what turns out to be much work has not been taken on many times over.
     static let unopenedFrames = 16
-    /// What an operation counts for that may look at all objects of an entity, however few its bytes are.
-    static let searchBytes = 1 << 20
     /// What a job counts for that asks for its objects, however few its bytes are: it may read as much as an answer holds.
     static let objectsBytes = 512 << 10
     /// A frame up to this is opened briefly, before it is known to be small.

@@ -6,6 +6,8 @@ internal import BrokerStore
 struct ReadyJob: Sendable {
     let id: JobID
     let place: Int
+    /// Its name for ``SearchTurns``.
+    let arrival: Int
     let contentHash: [UInt8]?
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
@@ -45,7 +47,14 @@ struct Flight {
     /// Nothing will come any more: the writer may end.
     var isStopped = false
     /// Called once, when there is room again.
-    var roomWaiters: [@Sendable () -> Void] = []
+    private var roomWaiters: [@Sendable () -> Void] = []
+    /// A frame that waits for its turn, to be given its new place; gives back what is to be done when the lock is free.
+    typealias WaitingFrame = @Sendable (_ place: Int) -> @Sendable () -> Void
+    private var turns = SearchTurns<WaitingFrame>()
+    /// By source: called when nothing of it waits any longer, and there is room.
+    private var turnWaiters: [Int: [@Sendable () -> Void]] = [:]
+    /// Frames that are called, and have their places.
+    private var called: [@Sendable () -> Void] = []
     /// By place: what to do when it is settled, with the sequence of a job.
     private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
     var running = RunningJobs()
@@ -65,17 +74,63 @@ struct Flight {
     /// The writer can go on.
     var hasWork: Bool { order.hasReady || order.isStarved }
 
-    func hasRoom(_ limits: CoordinatorLimits) -> Bool {
+    /// The next job is a search that may take long: those before it should not wait for its transaction.
+    var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.arrival) } ?? false }
+
+    /// More may be admitted from that source.
+    func hasRoom(_ limits: CoordinatorLimits, for source: Int) -> Bool {
+        hasRoom(limits) && !turns.isWaiting(source)
+    }
+
+    private func hasRoom(_ limits: CoordinatorLimits) -> Bool {
         count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
             && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
 
+    /// Calls `tell` once when there is room for the source.
+    mutating func waitForRoom(_ source: Int, _ tell: @escaping @Sendable () -> Void) {
+        if turns.isWaiting(source) {
+            turnWaiters[source, default: []].append(tell)
+        } else {
+            roomWaiters.append(tell)
+        }
+    }
+
     /// A frame takes its place.
-    mutating func admit(_ weight: Int) -> Int {
+    mutating func admit(_ weight: Int, from source: Int) -> Int {
         bytes += weight
         count += 1
         unopened += 1
-        return order.reserve()
+        let place = order.reserve()
+        turns.admit(place, from: source)
+        return place
+    }
+
+    /// A frame was opened at its first place, and it is known what it holds: does it go on? Gives back what is to be done
+    /// about the places that this settled.
+    mutating func opened(
+        _ place: Int, from source: Int, _ content: SearchTurns<WaitingFrame>.Content, _ again: @escaping WaitingFrame
+    ) -> (goesOn: Bool, tasks: [@Sendable () -> Void]) {
+        let goesOn = turns.opened(place, from: source, content, again)
+        if !goesOn { unopened -= 1 }
+        let tasks = goesOn ? [] : tell(order.open(place, isJob: false))
+        take(turns.call(source, from: order.nextPlace), of: source)
+        callNext()
+        return (goesOn, tasks)
+    }
+
+    private mutating func take(_ frames: [WaitingFrame], of source: Int) {
+        guard !frames.isEmpty else { return }
+        for frame in frames {
+            unopened += 1
+            called.append(frame(order.reserve()))
+        }
+        guard !turns.isWaiting(source), let waiters = turnWaiters.removeValue(forKey: source) else { return }
+        roomWaiters += waiters
+    }
+
+    private mutating func callNext() {
+        while let source = turns.next() { take(turns.call(source, from: order.nextPlace), of: source) }
     }
 
     /// The frame held a job. Gives back what is to be done about the places that this settled.
@@ -95,30 +150,44 @@ struct Flight {
     ///
     /// - Parameter question: to be asked when everything before it has been opened, with its place.
     mutating func skipped(
-        _ place: Int, _ weight: Int, _ question: (@Sendable (Int) -> Void)?
+        _ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)?
     ) -> [@Sendable () -> Void] {
-        bytes -= weight
+        let place = frame.place
+        turns.ended(frame.arrival)
+        callNext()
+        bytes -= frame.weight
         count -= 1
         unopened -= 1
         if let question { whenSettled[place] = { _ in question(place) } }
         return tell(order.open(place, isJob: false))
     }
 
-    /// Those who wait for room, when there is some: each is to be told once.
-    mutating func takeRoomWaiters(_ limits: CoordinatorLimits) -> [@Sendable () -> Void] {
-        guard !roomWaiters.isEmpty, hasRoom(limits) else { return [] }
-        defer { roomWaiters = [] }
-        return roomWaiters
+    /// Those who are called, and those who wait for room, when there is some: each is to be told once, without the lock.
+    mutating func takeWoken(_ limits: CoordinatorLimits) -> [@Sendable () -> Void] {
+        var woken: [@Sendable () -> Void] = []
+        if !called.isEmpty { swap(&woken, &called) }
+        guard !roomWaiters.isEmpty, hasRoom(limits) else { return woken }
+        woken += roomWaiters
+        roomWaiters = []
+        return woken
     }
 
     /// Gives back who is to be told of that end, or of the committed job's.
     ///
-    /// - Parameter isCommitted: a job of its id is committed: this one, or one before it.
-    mutating func ended(_ job: ReadyJob, isCommitted: Bool) -> [RunningJobs.Waiter] {
+    /// - Parameters:
+    ///   - isCommitted: a job of its id is committed: this one, or one before it.
+    ///   - microseconds: that it took the writer.
+    ///   - now: of the monotonic clock.
+    mutating func ended(
+        _ job: ReadyJob, isCommitted: Bool, took microseconds: Int64, at now: Int64
+    ) -> [RunningJobs.Waiter] {
+        turns.note(job.arrival, took: microseconds, at: now)
         bytes -= job.weight
         count -= 1
         jobCount -= 1
         ends.ended(job.place)
+        turns.ended(job.arrival)
+        callNext()
         return running.ended(job.id, isCommitted: isCommitted)
     }
 

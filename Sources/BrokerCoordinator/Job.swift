@@ -19,10 +19,11 @@ public struct Job: @unchecked Sendable {
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)
 
-            /// It may look at all objects of its entity.
+            /// It may look at all objects of its entity, however few its bytes are.
             var isSearch: Bool {
                 switch self {
-                case .sync, .deleteMatching: true
+                case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
+                case .deleteMatching: true
                 case .process, .relate, .delete: false
                 }
             }

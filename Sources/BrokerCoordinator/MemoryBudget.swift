@@ -170,6 +170,12 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         returnToBudget(granted)
     }
 
+    /// Everything is gone, and the place is given up: it is not used any more.
+    func leave() {
+        state.withLock { $0 = State(payloadBytes: 0) }
+        budget.change { $0.remove(place) }
+    }
+
     /// The frame's own bytes are gone.
     func dropPayload() {
         let bytes = state.withLock { state in

@@ -62,9 +62,12 @@ struct MergeOrder<Work> {
     /// Places that wait to be opened, staged or merged.
     var count: Int { entries.count }
 
+    /// The place that is reserved next.
+    var nextPlace: Place { firstPlace + entries.count }
+
     mutating func reserve() -> Place {
         entries.append(Entry(state: .opening))
-        return firstPlace + entries.count - 1
+        return nextPlace - 1
     }
 
     /// The frame was opened: a job, or not. Gives back the places that this settled, in order.
@@ -135,6 +138,12 @@ struct MergeOrder<Work> {
     }
 
     /// The next work in order; nil when it is not ready.
+    var nextReady: Work? {
+        guard let first = entries.first, case .ready(let work) = first.state, first.sequence != nil else { return nil }
+        return work
+    }
+
+    /// Takes the next work in order; nil when it is not ready.
     mutating func takeReady() -> (sequence: Int64, work: Work)? {
         guard let first = entries.first, case .ready(let work) = first.state, let sequence = first.sequence else {
             return nil

@@ -5,6 +5,8 @@ internal import BrokerStore
 /// A frame between admission and the merge order; it is kept until its job is staged, to be opened again.
 struct AdmittedFrame: Sendable {
     let place: Int
+    /// Its first place, which it keeps unless it has to wait for its turn to search.
+    let arrival: Int
     let source: Int
     let payloadBytes: Int
     /// What it counts as until it is opened.
@@ -16,6 +18,16 @@ struct AdmittedFrame: Sendable {
     let open: @Sendable (JobMemory) -> Opened
     /// Answers a frame for which there will never be room, so that nobody knows what is in it.
     let refuse: @Sendable (_ message: String) -> Void
+
+    /// It has waited for its turn, and goes on whatever is in it.
+    var isCalled: Bool { place != arrival }
+
+    /// The same frame, not opened yet.
+    func again(at place: Int, _ memory: JobMemory) -> AdmittedFrame {
+        AdmittedFrame(
+            place: place, arrival: arrival, source: source, payloadBytes: payloadBytes, weight: weight, memory: memory,
+            isDraining: isDraining, admittedAt: admittedAt, open: open, refuse: refuse)
+    }
 }
 
 /// A job that has its ticket, on its way through staging: what is kept of it when it must be opened again.
@@ -29,7 +41,7 @@ struct StagingRun: Sendable {
     private let observer: @Sendable (JobEvent) -> Void
     private let openedAt: Int64
     let contentBytes: Int
-    /// Bytes of the frame and of its content, and what its operations count for beside them.
+    /// Bytes of the frame and of its content, and what its answer counts for beside them.
     let weight: Int
 
     var place: Int { frame.place }
@@ -44,10 +56,7 @@ struct StagingRun: Sendable {
         observer = job.observer
         self.openedAt = openedAt
         contentBytes = job.content.count
-        let searches = job.operations.count { $0.action.isSearch }
-        weight =
-            frame.payloadBytes + contentBytes + searches * CoordinatorLimits.searchBytes
-            + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
+        weight = frame.payloadBytes + contentBytes + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
     }
 
     func ready(_ work: StoreJob.Work) -> ReadyJob {
@@ -55,9 +64,9 @@ struct StagingRun: Sendable {
         timing.queued = openedAt - frame.admittedAt
         timing.staged = monotonicMicroseconds() - openedAt
         return ReadyJob(
-            id: id, place: place, contentHash: contentHash, policy: policy, wantsKeys: wantsKeys,
-            wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer, weight: weight,
-            admittedAt: frame.admittedAt, timing: timing)
+            id: id, place: place, arrival: frame.arrival, contentHash: contentHash, policy: policy,
+            wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer,
+            weight: weight, admittedAt: frame.admittedAt, timing: timing)
     }
 }
 

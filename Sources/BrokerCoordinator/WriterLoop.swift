@@ -87,7 +87,9 @@ struct WriterLoop {
     private func takeTurn() -> Turn? {
         flight.wait { flight -> Turn?? in
             var batch: Batch = []
-            while batch.count < CoordinatorLimits.jobsPerCommit, let next = flight.order.takeReady() {
+            while batch.count < CoordinatorLimits.jobsPerCommit, batch.isEmpty || !flight.isNextLong,
+                let next = flight.order.takeReady()
+            {
                 batch.append((next.sequence, next.work))
             }
             if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
@@ -164,7 +166,7 @@ struct WriterLoop {
     /// Tells the ends in order, frees the room, and counts.
     private mutating func settle(_ applied: [Applied], reservation: Int64?) {
         let committedAt = monotonicMicroseconds()
-        var roomWaiters: [@Sendable () -> Void] = []
+        var woken: [@Sendable () -> Void] = []
         var tasks: [@Sendable () -> Void] = []
         tasks.reserveCapacity(applied.count)
         var hasKept = false
@@ -175,7 +177,8 @@ struct WriterLoop {
         flight.broadcast { flight in
             if let reservation { completions.run(flight.reserved(through: reservation)) }
             for applied in applied {
-                let waiters = flight.ended(applied.job, isCommitted: applied.isCommitted)
+                let waiters = flight.ended(
+                    applied.job, isCommitted: applied.isCommitted, took: applied.mergedMicroseconds, at: committedAt)
                 // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
                 tasks.append(telling(applied, waiters, committedAt))
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
@@ -184,7 +187,7 @@ struct WriterLoop {
             // Whoever waited for these ends comes after they are told.
             tasks += flight.ends.takeReady()
             hasKept = !flight.kept.isEmpty
-            roomWaiters = flight.takeRoomWaiters(limits)
+            woken = flight.takeWoken(limits)
             return flight.isDraining || flight.count == 0
         }
         writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
@@ -195,7 +198,7 @@ struct WriterLoop {
             $0.log = log
         }
         completions.run(tasks)
-        for tell in roomWaiters { tell() }
+        for tell in woken { tell() }
         for notice in store.takeLogNotices() { notice.tell(logger) }
     }
 

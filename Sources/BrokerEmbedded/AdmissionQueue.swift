@@ -75,7 +75,7 @@ final class AdmissionQueue: Sendable {
 
     private func admitWaiting() {
         let mustAsk = state.withLock { state in
-            while coordinator.hasRoom {
+            while coordinator.hasRoom() {
                 guard let waiting = state.take() else { return false }
                 waiting.admit()
             }

@@ -161,7 +161,7 @@ final class Connection: Sendable {
         _ tell: @escaping @Sendable (FetchEnd) -> Void
     ) {
         coordinator.fetch(
-            fetch.request, before: fetch.place, from: Int(bitPattern: ObjectIdentifier(self)),
+            fetch.request, before: fetch.place, from: source,
             in: FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) { [tag = fetch.tag] hasMore in
                 ServerMessageWriter.objectsEnding(hasMore: hasMore, tag: tag)
             }, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
@@ -178,6 +178,9 @@ final class Connection: Sendable {
         case .postponed, .stopped: finish()
         }
     }
+
+    /// Whose everything is that it sends, for turns.
+    var source: Int { Int(bitPattern: ObjectIdentifier(self)) }
 
     private var isClosed: Bool { outbox.withLock { $0.isClosed } }
     private var isSomethingWaiting: Bool { outbox.withLock { $0.isReading || !$0.waiting.isEmpty } }

@@ -221,10 +221,11 @@ final class FrameHandler: ChannelDuplexHandler {
     private func mayAdmit(contentBytesAtMost most: Int) -> Bool {
         guard leavesLittleUnread else { return false }
         if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
-        return unanswered < connections.options.jobsPerConnection && connections.coordinator.hasRoom
+        return unanswered < connections.options.jobsPerConnection && hasRoom
             && (unanswered == 0 || connections.answers.hasRoom)
     }
 
+    private var hasRoom: Bool { connection.map { connections.coordinator.hasRoom(for: $0.source) } ?? false }
     private var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
 
     /// Admits the whole frames that are there, as far as there is room.
@@ -272,7 +273,7 @@ final class FrameHandler: ChannelDuplexHandler {
         leaveTurn()
         unanswered += 1
         connections.coordinator.admit(
-            from: Int(bitPattern: ObjectIdentifier(connection)), payloadBytes: payload.count, contentBytesAtMost: most,
+            from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most,
             open: { [messages = connections.messages] memory in
                 payload.withUnsafeBytes { messages.open($0, memory, from: connection) }
             },
@@ -287,11 +288,11 @@ final class FrameHandler: ChannelDuplexHandler {
         else { return }
         isWaitingForRoom = true
         let tell: @Sendable () -> Void = { [weak connection] in connection?.onHandler { $0.roomAppeared() } }
-        if unanswered > 0, connections.coordinator.hasRoom {
+        if unanswered > 0, hasRoom {
             connections.answers.whenRoom(for: ObjectIdentifier(self), tell)
             connections.watch()
         } else {
-            connections.coordinator.whenRoom(tell)
+            connections.coordinator.whenRoom(for: connection.source, tell)
         }
     }
 

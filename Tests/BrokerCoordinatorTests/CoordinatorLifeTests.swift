@@ -119,11 +119,11 @@ import TestSupport
 
     @Test func `room is told when a job ends`() throws {
         let test = try TestCoordinator(model) { $0.limits.jobs = 2 }
-        #expect(test.coordinator.hasRoom)
+        #expect(test.coordinator.hasRoom())
         let gate = Gate()
         test.submit("{}", behind: gate)
         test.submit("{}")
-        #expect(!test.coordinator.hasRoom)
+        #expect(!test.coordinator.hasRoom())
         let told = Monitor(0)
         for _ in 0..<2 { test.coordinator.whenRoom { told.increase() } }
         #expect(told.withLock { $0 } == 0)
@@ -138,30 +138,30 @@ import TestSupport
         let test = try TestCoordinator(model) { $0.limits.workers = 1 }
         let gate = Gate()
         for _ in 0..<CoordinatorLimits.unopenedFrames {
-            #expect(test.coordinator.hasRoom)
+            #expect(test.coordinator.hasRoom())
             test.submit("{}", behind: gate)
         }
-        #expect(!test.coordinator.hasRoom)
+        #expect(!test.coordinator.hasRoom())
         let told = Monitor(0)
         test.coordinator.whenRoom { told.increase() }
         gate.open()
         told.patiently("room") { $0 == 1 ? () : nil }
         _ = test.events.ends(CoordinatorLimits.unopenedFrames)
-        #expect(test.coordinator.hasRoom)
+        #expect(test.coordinator.hasRoom())
     }
 
     @Test func `room is told when a frame turns out to be no job`() throws {
         let test = try TestCoordinator(model) { $0.limits.bytes = 10 }
         let gate = Gate()
         test.submit("this is no JSON, and longer than all the room there is", behind: gate)
-        #expect(test.coordinator.hasRoom, "one may be staged while another is merged")
+        #expect(test.coordinator.hasRoom(), "one may be staged while another is merged")
         test.submit("nor is this", behind: gate)
-        #expect(!test.coordinator.hasRoom)
+        #expect(!test.coordinator.hasRoom())
         let told = Monitor(0)
         test.coordinator.whenRoom { told.increase() }
         gate.open()
         told.patiently("room") { $0 == 1 ? () : nil }
-        #expect(test.coordinator.hasRoom)
+        #expect(test.coordinator.hasRoom())
     }
 
     @Test func `the numbers of a run are those of its jobs`() throws {

@@ -48,10 +48,13 @@ final class TestCoordinator: Sendable {
 
     /// Admits a job; what happens to it is told to ``events``.
     ///
-    /// - Parameter gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
+    /// - Parameters:
+    ///   - predicate: deletes the objects that match it, of each entity that the payload names.
+    ///   - gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
-        wantsObjects: Bool = false, wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0
+        wantsObjects: Bool = false, deletingWhere predicate: String? = nil, wantsAcceptance: Bool = false,
+        behind gate: Gate? = nil, from source: Int = 0
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -69,7 +72,10 @@ final class TestCoordinator: Sendable {
                 }
                 let operations = withExtendedLifetime(document) {
                     document.root.members.map { key, value in
-                        Job.Operation(entity: key.string!, json: value, entityPointer: "/\(key.string!)")
+                        Job.Operation(
+                            entity: key.string!, json: value,
+                            predicate.map { .deleteMatching(where: $0, arguments: nil) } ?? .process(object: nil),
+                            entityPointer: "/\(key.string!)")
                     }
                 }
                 return .job(
