@@ -33,7 +33,7 @@ extension OperationGraph {
             } else if let changed = job.changedLinks[node], !changed.isEmpty {
                 let isSure = changed.contains { links.contains($0) != before.links.contains($0) }
                 word = isSure ? \.updated : \.perhapsUpdated
-            } else if isMoved(node) || job.reordered.contains(node) {
+            } else if isMoved(node, job) || job.reordered.contains(node) {
                 word = \.perhapsUpdated
             } else if job.touched.contains(node) {
                 word = \.unchanged
@@ -54,11 +54,12 @@ extension OperationGraph {
         Set(objects.keys.filter { before.objects[$0] != nil && before.row($0) != row($0) })
     }
 
-    /// Its row has got a place in an order, which it may have had, and which may stay when the link goes.
-    private func isMoved(_ node: Node) -> Bool {
+    /// Its row has got a place in an order, which it may have had, and which may stay when the link goes; or it is another
+    /// row now, which has none of an older link.
+    private func isMoved(_ node: Node, _ job: Job) -> Bool {
         objects[node]!.entity.relationships.contains { relationship in
             !relationship.isToMany && relationship.inverseRelationship?.isOrdered ?? false
-                && moved.contains { isOf($0, relationship, node) }
+                && (job.lastKeys[node] != nil || moved.contains { isOf($0, relationship, node) })
         }
     }
 }
