@@ -70,27 +70,31 @@ struct JobRun {
     private mutating func merge(
         _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
-        guard let buried = step.rows!.buried else {
+        guard step.rows!.buried != nil else {
             // What a part of a sync has noted before must outlast a try that is undone.
-            return try merge(step.rows!, isFirst: isFirst, isAlone: isSingle && sync?.part == nil, sync)
+            return try merge(step, isFirst: isFirst, isAlone: isSingle && sync?.part == nil, sync)
         }
-        try delete(buried.before, step)
-        let merged = try merge(step.rows!, isFirst: false, isAlone: false, sync)
-        if let behind = merged?.rows.buried?.behind { try delete(behind, step) }
+        let merged = try merge(step, isFirst: false, isAlone: false, sync)
+        if let behind = merged?.rows.buried?.behind {
+            let merger = merger
+            try listening(false) { () throws(MergeFailure) in try Self.delete(behind, step, merger) }
+        }
         return merged
     }
 
-    private mutating func delete(_ tables: [FrozenTable?], _ step: StagedStep) throws(MergeFailure) {
+    private static func delete(
+        _ tables: [FrozenTable?], _ step: StagedStep, _ merger: Merger
+    ) throws(MergeFailure) {
         for case let table? in tables {
-            let deletion = Deletion(merger: merger, entity: table.entityIndex, pointer: step.pointer)
-            try listening(false) { () throws(MergeFailure) in _ = try deletion.delete(named: table) }
+            _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: step.pointer).delete(named: table)
         }
     }
 
     /// - Returns: the rows that were merged in the end, and what became of them; nil when all of them were left out.
     private mutating func merge(
-        _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?
+        _ step: StagedStep, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?
     ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
+        let rows = step.rows!
         let isBase = isFirst && rows.subject == nil && (isAlone && sync == nil || isLarge(rows))
         let merge = StepMerge(
             merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync)
@@ -102,7 +106,9 @@ struct JobRun {
         }
         let history = started()
         do throws(MergeFailure) {
-            let (rows, merged) = try merge.run(rows, history)
+            let (rows, merged) = try merge.run(rows, history) { rows throws(MergeFailure) in
+                if let buried = rows.buried { try Self.delete(buried.before, step, merger) }
+            }
             told.add(rows)
             try touch(rows, merged, history)
             try check(history)

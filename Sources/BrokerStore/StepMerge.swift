@@ -15,15 +15,20 @@ struct StepMerge {
     /// would have brought that were left out is so rare that a job with long chains of it is no job that was meant.
     private static let maximumAttempts = 100
 
-    /// - Parameter history: hears of what happens; nil where the merge's own count is enough.
+    /// - Parameters:
+    ///   - history: hears of what happens; nil where the merge's own count is enough.
+    ///   - prepare: called before rows are merged, each time; what it does is undone with them.
     /// - Returns: the rows that were merged in the end, and what became of them.
-    func run(_ staged: StagedRows, _ history: RowHistory?) throws(MergeFailure) -> (StagedRows, MergedRows) {
+    func run(
+        _ staged: StagedRows, _ history: RowHistory?,
+        prepare: (StagedRows) throws(MergeFailure) -> Void = { _ in }
+    ) throws(MergeFailure) -> (StagedRows, MergedRows) {
         var exclusions = try passedOver(staged)
         var rows = try exclusions.map { known throws(MergeFailure) in try restaged(staged, without: known) } ?? staged
         var isCareful = false
         for _ in 0..<Self.maximumAttempts {
             do throws(MergeFailure) {
-                return (rows, try attempt(rows, isCareful: isCareful, history))
+                return (rows, try attempt(rows, isCareful: isCareful, history, prepare))
             } catch {
                 switch error {
                 case .contended: isCareful = true
@@ -102,7 +107,8 @@ struct StepMerge {
     }
 
     private func attempt(
-        _ rows: StagedRows, isCareful: Bool, _ history: RowHistory?
+        _ rows: StagedRows, isCareful: Bool, _ history: RowHistory?,
+        _ prepare: (StagedRows) throws(MergeFailure) -> Void
     ) throws(MergeFailure) -> MergedRows {
         try checkRecords(rows)
         if !isSingle { try savepoints.beginStep() }
@@ -112,6 +118,7 @@ struct StepMerge {
                 history.mark()
                 var heard: MergedRows?
                 try history.listen { () throws(MergeFailure) in
+                    try prepare(rows)
                     heard = try merger.merge(rows, policy, isCareful: isCareful, countsLinksAlone: true)
                 }
                 merged = heard!
