@@ -16,6 +16,8 @@ final class ModifiedValues {
     /// What the object has in the store that the operation names by its key.
     private(set) var subject: Cell?
     private var arena = ByteArena()
+    /// What the store has of all objects that the job names was noted, so that staging with it is exact.
+    var isComplete = false
 
     init(_ plan: StagingPlan) {
         self.plan = plan
@@ -44,6 +46,14 @@ final class ModifiedValues {
         let place = place(entity, identity)
         if modified.isStale(cell, against: values[entity][place].current) { return false }
         values[entity][place].current = cell
+        return true
+    }
+
+    /// As ``take(_:_:_:identity:)``, of a record that deletes the object: the next one makes a fresh one.
+    func take(tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
+        let place = place(entity, identity)
+        if modified.isStale(cell, against: values[entity][place].current) { return false }
+        values[entity][place].current = .absent
         return true
     }
 

@@ -69,6 +69,14 @@ public final class StagedExclusions: @unchecked Sendable {
         modified?.note(stored, entity, identity: rows.tables[entity]!.row(row))
     }
 
+    /// Tells the same of an object by its identity, a row's worth of cells.
+    public func note(modified stored: Cell, entity: Int, identity: UnsafePointer<Cell>) {
+        modified?.note(stored, entity, identity: identity)
+    }
+
+    /// What the store has was told of all objects that the job names.
+    public func noteAllModified() { modified?.isComplete = true }
+
     /// Tells the same of the object that the operation names by its key.
     public func note(modifiedOfSubject stored: Cell) { modified?.note(subject: stored) }
 

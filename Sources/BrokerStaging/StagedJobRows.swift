@@ -5,8 +5,9 @@ public enum StagedJobRows {
     /// - Parameters:
     ///   - parts: what the job's collections became, in payload order; not empty. They are used up.
     ///   - rejections: told beside those of the parts.
+    ///   - isCompared: they were staged knowing what the store has of `modified`.
     public static func unite(
-        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
+        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil, isCompared: Bool = false
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
         let buried = StagedTombstones.united(parts, plan)
@@ -21,7 +22,8 @@ public enum StagedJobRows {
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             places: whole.places, nestings: whole.nestings, rejections: whole.rejections,
             conditionalFault: whole.conditionalFault,
-            hasOvertaken: whole.hasOvertaken, warnings: whole.warnings, subject: whole.subject, buried: buried,
+            hasOvertaken: whole.hasOvertaken, isCompared: isCompared, warnings: whole.warnings, subject: whole.subject,
+            buried: buried,
             payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)
     }
 }
@@ -97,6 +99,7 @@ private struct PartTranslation {
         whole.rejections.add(part.rejections)
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)
         if let payload = part.payload { whole.payload?.add(payload, translating: rows) }
+        whole.hasOvertaken = whole.hasOvertaken || part.hasOvertaken
         addWarnings()
         whole.memory += part.memory
     }

@@ -20,7 +20,8 @@ public final class StagedPart: @unchecked Sendable {
     var rejections: RejectionList
     /// The job fails for it if the records around it are taken.
     var conditionalFault: ConditionalFault?
-    /// A record is not newer than one of an earlier part: only staging them together tells what counts.
+    /// A record is not newer than one of an earlier part, or deletes an object that may be newer: only staging them
+    /// together, knowing what the store has, tells what counts.
     var hasOvertaken = false
     var warnings: [Warning]
     let subject: StagedSubject?

@@ -21,8 +21,11 @@ public final class StagedRows: Sendable {
     public let unlistedRejections: [String: Int]
     public let warnings: [Warning]
     private let conditionalFault: ConditionalFault?
-    /// A record was taken that is not newer than one before it in the job: it must be staged again.
+    /// A record was taken that is not newer than one before it in the job, or that deletes an object that may be newer: it
+    /// must be staged again.
     public let hasOvertaken: Bool
+    /// It was staged knowing what the store has: records that are not newer were left out.
+    public let isCompared: Bool
     /// The object that these rows are about, which must exist; nil of a `process` without one.
     public let subject: StagedSubject?
     /// Nil when no record deletes its object.
@@ -36,7 +39,7 @@ public final class StagedRows: Sendable {
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
         places: [StagedPlace], nestings: [StagedNesting], rejections: RejectionList,
-        conditionalFault: ConditionalFault?, hasOvertaken: Bool,
+        conditionalFault: ConditionalFault?, hasOvertaken: Bool, isCompared: Bool,
         warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, payload: StagedPayload?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
@@ -50,6 +53,7 @@ public final class StagedRows: Sendable {
         unlistedRejections = rejections.unlisted
         self.conditionalFault = conditionalFault
         self.hasOvertaken = hasOvertaken
+        self.isCompared = isCompared
         self.warnings = warnings
         self.subject = subject
         self.buried = buried
@@ -80,6 +84,7 @@ public final class StagedRows: Sendable {
         for collection in collections {
             parts.append(try collection.stage(plan, exclusions.policy, nil, without: exclusions))
         }
-        return StagedJobRows.unite(parts, plan, adding: exclusions.rejections)
+        return StagedJobRows.unite(
+            parts, plan, adding: exclusions.rejections, isCompared: exclusions.modified?.isComplete ?? false)
     }
 }

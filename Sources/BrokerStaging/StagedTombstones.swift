@@ -37,6 +37,11 @@ final class StagedTombstones {
         for column in 0..<entity.layout.columnCount where !entity.identity.contains(column) { cells[column] = .absent }
     }
 
+    /// Whether the last that was said of the object deletes it.
+    func isDeleted(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Bool {
+        find(entity.index, identity).map { !isNamedBehind[entity.index][$0] } ?? false
+    }
+
     private func find(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int? {
         guard tables.exists(entity) else { return nil }
         return tables[entity].pointee.find(identity: identity)

@@ -26,6 +26,29 @@ extension StagingContext {
     }
 }
 
+// MARK: - Tombstones
+
+extension StagingContext {
+    /// Whether a record that deletes its object is newer than what the object has, as far as this staging knows. If it is
+    /// not, it is left out like any other.
+    mutating func isTaken(tombstone entity: EntityPlan, _ cells: Int, hasIdentity: Bool) -> Bool {
+        guard let modified = entity.modified, hasIdentity else { return true }
+        let cell = scratch[cells + modified.column]
+        let table = tables[entity.index]
+        let isTaken = scratch.withCells(at: cells) { identity in
+            if let values = exclusions?.modified {
+                return values.take(tombstone: cell, modified, entity.index, identity: identity)
+            }
+            guard let row = table.pointee.find(identity: identity) else { return true }
+            return tombstones?.isDeleted(entity, identity) == true
+                || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+        }
+        // What is deleted is not there to be compared when the rows are merged.
+        if isTaken, cell.kind.rawValue > Cell.Kind.null.rawValue { wantsComparison = true }
+        return isTaken
+    }
+}
+
 // MARK: - The object that an operation names
 
 extension StagingContext {

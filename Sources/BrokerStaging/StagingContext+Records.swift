@@ -88,7 +88,9 @@ extension StagingContext {
         case .named: return (try findOrAdd(entity, identity: cells, offset: record.offset, .passedOver), .passedOver)
         case .absent: return (nil, .passedOver)
         }
-        if isTombstone { return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer) }
+        if isTombstone, isTaken(tombstone: entity, cells, hasIdentity: identity) {
+            return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer)
+        }
         let row =
             isSubject
             ? try subjectRow(of: record, entity, identity: identity ? cells : nil)

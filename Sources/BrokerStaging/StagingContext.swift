@@ -50,6 +50,8 @@ struct StagingContext: ~Copyable {
     var conditionalFault: ConditionalFault?
     /// The object that the operation works on, where it names one.
     var subject: StagedSubject?
+    /// Records were taken that only the store can tell to be newer than their objects.
+    var wantsComparison = false
     /// Nil as long as no record deletes its object.
     var tombstones: StagedTombstones?
     /// Nil unless the job asks for its objects.
@@ -157,11 +159,13 @@ struct StagingContext: ~Copyable {
 
     /// Hands over what was staged.
     consuming func finish() -> StagedPart {
-        StagedPart(
+        let part = StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
             places: places, nestings: nestings, rejections: rejections, conditionalFault: conditionalFault,
             warnings: scanner.warnings(plan), subject: subject, tombstones: tombstones, payload: payload,
             memory: arena.release())
+        part.hasOvertaken = wantsComparison
+        return part
     }
 }
 

@@ -6,6 +6,7 @@ internal import BrokerStaging
 extension Merger {
     /// Whether a record of the job must be left out, because the store's row, or an earlier record, is as new.
     func hasStaleRecords(_ rows: StagedRows) throws(StoreError) -> Bool {
+        if rows.isCompared { return false }
         if rows.hasOvertaken { return true }
         for entity in plan.entitiesWithModified {
             guard let table = rows.tables[entity] else { continue }
@@ -22,6 +23,12 @@ extension Merger {
     /// Tells the exclusions what the store has of the objects that the job names.
     func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
         for entity in plan.entitiesWithModified {
+            for case let table? in [rows.buried?.before[entity], rows.buried?.behind[entity]] {
+                try eachStored(entity, table, nil) { row, stored in
+                    exclusions.note(modified: stored, entity: entity, identity: table.row(row))
+                    return true
+                }
+            }
             guard let table = rows.tables[entity] else { continue }
             try eachStored(entity, table, rows.subject) { row, stored in
                 if let subject = rows.subject, subject.entity == entity, subject.row == row {
@@ -33,6 +40,7 @@ extension Merger {
                 return true
             }
         }
+        exclusions.noteAllModified()
     }
 
     /// Reads the rows that exist of those asked for, that of the subject by its key, until `body` answers false.

@@ -122,6 +122,82 @@ import Testing
         #expect(try people(test).count == 3, "a job that fails deletes nothing")
     }
 
+    @Test func `A tombstone inside a record that is left out deletes nothing`() throws {
+        let test = try store()
+        let payload = #"{"Person": [{"id": 4, "email": "b@x", "boss": {"id": 1, "deleted": true}}, {"id": 5}]}"#
+        #expect(try changes(test, payload, .skip) == ["Person +1 ~0 =0 -0 !1"])
+        #expect(try people(test) == ["1|a|NULL", "2|b|1", "3|c|NULL", "5|NULL|NULL"])
+    }
+
+    // MARK: - Beside modified
+
+    private func versions() throws -> TestStore {
+        let test = try TestStore(
+            """
+            {"entities": {
+                "Note": {"identity": "id", "tombstone": "gone == YES", "modified": "version",
+                    "attributes": {"id": "integer64", "text": "string", "version": "integer64", "gone": "boolean"},
+                    "relationships": {"about": {"entity": "Note"}}},
+                "Book": {"identity": "id", "attributes": {"id": "integer64"},
+                    "relationships": {"note": {"entity": "Note"}}}}}
+            """)
+        try test.apply(#"{"Note": [{"id": 1, "version": 5, "text": "a"}, {"id": 2, "text": "b"}]}"#)
+        return test
+    }
+
+    private func notes(_ test: TestStore) throws -> [String] {
+        try test.rows("SELECT id, text, version, gone FROM Note ORDER BY id")
+    }
+
+    @Test(arguments: [
+        (
+            #"{"Note": {"id": 1, "gone": true, "version": 5}}"#, ["Note +0 ~0 =1 -0 !0"],
+            ["1|a|5|NULL", "2|b|NULL|NULL"]
+        ),
+        (#"{"Note": {"id": 1, "gone": true, "version": 6}}"#, ["Note +0 ~0 =0 -1 !0"], ["2|b|NULL|NULL"]),
+        (#"{"Note": {"id": 1, "gone": true}}"#, ["Note +0 ~0 =0 -1 !0"], ["2|b|NULL|NULL"]),
+        (#"{"Note": {"id": 2, "gone": true, "version": 1}}"#, ["Note +0 ~0 =0 -1 !0"], ["1|a|5|NULL"]),
+        // What comes behind it makes a fresh object, however old it is; before it, it is compared.
+        (
+            #"{"Note": [{"id": 1, "gone": true, "version": 6}, {"id": 1, "version": 2}]}"#, ["Note +0 ~1 =0 -0 !0"],
+            ["1|NULL|2|NULL", "2|b|NULL|NULL"]
+        ),
+        (
+            #"{"Note": [{"id": 1, "gone": true, "version": 4}, {"id": 1, "version": 3, "text": "c"}]}"#,
+            ["Note +0 ~0 =1 -0 !0"], ["1|a|5|NULL", "2|b|NULL|NULL"]
+        ),
+        (
+            #"{"Note": [{"id": 1, "version": 8, "text": "c"}, {"id": 1, "gone": true, "version": 7}]}"#,
+            ["Note +0 ~1 =0 -0 !0"], ["1|c|8|NULL", "2|b|NULL|NULL"]
+        ),
+        (
+            #"{"Note": [{"id": 3, "version": 8}, {"id": 3, "gone": true, "version": 9}, {"id": 3, "version": 1}]}"#,
+            ["Note +1 ~0 =0 -0 !0"], ["1|a|5|NULL", "2|b|NULL|NULL", "3|NULL|1|NULL"]
+        ),
+        // Over several collections, and nested.
+        (
+            #"{"Book": {"id": 1, "note": {"id": 1, "version": 8}}, "Note": {"id": 1, "gone": true, "version": 7}}"#,
+            ["Book +1 ~0 =0 -0 !0", "Note +0 ~1 =0 -0 !0"], ["1|a|8|NULL", "2|b|NULL|NULL"]
+        ),
+        (
+            #"{"Book": {"id": 1, "note": {"id": 1, "gone": true, "version": 3}}}"#,
+            ["Book +1 ~0 =0 -0 !0", "Note +0 ~0 =1 -0 !0"], ["1|a|5|NULL", "2|b|NULL|NULL"]
+        ),
+    ]) func `A tombstone that is not newer than its object is left out`(
+        payload: String, counts: [String], rows: [String]
+    ) throws {
+        let test = try versions()
+        #expect(try changes(test, payload) == counts)
+        #expect(try notes(test) == rows)
+        #expect(try test.isSound())
+    }
+
+    @Test func `A tombstone that is left out still links to its object`() throws {
+        let test = try versions()
+        try test.apply(#"{"Book": {"id": 1, "note": {"id": 1, "gone": true, "version": 3}}}"#)
+        #expect(try test.rows("SELECT note FROM Book") == ["1"])
+    }
+
     @Test func `A tombstone that cannot be read is told with the model`() throws {
         for (text, words) in [
             ("delted == YES", "did you mean \\\"deleted\\\"?"), ("boss.id == 1", "its own attributes alone"),

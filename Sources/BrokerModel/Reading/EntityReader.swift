@@ -174,10 +174,6 @@ extension EntityReader {
             node.report(
                 "every record of an entity without identity is a new object; take this out, or add \"identity\"")
         }
-        if entity.modified != nil {
-            node.report(
-                "\"tombstone\" beside \"modified\" is not supported by this version of Broker; take one of them out")
-        }
         entity.tombstone = text
     }
 }
