@@ -10,10 +10,12 @@ extension OperationGraph {
     /// What is kept in mind from a job's beginning to its end.
     struct Job {
         let skips: Bool
+        let linksBefore: Set<Link>
         var touched: Set<Node> = []
         /// Links in link tables that an object's own record changed.
         var changedLinks: [Node: Set<Link>] = [:]
-        /// Objects whose set a record of theirs replaced or cleared, that stands in an order.
+        /// Objects whose set a record of theirs replaced or cleared, that stands in an order; or whose record names a link that
+        /// an earlier operation of the job made.
         var reordered: Set<Node> = []
         /// Objects that are gone, by the key that they had: who comes again with it is the same one.
         var gone: [String: [[String]: Node]] = [:]
@@ -49,7 +51,7 @@ extension OperationGraph {
         if !sent.skips, let fault = readings.flatMap(\.faults).first { return .failed("\(fault.code) \(fault.path)") }
         var graph = self
         graph.moved = []
-        var job = Job(skips: sent.skips)
+        var job = Job(skips: sent.skips, linksBefore: links)
         do throws(Stop) {
             var later = readings
             for step in Self.steps(readings) {

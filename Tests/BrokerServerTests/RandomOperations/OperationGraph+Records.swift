@@ -188,6 +188,7 @@ extension OperationGraph {
                     if relationship.isOrdered { job.reordered.insert(node) }
                 }
                 job.changedLinks[node, default: []].formUnion(changed)
+                if !links.subtracting(job.linksBefore).isDisjoint(with: named) { job.reordered.insert(node) }
             }
         }
     }
