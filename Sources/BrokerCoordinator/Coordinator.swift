@@ -4,10 +4,10 @@ public import BrokerStaging
 public import BrokerStore
 public import Logging
 
-/// Takes jobs, gives them tickets, has them staged, and lets one writer merge them in ticket order.
+/// Takes jobs, gives them sequences, has them staged, and lets one writer merge them in that order.
 ///
 /// ```
-/// admit ─▶ place ─▶ worker: open ─▶ ticket ─▶ worker: stage ─▶ merge order ─▶ writer: merge, COMMIT ─▶ observers
+/// admit ─▶ place ─▶ worker: open ─▶ sequence ─▶ worker: stage ─▶ merge order ─▶ writer: merge, COMMIT ─▶ observers
 ///                     ▲    no room    │               │ no room
 ///                     └──── wait ◀────┴───────────────┘
 /// ```
@@ -117,8 +117,8 @@ public final class Coordinator: Sendable {
 
     /// The frame held a job that is not wanted.
     func refuseDraining(_ job: Job) {
-        let ending = JobEnding.failed(Self.draining, id: job.id ?? "", sequence: nil)
-        completions.run { job.observer(.ended(ending)) }
+        let outcome = ToldOutcome.failed(Self.draining, id: job.id ?? "", sequence: nil)
+        completions.run { job.observer(.ended(outcome)) }
         statistics.count { $0.noteFailure(Self.draining.code) }
     }
 
@@ -151,19 +151,19 @@ public final class Coordinator: Sendable {
     ///   - place: of the question among the frames; nil asks after everything admitted so far.
     ///   - tell: called once, on a thread of the coordinator's.
     public func await(
-        _ id: String, before place: Int? = nil, _ tell: @escaping @Sendable (Result<JobEnding?, StoreError>) -> Void
+        _ id: String, before place: Int? = nil, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
     ) {
         let key = JobID(id)
-        let (ticket, kept) = flight.withLock { flight in
-            (flight.running.await(key, before: place) { tell(.success($0)) }, flight.kept.ending(of: key))
+        let (wait, kept) = flight.withLock { flight in
+            (flight.running.await(key, before: place) { tell(.success($0)) }, flight.kept.outcome(of: key))
         }
         // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger, kept for it, or unknown.
         ledger.find(id) { [flight] result in
-            guard case .success(let ending) = result else { return ticket == nil ? tell(result) : () }
-            let isCommitted = ending?.isCommitted == true
-            if let ticket {
-                if isCommitted, flight.withLock({ $0.running.forget(ticket) }) { tell(result) }
-            } else if let kept, !isCommitted, ending?.sequence ?? 0 < kept.sequence ?? 0 {
+            guard case .success(let outcome) = result else { return wait == nil ? tell(result) : () }
+            let isCommitted = outcome?.isCommitted == true
+            if let wait {
+                if isCommitted, flight.withLock({ $0.running.forget(wait) }) { tell(result) }
+            } else if let kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
                 tell(.success(kept))
             } else {
                 tell(result)

@@ -58,7 +58,7 @@ public struct Job: @unchecked Sendable {
     public var operations: [Operation]
     public var policy: InvalidRecordPolicy
     public var wantsKeys: Bool
-    /// ``JobEnding/objects`` are to be told.
+    /// ``ToldOutcome/objects`` are to be told.
     public var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     public var wantsAcceptance: Bool
@@ -86,14 +86,14 @@ public struct Job: @unchecked Sendable {
 
 /// What happens to a job, in this order.
 public enum JobEvent: Sendable {
-    /// It has its ticket: its place among all jobs.
+    /// It has its sequence: its place among all jobs.
     case accepted(id: String, sequence: Int64)
     /// Its transaction is durable, or it changed nothing. The last event.
-    case ended(JobEnding)
+    case ended(ToldOutcome)
 }
 
 /// How a job ended, ready to be told.
-public struct JobEnding: Sendable {
+public struct ToldOutcome: Sendable {
     public enum Result: Sendable {
         /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
         case completed(members: [UInt8], isDuplicate: Bool)
@@ -102,7 +102,7 @@ public struct JobEnding: Sendable {
     }
 
     public var id: String
-    /// Nil when the job was refused before it had a ticket.
+    /// Nil when the job was refused before it had a sequence.
     public var sequence: Int64?
     public var result: Result
     /// The objects of the job's own records, told once, to the one that asked for them with the job.
@@ -114,10 +114,10 @@ public struct JobEnding: Sendable {
         self.result = result
     }
 
-    public static func failed(_ fault: Fault, id: String, sequence: Int64?) -> JobEnding {
+    public static func failed(_ fault: Fault, id: String, sequence: Int64?) -> ToldOutcome {
         var writer = JSONWriter()
         fault.write(to: &writer)
-        return JobEnding(id: id, sequence: sequence, result: .failed(error: writer.bytes))
+        return ToldOutcome(id: id, sequence: sequence, result: .failed(error: writer.bytes))
     }
 }
 

@@ -7,18 +7,18 @@ struct KeptFailures {
     /// As many as one transaction has jobs. Each holds the words of one error, some hundred bytes.
     static let maximumCount = 1_024
 
-    private var failures: [JobID: (job: StoreJob, ending: JobEnding)] = [:]
+    private var failures: [JobID: (job: StoreJob, outcome: ToldOutcome)] = [:]
 
     var isEmpty: Bool { failures.isEmpty }
 
     /// In the order in which the jobs failed.
     var jobs: [StoreJob] { failures.values.map(\.job).sorted { $0.sequence < $1.sequence } }
 
-    func ending(of id: JobID) -> JobEnding? { failures[id]?.ending }
+    func outcome(of id: JobID) -> ToldOutcome? { failures[id]?.outcome }
 
     /// - Parameter job: without its rows, which it does not need any more.
-    mutating func keep(_ job: StoreJob, _ ending: JobEnding) {
-        failures[JobID(job.id)] = (job, ending)
+    mutating func keep(_ job: StoreJob, _ outcome: ToldOutcome) {
+        failures[JobID(job.id)] = (job, outcome)
         guard failures.count > Self.maximumCount else { return }
         let oldest = failures.min { $0.value.job.sequence < $1.value.job.sequence }
         if let oldest { failures[oldest.key] = nil }

@@ -15,13 +15,13 @@ final class LedgerThread: Sendable {
     /// - Parameter path: of a store that the writer has opened.
     init(path: String) { self.path = path }
 
-    func find(_ id: String, _ tell: @escaping @Sendable (Result<JobEnding?, StoreError>) -> Void) {
+    func find(_ id: String, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void) {
         thread.run { [opened, path] in
             tell(
                 Result { () throws(StoreError) in
                     if opened.reader == nil { opened.reader = try LedgerReader(path: path) }
                     return try opened.reader?.outcome(ofJob: id).map {
-                        JobEnding(stored: $0, id: id, isDuplicate: false, timing: nil)
+                        ToldOutcome(stored: $0, id: id, isDuplicate: false, timing: nil)
                     }
                 })
         }

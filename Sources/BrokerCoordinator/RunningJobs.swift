@@ -8,10 +8,10 @@ internal import DequeModule
 ///    of the id can change;
 ///  - else when the job itself has failed: its own failure, and not that of one before it.
 struct RunningJobs {
-    typealias Waiter = @Sendable (JobEnding) -> Void
+    typealias Waiter = @Sendable (ToldOutcome) -> Void
 
     /// One who awaits, to be named when it need not wait any longer.
-    struct Ticket {
+    struct Wait {
         fileprivate let id: JobID
         fileprivate let place: Int
         fileprivate let number: Int
@@ -55,18 +55,18 @@ struct RunningJobs {
     /// Nil when no job of that id is in flight.
     ///
     /// - Parameter place: of the question; nil asks for the newest job there is.
-    mutating func await(_ id: JobID, before place: Int?, _ waiter: @escaping Waiter) -> Ticket? {
+    mutating func await(_ id: JobID, before place: Int?, _ waiter: @escaping Waiter) -> Wait? {
         guard let known = jobs[id],
             let position = known.lastIndex(where: { job in place.map { job.place < $0 } ?? true })
         else { return nil }
         nextNumber += 1
         jobs[id]?[position].waiters[nextNumber] = waiter
-        return Ticket(id: id, place: known[position].place, number: nextNumber)
+        return Wait(id: id, place: known[position].place, number: nextNumber)
     }
 
     /// Forgets who awaits; false when it has been told already.
-    mutating func forget(_ ticket: Ticket) -> Bool {
-        guard let position = jobs[ticket.id]?.firstIndex(where: { $0.place == ticket.place }) else { return false }
-        return jobs[ticket.id]?[position].waiters.removeValue(forKey: ticket.number) != nil
+    mutating func forget(_ wait: Wait) -> Bool {
+        guard let position = jobs[wait.id]?.firstIndex(where: { $0.place == wait.place }) else { return false }
+        return jobs[wait.id]?[position].waiters.removeValue(forKey: wait.number) != nil
     }
 }

@@ -30,7 +30,7 @@ struct AdmittedFrame: Sendable {
     }
 }
 
-/// A job that has its ticket, on its way through staging: what is kept of it when it must be opened again.
+/// A job that has its sequence, on its way through staging: what is kept of it when it must be opened again.
 struct StagingRun: Sendable {
     let frame: AdmittedFrame
     let id: JobID

@@ -19,7 +19,7 @@ struct WriterLoop {
         /// Nil when none could be had.
         let sequence: Int64?
         let job: ReadyJob
-        let end: JobEnd
+        let end: JobOutcome
         /// The failure that the ledger could not take.
         var unwritten: Fault?
         var mergedMicroseconds: Int64 = 0
@@ -182,7 +182,7 @@ struct WriterLoop {
                 // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
                 tasks.append(telling(applied, waiters, committedAt))
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-                flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.ending(committedAt))
+                flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
             }
             // Whoever waited for these ends comes after they are told.
             tasks += flight.ends.takeReady()
@@ -265,15 +265,15 @@ extension WriterLoop.Applied {
 
     /// Tells the job's observer, and those who asked for the id, how it ended.
     fileprivate func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
-        let ending = ending(committedAt)
-        job.observer(.ended(ending))
+        let toldOutcome = toldOutcome(committedAt)
+        job.observer(.ended(toldOutcome))
         guard !waiters.isEmpty else { return }
-        var told = committed(ending) ?? ending
+        var told = committed(toldOutcome) ?? toldOutcome
         told.objects = nil
         for waiter in waiters { waiter(told) }
     }
 
-    fileprivate func ending(_ committedAt: Int64) -> JobEnding {
+    fileprivate func toldOutcome(_ committedAt: Int64) -> ToldOutcome {
         var timing = job.timing
         timing.merged = mergedMicroseconds
         timing.committed = committedAt - appliedAt
@@ -281,25 +281,25 @@ extension WriterLoop.Applied {
         case .failed(let fault), .conflict(let fault, _): return .failed(fault, id: job.id.text, sequence: sequence)
         case .duplicate(let outcome):
             // What happened is of the first time; how long it took is this message's own.
-            return JobEnding(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+            return ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
         case .completed(let outcome):
-            var ending = JobEnding(
+            var toldOutcome = ToldOutcome(
                 id: job.id.text, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
-            ending.objects = outcome.objects
-            return ending
+            toldOutcome.objects = outcome.objects
+            return toldOutcome
         }
     }
 
     /// How the job ended that is committed under the id; nil when none is.
     ///
-    /// - Parameter ending: this job's own.
-    fileprivate func committed(_ ending: JobEnding) -> JobEnding? {
+    /// - Parameter toldOutcome: this job's own.
+    fileprivate func committed(_ toldOutcome: ToldOutcome) -> ToldOutcome? {
         switch end {
         case .failed: nil
-        case .completed: ending
+        case .completed: toldOutcome
         case .duplicate(let outcome), .conflict(_, let outcome):
-            JobEnding(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
+            ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
         }
     }
 }
@@ -324,7 +324,7 @@ extension Statistics.Counters {
     }
 }
 
-extension JobEnding {
+extension ToldOutcome {
     /// As the ledger remembers it.
     ///
     /// - Parameter timing: of the message that is answered; nil when it is no job.

@@ -105,8 +105,8 @@ public final class EmbeddedBroker: Sendable {
     ///   `/operations/1/json/…` where it has several operations.
     /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job.
     public func run(_ job: Job) async throws -> Completion {
-        let ending = try await requests.job(JSONText(copying: job.content(id: job.id, wantsAcceptance: false)))
-        return try Completion(ending, isBrief: job.reply == .none)
+        let outcome = try await requests.job(JSONText(copying: job.content(id: job.id, wantsAcceptance: false)))
+        return try Completion(outcome, isBrief: job.reply == .none)
     }
 
     // MARK: - Objects

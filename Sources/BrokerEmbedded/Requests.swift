@@ -29,13 +29,13 @@ final class Requests: Sendable {
     /// Admits nothing more.
     func close() { queue.close() }
 
-    func job(_ content: JSONText) async throws -> JobEnding {
-        let answer = Answer<JobEnding>()
+    func job(_ content: JSONText) async throws -> ToldOutcome {
+        let answer = Answer<ToldOutcome>()
         return try await value(of: answer, content) { envelope, _ in
             guard case .job(let message) = envelope.message else { preconditionFailure("made as a job") }
             return .job(
                 Job(message, of: envelope, content: content) { event in
-                    if case .ended(let ending) = event { answer.finish(.success(ending)) }
+                    if case .ended(let outcome) = event { answer.finish(.success(outcome)) }
                 })
         }
     }
@@ -113,19 +113,19 @@ private final class Wanted: Sendable {
 
 extension BrokerClient.Completion {
     /// By way of the message: what the ledger kept of an earlier time has no other form.
-    init(_ ending: JobEnding, isBrief: Bool) throws {
+    init(_ outcome: ToldOutcome, isBrief: Bool) throws {
         let message = try ServerEnvelope.decode(
-            parsing: JSONText(copying: ending.message(tag: nil, isBrief: isBrief))
+            parsing: JSONText(copying: outcome.message(tag: nil, isBrief: isBrief))
         ).message
         switch message {
         case .completed(let completed):
             self.init(completed)
-            guard let objects = ending.objects, objects.json == nil else { return }
+            guard let objects = outcome.objects, objects.json == nil else { return }
             warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
         case .failed(let failed):
             throw BrokerError.failed(
                 .init(
-                    id: failed.id ?? ending.id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
+                    id: failed.id ?? outcome.id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
         default: preconditionFailure("a job ends as completed or failed")
         }
     }

@@ -111,15 +111,15 @@ final class Connection: Sendable {
     func finish() { put(nil, finishing: true) }
 
     /// Tells how a job of this client ended. Called on one thread for all jobs, in their order.
-    func answer(_ ending: JobEnding, tag: [UInt8]?, isBrief: Bool) {
+    func answer(_ outcome: ToldOutcome, tag: [UInt8]?, isBrief: Bool) {
         guard !isClosed else { return }
-        if !isBrief, ending.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = ending.result {
+        if !isBrief, outcome.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = outcome.result {
             let job = Source.job(
-                sequence: ending.sequence, isDuplicate: isDuplicate, lostObjects: ending.objects?.count)
-            let readAhead = ending.objects == nil ? Self.readAheadBytes : Self.objectsAheadBytes
-            guard mayHold(behind: readAhead) else { return wait(.stored(id: ending.id, tag: tag, job)) }
+                sequence: outcome.sequence, isDuplicate: isDuplicate, lostObjects: outcome.objects?.count)
+            let readAhead = outcome.objects == nil ? Self.readAheadBytes : Self.objectsAheadBytes
+            guard mayHold(behind: readAhead) else { return wait(.stored(id: outcome.id, tag: tag, job)) }
         }
-        let frame = codecs.encode(ending, tag: tag, isBrief: isBrief)
+        let frame = codecs.encode(outcome, tag: tag, isBrief: isBrief)
         if isSomethingWaiting { wait(.frame(frame)) } else { put(frame, finishing: true) }
     }
 
@@ -136,8 +136,8 @@ final class Connection: Sendable {
         }
         coordinator.await(id, before: place) { [self] result in
             whenTold()
-            if case .success(let ending?) = result, case .completed = ending.result,
-                ending.byteCount > Self.smallAnswerBytes, !mayHoldLarge
+            if case .success(let outcome?) = result, case .completed = outcome.result,
+                outcome.byteCount > Self.smallAnswerBytes, !mayHoldLarge
             {
                 return wait(.stored(id: id, tag: tag, .question(place: place)))
             }
@@ -249,27 +249,27 @@ final class Connection: Sendable {
     }
 
     private func sendStored(
-        _ result: Result<JobEnding?, StoreError>, _ id: String, _ tag: [UInt8]?, _ source: Source
+        _ result: Result<ToldOutcome?, StoreError>, _ id: String, _ tag: [UInt8]?, _ source: Source
     ) {
         guard case .job(let sequence, let isDuplicate, let lostObjects) = source else {
             return put(awaited: result, id, tag)
         }
         // The job is committed, whatever the ledger has forgotten since.
-        var ending = JobEnding.committed(id, sequence: sequence, isDuplicate: isDuplicate)
+        var outcome = ToldOutcome.committed(id, sequence: sequence, isDuplicate: isDuplicate)
         if case .success(let found?) = result, case .completed(let members, _) = found.result,
             found.sequence == sequence
         {
-            ending.result = .completed(members: members, isDuplicate: isDuplicate)
+            outcome.result = .completed(members: members, isDuplicate: isDuplicate)
         }
-        ending.objects = lostObjects.map { ToldObjects(count: $0, json: nil) }
-        put(awaited: .success(ending), id, tag)
+        outcome.objects = lostObjects.map { ToldObjects(count: $0, json: nil) }
+        put(awaited: .success(outcome), id, tag)
     }
 
-    private func put(awaited result: Result<JobEnding?, StoreError>, _ id: String, _ tag: [UInt8]?) {
+    private func put(awaited result: Result<ToldOutcome?, StoreError>, _ id: String, _ tag: [UInt8]?) {
         guard !isClosed else { return }
         var error: WireError
         switch result {
-        case .success(let ending?): return put(codecs.encode(ending, tag: tag, isBrief: false), finishing: true)
+        case .success(let outcome?): return put(codecs.encode(outcome, tag: tag, isBrief: false), finishing: true)
         case .success(nil):
             error = WireError(
                 .unknownJob,

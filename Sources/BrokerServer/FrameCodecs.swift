@@ -45,27 +45,27 @@ final class FrameCodecs: Sendable {
     }
 
     /// A frame of the answer to a job or to an `await`: of the whole of it, or shortened so that it fits.
-    func encode(_ ending: JobEnding, tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
-        if let objects = ending.objects { return encode(ending, objects, tag: tag) }
+    func encode(_ outcome: ToldOutcome, tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
+        if let objects = outcome.objects { return encode(outcome, objects, tag: tag) }
         return encoder.withLock { encoder in
             do throws(WireError) {
-                return try encoder.encode(ending.message(tag: tag, isBrief: isBrief))
+                return try encoder.encode(outcome.message(tag: tag, isBrief: isBrief))
             } catch {
-                let shortened = ending.shortened().message(tag: tag, isBrief: isBrief)
+                let shortened = outcome.shortened().message(tag: tag, isBrief: isBrief)
                 return Self.encode(small: shortened, &encoder)
             }
         }
     }
 
     /// A frame of the answer to a job that asked for its objects: with them, if it can hold them.
-    private func encode(_ ending: JobEnding, _ objects: ToldObjects, tag: [UInt8]?) -> [UInt8] {
-        guard objects.json != nil else { return encode(ending.withoutObjects(), tag: tag, isBrief: false) }
+    private func encode(_ outcome: ToldOutcome, _ objects: ToldObjects, tag: [UInt8]?) -> [UInt8] {
+        guard objects.json != nil else { return encode(outcome.withoutObjects(), tag: tag, isBrief: false) }
         // Not the shared one, as below.
         var encoder = FrameEncoder(limits: answers)
         do throws(WireError) {
-            return try encoder.encode(ending.message(tag: tag, isBrief: false))
+            return try encoder.encode(outcome.message(tag: tag, isBrief: false))
         } catch {
-            return encode(ending.withoutObjects(), tag: tag, isBrief: false)
+            return encode(outcome.withoutObjects(), tag: tag, isBrief: false)
         }
     }
 

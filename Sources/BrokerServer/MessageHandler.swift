@@ -115,13 +115,13 @@ final class MessageHandler: Sendable {
             case .accepted(let id, let sequence):
                 connection.send(
                     ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), finishing: false)
-            case .ended(let ending):
-                switch ending.result {
+            case .ended(let outcome):
+                switch outcome.result {
                 case .completed where !notify.contains(.completed): return connection.finish()
                 case .completed: break
-                case .failed(let error): log.note(failed: ending.id, error, of: connection.peer)
+                case .failed(let error): log.note(failed: outcome.id, error, of: connection.peer)
                 }
-                connection.answer(ending, tag: tag, isBrief: isBrief)
+                connection.answer(outcome, tag: tag, isBrief: isBrief)
             }
         }
     }

@@ -5,7 +5,7 @@ extension Store {
     /// Applies a job's steps inside a savepoint of its own.
     ///
     /// - Returns: what became of the job; of one that failed nothing is left.
-    func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobEnd {
+    func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
         try savepoints.beginJob()
         do throws(MergeFailure) {
             var run = JobRun(merger, savepoints, job, stepCount: steps.count)

@@ -27,7 +27,7 @@ public struct StoreOptions: Sendable {
 
 /// The one connection that writes. Belongs to one thread; synchronous; starts none.
 ///
-/// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in ticket order, ``commit()``.
+/// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences, ``commit()``.
 public final class Store {
     let connection: Connection
     let merger: Merger
@@ -184,13 +184,13 @@ public final class Store {
     ///
     /// - Returns: what became of the job; a job that fails has changed nothing.
     /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone.
-    public func apply(_ job: StoreJob) throws(StoreError) -> JobEnd {
+    public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
         if let known, !known.isFailure {
             return known.contentHash == job.contentHash
                 ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known)
         }
-        let end: JobEnd
+        let end: JobOutcome
         switch job.work {
         case .refused(let fault): end = .failed(fault)
         case .steps(let steps): end = try run(steps, job)

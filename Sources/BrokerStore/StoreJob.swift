@@ -38,7 +38,7 @@ public struct StoreJob: Sendable {
 }
 
 /// What became of a job.
-public enum JobEnd: Sendable {
+public enum JobOutcome: Sendable {
     case completed(Outcome)
     case failed(Fault)
     /// It had been applied before; nothing was done now.

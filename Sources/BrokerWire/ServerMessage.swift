@@ -128,7 +128,7 @@ package struct ErrorBody: Error, Sendable, Equatable, CustomStringConvertible {
 /// A job was refused or went wrong; it changed nothing.
 package struct FailedMessage: Error, Sendable, Equatable, CustomStringConvertible {
     package let id: String?
-    /// Nil when the job was refused before it had a ticket.
+    /// Nil when the job was refused before it had a sequence.
     package let sequence: Int64?
     package let error: ErrorBody
 

@@ -58,7 +58,7 @@ package enum ServerMessageWriter {
     }
 
     /// - Parameters:
-    ///   - sequence: nil for a job that was refused before it had a ticket.
+    ///   - sequence: nil for a job that was refused before it had a sequence.
     ///   - error: the `error` object as JSON text, with its braces.
     package static func failed(id: String?, sequence: Int64?, error: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("failed", capacity: error.count, tag: tag) { writer in

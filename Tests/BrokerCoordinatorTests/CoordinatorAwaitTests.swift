@@ -141,9 +141,9 @@ import TestSupport
 /// The bookkeeping behind it, as pure values.
 @Suite(.timeLimit(.minutes(5))) struct RunningJobsTests {
     private let id = JobID("job")
-    private let ending = JobEnding(id: "job", sequence: 1, result: .failed(error: []))
+    private let ending = ToldOutcome(id: "job", sequence: 1, result: .failed(error: []))
 
-    private func ask(_ running: inout RunningJobs) -> RunningJobs.Ticket? { running.await(id, before: nil) { _ in } }
+    private func ask(_ running: inout RunningJobs) -> RunningJobs.Wait? { running.await(id, before: nil) { _ in } }
 
     @Test func `jobs of one id end in the order of their places, however they were opened`() {
         let told = Monitor<[Int]>([])

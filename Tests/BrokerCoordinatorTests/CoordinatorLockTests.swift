@@ -84,8 +84,8 @@ import TestSupport
         for number in 1...KeptFailures.maximumCount + 5 { keep(&kept, "\(number)", Int64(number)) }
         #expect(kept.jobs.count == KeptFailures.maximumCount)
         #expect(kept.jobs.first?.sequence == 6)
-        #expect(kept.ending(of: JobID("5")) == nil)
-        #expect(kept.ending(of: JobID("6"))?.sequence == 6)
+        #expect(kept.outcome(of: JobID("5")) == nil)
+        #expect(kept.outcome(of: JobID("6"))?.sequence == 6)
     }
 
     @Test func `what has failed again since it was read is not forgotten when that is written`() {

@@ -131,7 +131,7 @@ final class TestCoordinator: Sendable {
 }
 
 extension Monitor<Awaited?> {
-    func tell(_ result: Result<JobEnding?, StoreError>) {
+    func tell(_ result: Result<ToldOutcome?, StoreError>) {
         broadcast {
             $0 = Awaited(result)
             return true

@@ -61,7 +61,7 @@ struct Ending: Equatable {
     /// Nil unless the job asked for them.
     let objects: ToldObjects?
 
-    init(_ ending: JobEnding) {
+    init(_ ending: ToldOutcome) {
         id = ending.id
         sequence = ending.sequence
         objects = ending.objects
@@ -83,7 +83,7 @@ enum Awaited: Equatable {
     case ended(Ending)
     case failed
 
-    init(_ result: Result<JobEnding?, StoreError>) {
+    init(_ result: Result<ToldOutcome?, StoreError>) {
         switch result {
         case .success(let ending): self = ending.map { .ended(Ending($0)) } ?? .unknown
         case .failure: self = .failed

@@ -315,7 +315,7 @@ import Testing
         try store.apply(things((1, "a")), id: "job")
     }
 
-    private func isFailed(_ end: JobEnd) -> Bool {
+    private func isFailed(_ end: JobOutcome) -> Bool {
         if case .failed = end { true } else { false }
     }
 }

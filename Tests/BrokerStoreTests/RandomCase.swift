@@ -101,7 +101,7 @@ struct RandomCase {
         return try keyDifference(effect, outcome, graph)
     }
 
-    private func difference(_ expectation: ObjectGraph.Expectation, _ end: JobEnd) -> Difference? {
+    private func difference(_ expectation: ObjectGraph.Expectation, _ end: JobOutcome) -> Difference? {
         switch (expectation, end) {
         case (.failed(let code, let paths, _), .failed(let fault)):
             let path = fault.path ?? "nowhere"

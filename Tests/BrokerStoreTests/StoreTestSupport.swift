@@ -39,7 +39,7 @@ final class TestStore {
     func apply(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         now: Int64 = 0
-    ) throws -> JobEnd {
+    ) throws -> JobOutcome {
         try store.begin()
         do {
             let end = try store.apply(job(payload, id: id, policy, wantsKeys: wantsKeys, now: now))

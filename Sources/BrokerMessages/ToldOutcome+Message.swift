@@ -1,7 +1,7 @@
 package import BrokerCoordinator
 internal import BrokerWire
 
-extension JobEnding {
+extension ToldOutcome {
     /// The `completed` or `failed` that tells it.
     ///
     /// - Parameter isBrief: as `reply: none` asks.

@@ -3,7 +3,7 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerWire
 
-extension JobEnding {
+extension ToldOutcome {
     /// Bytes of it that grow with the job.
     var byteCount: Int {
         switch result {
@@ -13,30 +13,30 @@ extension JobEnding {
     }
 
     /// The same end without the objects that were asked for, and a warning that they are missing.
-    func withoutObjects() -> JobEnding {
+    func withoutObjects() -> ToldOutcome {
         guard let objects, case .completed(let members, let isDuplicate) = result else { return self }
-        var ending = self
-        ending.objects = nil
-        ending.result = .completed(
+        var outcome = self
+        outcome.objects = nil
+        outcome.result = .completed(
             members: ShortenedOutcome.members(members, lacking: objects.count), isDuplicate: isDuplicate)
-        return ending
+        return outcome
     }
 
     /// The same end, told in less than two megabytes: what happened is there, and what is missing is named.
-    func shortened() -> JobEnding {
-        var ending = self
+    func shortened() -> ToldOutcome {
+        var outcome = self
         switch result {
         case .completed(let members, let isDuplicate):
-            ending.result = .completed(members: ShortenedOutcome.members(of: members), isDuplicate: isDuplicate)
+            outcome.result = .completed(members: ShortenedOutcome.members(of: members), isDuplicate: isDuplicate)
         case .failed(let error):
-            ending.result = .failed(error: ShortenedOutcome.error(error))
+            outcome.result = .failed(error: ShortenedOutcome.error(error))
         }
-        return ending
+        return outcome
     }
 
     /// A job that is committed, of which no more is known than that.
-    static func committed(_ id: String, sequence: Int64?, isDuplicate: Bool) -> JobEnding {
-        JobEnding(
+    static func committed(_ id: String, sequence: Int64?, isDuplicate: Bool) -> ToldOutcome {
+        ToldOutcome(
             id: id, sequence: sequence,
             result: .completed(members: ShortenedOutcome.members(of: []), isDuplicate: isDuplicate))
     }
