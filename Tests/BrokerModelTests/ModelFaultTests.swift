@@ -159,11 +159,6 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(entity(#""abstract": true"#), "/entities/A/abstract", #""abstract": true"#),
         FaultCase(
             entity(#""attributes": {"a": "string"}, "tombstone": "a == 1""#), "/entities/A/tombstone", "a new object"),
-        FaultCase(
-            entity(
-                #""identity": "a", "attributes": {"a": "string", "b": "date"}, "modified": "b", "tombstone": "b == nil""#
-            ),
-            "/entities/A/tombstone", "beside"),
         FaultCase(entity(#""renamedFrom": "x""#), "/entities/A/renamedFrom", "not supported"),
         FaultCase(
             attribute(#""type": "string", "renamedFrom": "x""#), "/entities/A/attributes/a/renamedFrom",

@@ -94,7 +94,6 @@ import Testing
     @Test(arguments: [
         #"{"type": "cancel", "id": "x"}"#, #"{"type": "subscribe"}"#,
         #"{"operations": [{"op": "map", "json": []}]}"#,
-        #"{"entity": "Employee", "json": [], "reply": "objects"}"#,
     ])
     func `what comes later is refused, not ignored`(json: String) async throws {
         try await expectError(json, "unsupportedMessage")
