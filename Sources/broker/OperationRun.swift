@@ -21,18 +21,45 @@ struct OperationRun {
         _ action: BrokerClient.Job.Operation.Action, id: String?, records: Int = 0,
         at place: (_ path: String?) -> String?
     ) async -> Bool {
+        guard let job = await send(action, id: id, at: place) else { return false }
+        return await settle(job, records: records, at: place)
+    }
+
+    /// Sends a job behind those before it.
+    ///
+    /// - Returns: nil when it cannot be sent; the failure is noted.
+    mutating func send(
+        _ action: BrokerClient.Job.Operation.Action, id: String?, at place: (_ path: String?) -> String?
+    ) async -> BrokerClient.SentJob? {
         let operation = BrokerClient.Job.Operation(entity: options.entity, action)
         do {
-            let completion = try await broker.process(
+            return try await broker.enqueue(
                 BrokerClient.Job(operations: [operation], id: id, onInvalid: options.onInvalid))
-            summary.add(completion, records: records) { place($0) ?? "the job" }
+        } catch {
+            note(error, at: place)
+            return nil
+        }
+    }
+
+    /// Waits for the end of a job that was sent.
+    ///
+    /// - Returns: whether it is committed; the failure is noted else.
+    mutating func settle(
+        _ job: BrokerClient.SentJob, records: Int, at place: (_ path: String?) -> String?
+    ) async -> Bool {
+        do {
+            summary.add(try await job.completion, records: records) { place($0) ?? "the job" }
             if summary.rejectedCount > 0 { status = .rejected }
             return true
         } catch {
-            let place = place((error as? BrokerError)?.fault?.path)
-            fail((place.map { "\($0): " } ?? "") + "\(error)", CommandFailure(error).status)
+            note(error, at: place)
             return false
         }
+    }
+
+    private mutating func note(_ error: any Error, at place: (_ path: String?) -> String?) {
+        let place = place((error as? BrokerError)?.fault?.path)
+        fail((place.map { "\($0): " } ?? "") + "\(error)", CommandFailure(error).status)
     }
 
     mutating func fail(_ message: String, _ status: ExitStatus = .failed) {

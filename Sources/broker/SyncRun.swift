@@ -1,6 +1,7 @@
 import BrokerClient
 
-/// A sync on its way: one job, or parts that are sent one after the other when it does not fit one.
+/// A sync on its way: one job, or parts when it does not fit one. The next part is cut and sent while the one before it
+/// is on its way; the last one, which deletes, waits until all others are committed.
 struct SyncRun {
     private let command: SyncCommand
     private let actions: Set<BrokerClient.Job.Operation.SyncAction>
@@ -9,6 +10,14 @@ struct SyncRun {
     private var run: OperationRun
     private var records = SyncRecords()
     private var jobCount = 0
+    private var sent: SentPart?
+
+    /// A part on its way, and where its records came from.
+    private struct SentPart {
+        let job: BrokerClient.SentJob
+        let records: SyncRecords
+        let count: Int
+    }
 
     /// There is no use in reading on: the run has the reason.
     private struct Stopped: Error {}
@@ -35,10 +44,12 @@ struct SyncRun {
             run.fail("\(records.name(ofFault: fault))\(place)" + (jobCount == 0 ? "; nothing was sent" : ""))
         } catch is Stopped {
         }
+        // What is on its way counts, also when there is no use in sending more.
+        try? await settle()
         if run.status == .failed, run.summary.jobs > 0 {
             let count = run.summary.records
             run.fail(
-                "\(count == 1 ? "1 record before that is" : "\(count) records before that are") committed, and nothing was deleted; mend the input and "
+                "\(count == 1 ? "1 record is" : "\(count) records are") committed, and nothing was deleted; mend the input and "
                     + "sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
         }
         try run.end(countsRecords: true)
@@ -58,10 +69,21 @@ struct SyncRun {
         let isAlone = isLast && jobCount == 0
         jobCount += 1
         let part = isAlone ? nil : BrokerClient.Job.Operation.SyncPart(id: partID, isLast: isLast)
-        let isCommitted = await run.commit(
+        if isLast { try await settle() }
+        let job = await run.send(
             .sync(json, where: command.selection.predicate, actions: actions, part: part),
-            id: command.options.id.map { isAlone ? $0 : "\($0)-\(jobCount)" }, records: count, at: records.place)
-        guard isCommitted else { throw Stopped() }
+            id: command.options.id.map { isAlone ? $0 : "\($0)-\(jobCount)" }, at: records.place)
+        guard let job else { throw Stopped() }
+        try await settle()
+        sent = SentPart(job: job, records: records, count: count)
         records.next()
+        if isLast { try await settle() }
+    }
+
+    /// Waits until the part that is on its way is committed.
+    private mutating func settle() async throws(Stopped) {
+        guard let part = sent else { return }
+        sent = nil
+        guard await run.settle(part.job, records: part.count, at: part.records.place) else { throw Stopped() }
     }
 }

@@ -195,7 +195,7 @@ import Testing
             #expect(result.complaints.contains("line 3"), "\(result.complaints)")
             #expect(
                 result.complaints.contains(
-                    "\(count) before that \(count == "1 record" ? "is" : "are") committed, and nothing"))
+                    "\(count) \(count == "1 record" ? "is" : "are") committed, and nothing"))
             #expect(result.complaints.contains("under another --id"))
             #expect(try rows(programs, "SELECT id FROM Employee ORDER BY id") == ["-1", "2", "3", "10", "11"])
         }
