@@ -61,6 +61,15 @@ import Testing
         #expect(Self.refused([[], [], [], objects[3], objects[4]]) == [4: 0])
     }
 
+    @Test func `a circle that another staging may break is left to it`() {
+        let objects = [
+            [Self.claim(1, at: 10)], [Self.claim(1, at: 20)],
+            [Self.claim(5, at: 25, within: [1]), Self.claim(7, at: 40, list: 1)],
+            [Self.claim(5, at: 30), Self.claim(7, at: 35, list: 1)],
+        ]
+        #expect(Self.refused(objects) == [1: 0])
+    }
+
     @Test func `what is nested claims as anybody when what it is nested in stays`() {
         let objects = [[Self.claim(1, at: 10)], [Self.claim(5, at: 15, within: [0])], [Self.claim(5, at: 30)]]
         #expect(Self.refused(objects) == [2: 0])
