@@ -13,7 +13,7 @@ struct FetchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fetch", abstract: "Prints objects: as a table on a terminal, as NDJSON otherwise.",
         discussion: """
-            broker fetch Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include department
+            broker fetch --entity Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include department
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -50,10 +50,18 @@ struct FetchCommand: AsyncParsableCommand {
     @Flag(help: "The same as --format json.")
     var json = false
 
-    @Argument(help: "The objects' entity.")
-    var entity: String
+    @Option(help: "The objects' entity.")
+    var entity: String?
+
+    @Argument(help: ArgumentHelp("The same as --entity.", valueName: "entity"))
+    var entityArgument: String?
 
     mutating func validate() throws {
+        guard (entity == nil) != (entityArgument == nil) else {
+            throw ValidationError(
+                entity == nil
+                    ? "Say what to fetch: --entity E." : "The entity is given twice: as --entity, and by itself.")
+        }
         try NumberOption("--offset", offset, in: 0...Int.max).check()
         if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
         guard !(json && format != nil && format != .json) else {
@@ -69,7 +77,7 @@ struct FetchCommand: AsyncParsableCommand {
     }
 
     private func print(from broker: BrokerClient) async throws {
-        var part = BrokerClient.Fetch(entity)
+        var part = BrokerClient.Fetch(entity ?? entityArgument!)
         part.predicate = selection.predicate
         part.object = object?.json
         part.sort = sort

@@ -19,7 +19,7 @@ import Testing
 
     @Test func `objects are NDJSON where nobody looks, and what is asked for otherwise`() throws {
         let programs = try started()
-        let lines = try fetch(programs, ["Employee"]).output.split(separator: "\n")
+        let lines = try fetch(programs, ["--entity", "Employee"]).output.split(separator: "\n")
         #expect(lines.count == 3)
         #expect(lines[0].hasPrefix(#"{"id":1,"name":"a,\"b\"""#))
         let json = try fetch(programs, ["Employee", "--json"]).output
@@ -51,7 +51,9 @@ import Testing
         #expect(unknown.status == 1)
         #expect(unknown.complaints.contains("unknownEntity at /entity"))
         #expect(try fetch(programs, ["Employee", "--where", "nam == 1"]).complaints.contains("invalidPredicate"))
+        #expect(try fetch(programs, []).complaints.contains("--entity E"))
         #expect(try fetch(programs, []).status == 2)
+        #expect(try fetch(programs, ["Employee", "--entity", "Employee"]).status == 2)
         #expect(try fetch(programs, ["Employee", "--json", "--format", "csv"]).status == 2)
         #expect(try programs.run("broker", ["fetch", "--socket", "none.sock", "Employee"]).status == 4)
     }
