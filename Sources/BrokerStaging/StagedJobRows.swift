@@ -14,6 +14,9 @@ public enum StagedJobRows {
         let whole = parts[0]
         for part in parts.dropFirst() { PartTranslation(of: part, into: whole, plan).add() }
         if let rejections { whole.rejections.add(rejections) }
+        if buried != nil {
+            ForgottenLinks(StagedTombstones.deletions(parts, plan), in: whole, plan).forget()
+        }
         let resolution = LinkResolution(plan, whole.tables)
         resolution.resolve(whole.pairs)
         let (replacements, spared) = resolution.resolve(

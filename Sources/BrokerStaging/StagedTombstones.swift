@@ -10,12 +10,15 @@ final class StagedTombstones {
     /// By entity index and row: whether records before, and behind, name the object, too.
     private var isNamedBefore: [[Bool]]
     private var isNamedBehind: [[Bool]]
+    /// Where the last record begins that deletes it.
+    private var offsets: [[UInt32]]
 
     init(_ plan: StagingPlan) {
         self.plan = plan
         tables = TableSet(plan)
         isNamedBefore = Array(repeating: [], count: plan.entities.count)
         isNamedBehind = isNamedBefore
+        offsets = Array(repeating: [], count: plan.entities.count)
     }
 
     /// - Parameter identity: a row's worth of cells, which stay valid as long as the part does.
@@ -24,7 +27,9 @@ final class StagedTombstones {
         if row == isNamedBefore[entity.index].count {
             isNamedBefore[entity.index].append(false)
             isNamedBehind[entity.index].append(false)
+            offsets[entity.index].append(0)
         }
+        offsets[entity.index][row] = UInt32(offset)
         isNamedBefore[entity.index][row] = isBefore
         isNamedBehind[entity.index][row] = false
     }
@@ -45,6 +50,18 @@ final class StagedTombstones {
     private func find(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int? {
         guard tables.exists(entity) else { return nil }
         return tables[entity].pointee.find(identity: identity)
+    }
+
+    /// All objects that the parts' records delete.
+    static func deletions(_ parts: [StagedPart], _ plan: StagingPlan) -> [StagedDeletion] {
+        parts.compactMap(\.tombstones).flatMap { own in
+            plan.entities.indices.filter(own.tables.exists).flatMap { entity in
+                own.offsets[entity].enumerated().map { row, offset in
+                    StagedDeletion(
+                        entity: entity, identity: UnsafePointer(own.tables[entity].pointee.row(row)), offset: offset)
+                }
+            }
+        }
     }
 
     /// The tombstones of a job's parts, which have not been united yet.

@@ -129,6 +129,42 @@ import Testing
         #expect(try people(test) == ["1|a|NULL", "2|b|1", "3|c|NULL", "5|NULL|NULL"])
     }
 
+    @Test(arguments: [
+        // Links of the object in a table of their own, from either side.
+        (#"{"E": [{"id": 1, "tags": [5]}, {"id": 1, "gone": true}, {"id": 1, "tags": [6]}]}"#, ["E_tags 1|6"]),
+        (#"{"T": {"id": 5, "on": [1]}, "E": [{"id": 1, "gone": true}, {"id": 1}]}"#, []),
+        (#"{"E": [{"id": 1, "gone": true}, {"id": 1}], "T": {"id": 5, "on": [1]}}"#, ["E_tags 1|5"]),
+        // Links to it: the last word counts, and the deletion is one.
+        (#"{"D": [{"id": 1, "e": 1}], "E": [{"id": 1, "gone": true}, {"id": 1}], "D": {"id": 2, "e": 1}}"#, ["D 2|1"]),
+        (#"{"D": [{"id": 1, "e": 3}, {"id": 1, "e": 1}], "E": [{"id": 1, "gone": true}, {"id": 1}]}"#, []),
+        // One to one.
+        (#"{"E": [{"id": 1, "mate": 2}, {"id": 1, "gone": true}, {"id": 1}]}"#, []),
+        (#"{"E": [{"id": 2, "mate": 1}, {"id": 1, "gone": true}, {"id": 1, "mate": 3}]}"#, ["E 1|3", "E 3|1"]),
+    ]) func `What was said of links before a tombstone is not said of the object behind it`(
+        payload: String, links: [String]
+    ) throws {
+        let test = try TestStore(
+            """
+            {"entities": {
+                "E": {"identity": "id", "tombstone": "gone == YES", "attributes": {"id": "integer64", "gone": "boolean"},
+                    "relationships": {"mate": {"entity": "E", "inverse": "mate"},
+                        "tags": {"entity": "T", "toMany": true, "inverse": "on"}}},
+                "T": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                    "on": {"entity": "E", "toMany": true, "inverse": "tags"}}},
+                "D": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"e": {"entity": "E"}}}}}
+            """)
+        // The same in an empty store, and in one where all of it is there.
+        for _ in 0..<2 {
+            try test.apply(payload)
+            let found =
+                try test.rows("SELECT 'D ' || id, e FROM D WHERE e IS NOT NULL ORDER BY id")
+                + test.rows("SELECT 'E ' || id, mate FROM E WHERE mate IS NOT NULL ORDER BY id")
+                + test.rows("SELECT 'E_tags ' || source, destination FROM E_tags ORDER BY 1, 2")
+            #expect(found == links)
+            #expect(try test.isSound())
+        }
+    }
+
     // MARK: - Beside modified
 
     private func versions() throws -> TestStore {
