@@ -16,7 +16,7 @@ public struct StoreJob: Sendable {
     public let sequence: Int64
     public let policy: InvalidRecordPolicy
     public let wantsKeys: Bool
-    /// The objects of its own records; see ``Outcome/objects``.
+    /// The objects of its own records; see `Outcome.objects`.
     public let wantsObjects: Bool
     public let work: Work
     /// Milliseconds since 1970, for the ledger.
