@@ -19,12 +19,14 @@ public struct Job: @unchecked Sendable {
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)
 
-            /// It may look at all objects of its entity, however few its bytes are.
+            /// It may look at all objects of its entity, or rename what all objects of another one refer to, however few
+            /// its bytes are.
             var isSearch: Bool {
                 switch self {
                 case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
                 case .deleteMatching: true
-                case .process, .relate, .delete: false
+                case .process(let object): object != nil
+                case .relate, .delete: false
                 }
             }
         }

@@ -32,6 +32,23 @@ import Testing
         }
     }
 
+    @Test func `a job that searches, or takes along with renamings, again and again fails alone`() async throws {
+        try await OperationSession.run { session in
+            let staff = (1...20_000).map { "{\"id\": \($0), \"name\": \"n\", \"department\": 1}" }
+            try session.process("Employee", "[\(staff.joined(separator: ","))]")
+            let search = #"{"op": "delete", "entity": "Employee", "where": "name == 'x'"}"#
+            let many = try session.job(Array(repeating: search, count: 200).joined(separator: ", "))
+            #expect(many.hasPrefix("busy /operations/"), "\(many)")
+            #expect(try session.job("\(search), \(search)") == "")
+            let renamings = (1...40).map {
+                "{\"entity\": \"Department\", \"object\": \($0), \"json\": {\"id\": \($0 + 1)}}"
+            }
+            #expect(try session.job(renamings.joined(separator: ", ")).hasPrefix("busy /operations/"))
+            #expect(try session.job(renamings[0]) == "Department ~1, Employee ~20000")
+            #expect(try session.rows("SELECT DISTINCT department FROM Employee") == ["2"])
+        }
+    }
+
     // MARK: - process with object
 
     @Test func `a record without identity changes the object that is named`() async throws {

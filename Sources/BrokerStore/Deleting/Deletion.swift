@@ -51,6 +51,7 @@ struct Deletion {
                 ? statements.delete(entity, where: condition) : statements.doom(entity, where: condition)
             bind(statement)
             try statement.run()
+            merger.searchedInstructions += statement.takeInstructions()
         }
     }
 

@@ -25,6 +25,8 @@ final class Merger {
     /// Entities in an order in which rows mostly come after what they refer to.
     let order: [Int]
     private var nextRowKeys: [Int64?]
+    /// What searches took, in instructions of SQLite's virtual machine, since the connection was opened.
+    var searchedInstructions = 0
 
     /// - Parameter keptSeconds: for how long an unfinished sync is remembered.
     init(_ plan: StagingPlan, on connection: Connection, keptSeconds: Int) throws(StoreError) {

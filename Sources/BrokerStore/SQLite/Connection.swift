@@ -87,6 +87,9 @@ final class Connection {
     /// Rows that the newest INSERT, UPDATE or DELETE changed.
     var changes: Int { Int(sqlite3_changes64(handle)) }
 
+    /// Rows that all statements so far have changed, those among them that followed a foreign key.
+    var totalChanges: Int { Int(sqlite3_total_changes64(handle)) }
+
     /// No transaction is open; after an error it tells that SQLite undid the whole one.
     var isAutocommit: Bool { sqlite3_get_autocommit(handle) != 0 }
 

@@ -39,6 +39,11 @@ final class Statement {
 
     func reset() { sqlite3_reset(handle) }
 
+    /// Instructions of SQLite's virtual machine that it has taken since this was asked last.
+    func takeInstructions() -> Int {
+        Int(UInt32(bitPattern: sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1)))
+    }
+
     // MARK: - Binding, from 1
 
     func bind(_ value: Int64, at index: Int) { sqlite3_bind_int64(handle, Int32(index), value) }

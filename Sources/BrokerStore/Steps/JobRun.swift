@@ -18,6 +18,7 @@ struct JobRun {
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
     private(set) var history: RowHistory?
     private(set) var told = ToldFaults()
+    private var load = StepLoad()
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
 
@@ -30,6 +31,13 @@ struct JobRun {
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
+        let (searched, changed) = (merger.searchedInstructions, merger.connection.totalChanges)
+        try act(step, isFirst: isFirst, isLast: isLast)
+        let following = step.rows?.subject == nil ? 0 : merger.connection.totalChanges - changed
+        try load.note(searched: merger.searchedInstructions - searched, following: following, at: step.pointer)
+    }
+
+    private mutating func act(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
         switch step.action {
         case .merge:
             let merged = try merge(step, isFirst: isFirst)
