@@ -16,8 +16,10 @@ final class ModifiedValues {
     /// What the object has in the store that the operation names by its key.
     private(set) var subject: Cell?
     private var arena = ByteArena()
-    /// What the store has of all objects that the job names was noted, so that staging with it is exact.
+    /// What the store has was noted of all objects that the staging before named.
     var isComplete = false
+    /// The newest staging met objects of which it was not, since it left out other records.
+    private(set) var hasMetUnknown = false
 
     init(_ plan: StagingPlan) {
         self.plan = plan
@@ -31,10 +33,14 @@ final class ModifiedValues {
         values[entity][place(entity, identity)] = Value(stored: value, current: value)
     }
 
+    /// Whatever the store has of the object was noted.
+    func know(_ entity: Int, identity: UnsafePointer<Cell>) { _ = place(entity, identity) }
+
     func note(subject stored: Cell) { subject = arena.copy(of: stored) }
 
     /// What the last staging took is forgotten.
     func begin() {
+        hasMetUnknown = false
         for entity in plan.entitiesWithModified {
             for row in values[entity].indices { values[entity][row].current = values[entity][row].stored }
         }
@@ -43,7 +49,7 @@ final class ModifiedValues {
     /// Whether a record is taken; the next one of that identity must then be newer than this.
     func take(_ cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
         guard cell.kind != .absent else { return true }
-        let place = place(entity, identity)
+        let place = meet(entity, identity)
         if modified.isStale(cell, against: values[entity][place].current) { return false }
         values[entity][place].current = cell
         return true
@@ -51,10 +57,15 @@ final class ModifiedValues {
 
     /// As ``take(_:_:_:identity:)``, of a record that deletes the object: the next one makes a fresh one.
     func take(tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
-        let place = place(entity, identity)
+        let place = meet(entity, identity)
         if modified.isStale(cell, against: values[entity][place].current) { return false }
         values[entity][place].current = .absent
         return true
+    }
+
+    private func meet(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
+        if tables[entity].pointee.find(identity: identity) == nil { hasMetUnknown = true }
+        return place(entity, identity)
     }
 
     private func place(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {

@@ -74,7 +74,12 @@ public final class StagedExclusions: @unchecked Sendable {
         modified?.note(stored, entity, identity: identity)
     }
 
-    /// What the store has was told of all objects that the job names.
+    /// Whatever the store has was told of the object with that identity.
+    public func noteModifiedKnown(entity: Int, identity: UnsafePointer<Cell>) {
+        modified?.know(entity, identity: identity)
+    }
+
+    /// What the store has was told of all objects that the rows name.
     public func noteAllModified() { modified?.isComplete = true }
 
     /// Tells the same of the object that the operation names by its key.

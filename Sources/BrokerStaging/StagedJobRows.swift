@@ -5,9 +5,15 @@ public enum StagedJobRows {
     /// - Parameters:
     ///   - parts: what the job's collections became, in payload order; not empty. They are used up.
     ///   - rejections: told beside those of the parts.
-    ///   - isCompared: they were staged knowing what the store has of `modified`.
     public static func unite(
-        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil, isCompared: Bool = false
+        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
+    ) -> StagedRows {
+        unite(parts, plan, adding: rejections, modified: nil)
+    }
+
+    /// - Parameter modified: what was known of the store while they were staged.
+    static func unite(
+        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList?, modified: ModifiedValues?
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
         let buried = StagedTombstones.united(parts, plan)
@@ -21,11 +27,13 @@ public enum StagedJobRows {
         resolution.resolve(whole.pairs)
         let (replacements, spared) = resolution.resolve(
             whole.replacements, whole.spared, &whole.links, &whole.places)
+        let isKnown = modified?.isComplete ?? false, hasMetUnknown = modified?.hasMetUnknown ?? false
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             places: whole.places, nestings: whole.nestings, rejections: whole.rejections,
             conditionalFault: whole.conditionalFault,
-            hasOvertaken: whole.hasOvertaken, isCompared: isCompared, warnings: whole.warnings, subject: whole.subject,
+            hasOvertaken: whole.hasOvertaken || isKnown && hasMetUnknown, isCompared: isKnown && !hasMetUnknown,
+            warnings: whole.warnings, subject: whole.subject,
             buried: buried,
             payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)
     }

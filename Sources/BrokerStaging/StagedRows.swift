@@ -84,7 +84,6 @@ public final class StagedRows: Sendable {
         for collection in collections {
             parts.append(try collection.stage(plan, exclusions.policy, nil, without: exclusions))
         }
-        return StagedJobRows.unite(
-            parts, plan, adding: exclusions.rejections, isCompared: exclusions.modified?.isComplete ?? false)
+        return StagedJobRows.unite(parts, plan, adding: exclusions.rejections, modified: exclusions.modified)
     }
 }

@@ -28,6 +28,7 @@ extension Merger {
                     exclusions.note(modified: stored, entity: entity, identity: table.row(row))
                     return true
                 }
+                noteKnown(entity, table, in: exclusions)
             }
             guard let table = rows.tables[entity] else { continue }
             try eachStored(entity, table, rows.subject) { row, stored in
@@ -39,8 +40,16 @@ extension Merger {
                 exclusions.note(modified: stored, entity: entity, row: row, of: rows)
                 return true
             }
+            noteKnown(entity, table, in: exclusions)
         }
         exclusions.noteAllModified()
+    }
+
+    /// Of objects that are not there nothing is to be noted.
+    private func noteKnown(_ entity: Int, _ table: FrozenTable, in exclusions: StagedExclusions) {
+        for row in 0..<table.rowCount where table.hasIdentity(row) {
+            exclusions.noteModifiedKnown(entity: entity, identity: table.row(row))
+        }
     }
 
     /// Reads the rows that exist of those asked for, that of the subject by its key, until `body` answers false.
