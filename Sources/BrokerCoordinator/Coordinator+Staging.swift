@@ -172,7 +172,7 @@ extension Coordinator {
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):
             guard !memory.canWait else { return waitForRoom(run.frame, run) }
-            work = .refused(Fault(.busy, memory.message, retryAfterMilliseconds: CoordinatorLimits.retryMilliseconds))
+            work = .refused(.busy(memory.message))
         }
         let ready = run.ready(work)
         flight.broadcast { flight in

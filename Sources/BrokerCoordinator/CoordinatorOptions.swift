@@ -26,8 +26,6 @@ public struct CoordinatorLimits: Sendable {
     static let briefBytes = 64 << 10
     /// What a worker may take for such a frame without asking: enough for 64 KiB of JSON. What needs more is not small.
     static let briefMemory = 256 << 10
-    /// What `busy` advises.
-    static let retryMilliseconds = 1_000
     /// A frame whose content is not larger may be admitted when there is no room, so that `stats` is answered under any
     /// load.
     public static let smallContentBytes = 64 << 10

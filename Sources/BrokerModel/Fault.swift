@@ -34,6 +34,14 @@ public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         self.retryAfterMilliseconds = retryAfterMilliseconds
     }
 
+    /// `busy`, which tells when it is worth trying again.
+    public static func busy(_ message: String, path: String? = nil) -> Fault {
+        Fault(.busy, message, path: path, retryAfterMilliseconds: retryMilliseconds)
+    }
+
+    /// What `busy` advises.
+    private static let retryMilliseconds = 1_000
+
     public var description: String {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
     }

@@ -65,11 +65,8 @@ public final class StagedExclusions: @unchecked Sendable {
 
     /// Tells what an object has of `modified` in the store: its records that are not newer are passed over, though not
     /// left out, since the object stays named.
-    public func note(modified stored: Cell, entity: Int, row: Int, of rows: StagedRows) {
-        modified?.note(stored, entity, identity: rows.tables[entity]!.row(row))
-    }
-
-    /// Tells the same of an object by its identity, a row's worth of cells.
+    ///
+    /// - Parameter identity: a row's worth of cells.
     public func note(modified stored: Cell, entity: Int, identity: UnsafePointer<Cell>) {
         modified?.note(stored, entity, identity: identity)
     }

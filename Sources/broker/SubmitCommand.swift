@@ -23,14 +23,6 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            """
-            Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
-            (/data/items).
-            """, valueName: "path"))
-    var root: RecordRoot?
-
-    @Option(
-        help: ArgumentHelp(
             "Records of the input to pass over first, as told by a submission that did not come to its end.",
             valueName: "count"))
     var skip = 0
@@ -59,8 +51,7 @@ struct SubmitCommand: AsyncParsableCommand {
     @Flag(help: "Print the result as JSON.")
     var json = false
 
-    @Argument(help: "Files of JSON; none or - is standard input.", completion: .file())
-    var files: [String] = []
+    @OptionGroup var input: InputOptions
 
     mutating func validate() throws {
         try [
@@ -75,7 +66,7 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let sources = (files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) }
+        let sources = input.sources
         let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
         let hasID = id != nil
         // What was sent to ourselves is answered in any case.

@@ -30,19 +30,10 @@ struct SyncCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            """
-            Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
-            (/data/items).
-            """, valueName: "path"))
-    var root: RecordRoot?
-
-    @Option(
-        help: ArgumentHelp(
             "Bytes of records in a job at most; one larger record is a job of its own.", valueName: "bytes"))
     var jobBytes = 12 << 20
 
-    @Argument(help: "Files of JSON; none or - is standard input.", completion: .file())
-    var files: [String] = []
+    @OptionGroup var input: InputOptions
 
     mutating func validate() throws {
         try NumberOption("--job-bytes", jobBytes, in: 1...1 << 30).check()
@@ -54,7 +45,7 @@ struct SyncCommand: AsyncParsableCommand {
     func run() async throws {
         try await options.connection.connected("broker sync", makesStore: true) { broker in
             var sync = SyncRun(self, broker)
-            try await sync.run((files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) })
+            try await sync.run(input.sources)
         }
     }
 }

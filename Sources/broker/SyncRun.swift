@@ -45,12 +45,12 @@ struct SyncRun {
         } catch is Stopped {
         }
         // What is on its way counts, also when there is no use in sending more.
-        try? await settle()
+        _ = await settle()
         if run.status == .failed, run.summary.jobs > 0 {
             let count = run.summary.records
             run.fail(
-                "\(count == 1 ? "1 record is" : "\(count) records are") committed, and nothing was deleted; mend the input and "
-                    + "sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
+                "\(count == 1 ? "1 record is" : "\(count) records are") committed, and nothing was deleted; mend the "
+                    + "input and sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
         }
         try run.end(countsRecords: true)
     }
@@ -69,21 +69,24 @@ struct SyncRun {
         let isAlone = isLast && jobCount == 0
         jobCount += 1
         let part = isAlone ? nil : BrokerClient.Job.Operation.SyncPart(id: partID, isLast: isLast)
-        if isLast { try await settle() }
+        if isLast { guard await settle() else { throw Stopped() } }
         let job = await run.send(
             .sync(json, where: command.selection.predicate, actions: actions, part: part),
             id: command.options.id.map { isAlone ? $0 : "\($0)-\(jobCount)" }, at: records.place)
         guard let job else { throw Stopped() }
-        try await settle()
+        let isCommitted = await settle()
         sent = SentPart(job: job, records: records, count: count)
+        guard isCommitted else { throw Stopped() }
         records.next()
-        if isLast { try await settle() }
+        if isLast { _ = await settle() }
     }
 
     /// Waits until the part that is on its way is committed.
-    private mutating func settle() async throws(Stopped) {
-        guard let part = sent else { return }
+    ///
+    /// - Returns: whether it is, or there is none; the failure is noted else.
+    private mutating func settle() async -> Bool {
+        guard let part = sent else { return true }
         sent = nil
-        guard await run.settle(part.job, records: part.count, at: part.records.place) else { throw Stopped() }
+        return await run.settle(part.job, records: part.count, at: part.records.place)
     }
 }

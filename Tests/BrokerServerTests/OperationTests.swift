@@ -39,6 +39,9 @@ import Testing
             let search = #"{"op": "delete", "entity": "Employee", "where": "name == 'x'"}"#
             let many = try session.job(Array(repeating: search, count: 200).joined(separator: ", "))
             #expect(many.hasPrefix("busy /operations/"), "\(many)")
+            let told = try session.client.ask(
+                "{\"operations\": [\(Array(repeating: search, count: 200).joined(separator: ", "))]}")
+            #expect(told["error.retryAfterMilliseconds"] == "1000")
             #expect(try session.job("\(search), \(search)") == "")
             let renamings = (1...40).map {
                 "{\"entity\": \"Department\", \"object\": \($0), \"json\": {\"id\": \($0 + 1)}}"

@@ -37,7 +37,7 @@ extension Merger {
                     // Its record may bring another identity, which the object does not have yet.
                     if subject.isRenamed || !table.hasIdentity(row) { return true }
                 }
-                exclusions.note(modified: stored, entity: entity, row: row, of: rows)
+                exclusions.note(modified: stored, entity: entity, identity: table.row(row))
                 return true
             }
             noteKnown(entity, table, in: exclusions)

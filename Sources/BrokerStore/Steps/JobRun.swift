@@ -215,8 +215,7 @@ struct JobRun {
     private func check(_ history: RowHistory) throws(MergeFailure) {
         guard history.isOverfull else { return }
         throw .fault(
-            Fault(
-                .busy,
+            .busy(
                 "The job does more to objects than is kept in mind: \(RowHistory.maximumEntries) of them. Send it as "
                     + "several jobs, or a large `delete` or `sync` as a job of its own and without `reply: keys`."))
     }

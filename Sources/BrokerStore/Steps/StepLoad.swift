@@ -19,12 +19,10 @@ struct StepLoad {
         total += load
         greatest = max(greatest, load)
         guard total - greatest > Self.maximum else { return }
-        var fault = Fault(
-            .busy,
-            "The operations of this job look through too many objects together, or rename what too many others refer "
-                + "to, and nothing else can be stored meanwhile. Send each `delete` and `sync` with `where`, and each "
-                + "renaming, as a job of its own.")
-        fault.path = pointer
-        throw .fault(fault)
+        throw .fault(
+            .busy(
+                "The operations of this job look through too many objects together, or rename what too many others "
+                    + "refer to, and nothing else can be stored meanwhile. Send each `delete` and `sync` with `where`, "
+                    + "and each renaming, as a job of its own.", path: pointer))
     }
 }
