@@ -61,11 +61,14 @@ public let rowNumberNames = ["rowid", "_rowid_", "oid"]
 /// Where in the model's document something stands, for faults: a JSON Pointer (RFC 6901), line and column from 1.
 public struct ModelPlace: Sendable, Equatable {
     public var pointer: String
+    /// The file; empty when there is only one.
+    public var source: String
     public var line: Int
     public var column: Int
 
-    public init(pointer: String, line: Int, column: Int) {
+    public init(pointer: String, source: String = "", line: Int, column: Int) {
         self.pointer = pointer
+        self.source = source
         self.line = line
         self.column = column
     }

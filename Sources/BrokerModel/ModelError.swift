@@ -10,9 +10,10 @@ public struct ModelFault: Sendable, Equatable, CustomStringConvertible {
     }
 
     public var description: String {
-        guard place.line > 0 else { return message }
+        let source = place.source.isEmpty ? "" : place.source + ": "
+        guard place.line > 0 else { return source + message }
         let pointer = place.pointer.isEmpty ? "" : " (\(place.pointer))"
-        return "line \(place.line), column \(place.column)\(pointer): \(message)"
+        return "\(source)line \(place.line), column \(place.column)\(pointer): \(message)"
     }
 }
 

@@ -113,7 +113,7 @@ extension ModelNode {
             return nil
         }
         var writer = JSONWriter()
-        writer.value(value)
+        value.write(to: &writer)
         return JSONFragment(String(decoding: writer.bytes, as: UTF8.self))
     }
 }

@@ -4,7 +4,7 @@ import BrokerJSON
 ///
 /// The reading functions answer nil when they have reported a fault.
 struct ModelNode {
-    let value: JSONValue
+    let value: ModelValue
     let pointer: String
     let faults: ModelFaultLog
 
@@ -86,16 +86,17 @@ extension ModelNode {
         // By bytes: names that differ in Unicode's form only are different names.
         var lines: [[UInt8]: Int] = [:]
         var members: [ModelMember] = []
-        for (key, value) in value.members {
-            let name = String(decoding: key.bytes, as: UTF8.self)
+        for member in value.members {
+            let name = member.key
             let pointer = pointer + "/" + name.asPointerToken
+            let key = ModelValue(.string(name), at: member.keyPlace)
             let keyNode = ModelNode(value: key, pointer: pointer, faults: faults)
-            if let line = lines[Array(key.bytes)] {
+            if let line = lines[Array(name.utf8)] {
                 keyNode.report("\"\(name)\" stands here twice, first on line \(line); keep one of them")
                 continue
             }
-            lines[Array(key.bytes)] = keyNode.place.line
-            let node = ModelNode(value: value, pointer: pointer, faults: faults)
+            lines[Array(name.utf8)] = keyNode.place.line
+            let node = ModelNode(value: member.value, pointer: pointer, faults: faults)
             members.append(ModelMember(name: name, key: keyNode, node: node))
         }
         return members

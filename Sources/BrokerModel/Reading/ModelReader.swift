@@ -1,6 +1,6 @@
 public import BrokerJSON
 
-/// Reads a model from its JSON form (`protocol/model.schema.json`) and checks it whole.
+/// Reads a model from its JSON form (`protocol/model.schema.json`), whatever source that has, and checks it whole.
 ///
 /// A model that is read holds what ``Model`` promises: indices in range, names unique, inverses true on both sides.
 /// A field that the form does not have is a fault, so that a typing error never passes as silence; only `$schema`
@@ -8,23 +8,13 @@ public import BrokerJSON
 public enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document; text that is no JSON is one fault.
     public static func read(_ text: JSONText) throws(ModelError) -> Model {
-        let document: JSONDocument
-        do {
-            document = try JSONDocument(parsing: text)
-        } catch {
-            let place = ModelPlace(pointer: "", line: error.position.line, column: error.position.column)
-            throw ModelError(faults: [ModelFault("the model is not JSON: \(error.reason)", at: place)])
-        }
-        return try read(document)
+        try read(ModelDocument(parsing: text))
     }
 
     /// - Throws: ``ModelError`` with every fault in the order of the document.
-    public static func read(_ document: JSONDocument) throws(ModelError) -> Model {
-        let faults = ModelFaultLog(of: document.text)
-        // The nodes point into the document's tape, and do not hold it.
-        let entities = withExtendedLifetime(document) {
-            readEntities(in: ModelNode(value: document.root, pointer: "", faults: faults))
-        }
+    public static func read(_ document: ModelDocument) throws(ModelError) -> Model {
+        let faults = ModelFaultLog(of: document)
+        let entities = readEntities(in: ModelNode(value: document.root, pointer: "", faults: faults))
         guard faults.isEmpty else { throw ModelError(faults: faults.inDocumentOrder) }
         return Model(entities: entities)
     }
