@@ -82,13 +82,16 @@ public struct Attribute: Sendable {
     /// Applied to strings in order, before they are checked.
     public var transforms: [Transform]
     public var onInvalid: InvalidValuePolicy
+    /// The name before: a store that knows the attribute by it keeps its values.
+    public var renamedFrom: String?
     public var place: ModelPlace
 
     public init(
         name: String, type: AttributeType, keyPaths: [[String]]? = nil, isOptional: Bool = true,
         defaultValue: JSONFragment? = nil, dateFormats: [String] = [], timeZone: String? = nil,
         dateStorage: DateStorage = .iso8601, constraints: ValueConstraints = ValueConstraints(),
-        transforms: [Transform] = [], onInvalid: InvalidValuePolicy = .fail, place: ModelPlace = .unknown
+        transforms: [Transform] = [], onInvalid: InvalidValuePolicy = .fail, renamedFrom: String? = nil,
+        place: ModelPlace = .unknown
     ) {
         self.name = name
         self.type = type
@@ -101,6 +104,7 @@ public struct Attribute: Sendable {
         self.constraints = constraints
         self.transforms = transforms
         self.onInvalid = onInvalid
+        self.renamedFrom = renamedFrom
         self.place = place
     }
 }

@@ -19,13 +19,15 @@ public struct Entity: Sendable {
     public var modified: Int?
     /// A predicate on a record's attributes: a record of which it is true deletes its object. It is checked where the model is compiled.
     public var tombstone: String?
+    /// The name before: a store that knows the entity by it keeps its objects.
+    public var renamedFrom: String?
     public var place: ModelPlace
 
     public init(
         name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
         attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
         indexes: [[Int]] = [], modified: Int? = nil, tombstone: String? = nil,
-        place: ModelPlace = .unknown
+        renamedFrom: String? = nil, place: ModelPlace = .unknown
     ) {
         self.name = name
         self.table = table
@@ -38,6 +40,7 @@ public struct Entity: Sendable {
         self.indexes = indexes
         self.modified = modified
         self.tombstone = tombstone
+        self.renamedFrom = renamedFrom
         self.place = place
     }
 

@@ -20,6 +20,7 @@ extension Model {
         writer.object { writer in
             writer.member("table", entity.table)
             if let root = entity.root { writer.member("root", root) }
+            if let name = entity.renamedFrom { writer.member("renamedFrom", name) }
             if !entity.identity.isEmpty { writer.member("identity", names(entity.identity)) }
             if entity.isIdentityOptional { writer.member("identityOptional", true) }
             writer.key("attributes")
@@ -54,6 +55,7 @@ extension Model {
             if relationship.isToMany { writer.member("assignment", relationship.assignment.rawValue) }
             if relationship.isOrdered { writer.member("ordered", true) }
             writer.member("missing", relationship.missing.rawValue)
+            if let name = relationship.renamedFrom { writer.member("renamedFrom", name) }
         }
     }
 }
@@ -73,6 +75,7 @@ extension Attribute {
             constraints.writeMembers(to: &writer)
             if !transforms.isEmpty { writer.member("transform", transforms.map(\.rawValue)) }
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
+            if let renamedFrom { writer.member("renamedFrom", renamedFrom) }
         }
     }
 }

@@ -33,12 +33,14 @@ public struct Relationship: Sendable {
     public var missing: MissingDestination
     /// A to-many relationship keeps the order in which records name its objects.
     public var isOrdered: Bool
+    /// The name before: a store that knows the relationship by it keeps its links.
+    public var renamedFrom: String?
     public var place: ModelPlace
 
     public init(
         name: String, destination: Int, isToMany: Bool = false, inverse: Int? = nil, keyPaths: [[String]]? = nil,
         deleteRule: DeleteRule = .nullify, assignment: Assignment = .union, missing: MissingDestination = .stub,
-        isOrdered: Bool = false, place: ModelPlace = .unknown
+        isOrdered: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown
     ) {
         self.name = name
         self.destination = destination
@@ -49,6 +51,7 @@ public struct Relationship: Sendable {
         self.assignment = assignment
         self.missing = missing
         self.isOrdered = isOrdered
+        self.renamedFrom = renamedFrom
         self.place = place
     }
 }

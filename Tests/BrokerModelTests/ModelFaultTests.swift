@@ -159,15 +159,8 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(entity(#""abstract": true"#), "/entities/A/abstract", #""abstract": true"#),
         FaultCase(
             entity(#""attributes": {"a": "string"}, "tombstone": "a == 1""#), "/entities/A/tombstone", "a new object"),
-        FaultCase(entity(#""renamedFrom": "x""#), "/entities/A/renamedFrom", "not supported"),
-        FaultCase(
-            attribute(#""type": "string", "renamedFrom": "x""#), "/entities/A/attributes/a/renamedFrom",
-            "not supported"),
         FaultCase(
             relationship(#""entity": "B", "mapping": "x""#), "/entities/A/relationships/b/mapping", "not supported"),
-        FaultCase(
-            relationship(#""entity": "B", "renamedFrom": "x""#), "/entities/A/relationships/b/renamedFrom",
-            "not supported"),
     ])
     func `what this version cannot do is refused by name`(fault: FaultCase) { fault.check() }
 

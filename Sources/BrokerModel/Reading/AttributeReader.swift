@@ -12,6 +12,8 @@ struct AttributeDraft {
     var defaultNode: ModelNode?
     var isIndexed = false
     var isUnique = false
+    /// Where the model tells the name before.
+    var renamedFrom: ModelNode?
 }
 
 /// Reads one attribute: a type name, or an object.
@@ -48,6 +50,8 @@ struct AttributeReader {
         draft.isIndexed = fields.flag("indexed")
         draft.isUnique = fields.flag("unique")
         draft.defaultNode = fields["default"]
+        draft.renamedFrom = fields["renamedFrom"]
+        draft.attribute.renamedFrom = draft.renamedFrom?.string()
         let type = draft.isTyped ? draft.attribute.type : nil
         draft.attribute.defaultValue = readDefault(fields, type: type, isOptional: draft.attribute.isOptional)
         readDates(fields, type: type, into: &draft.attribute)

@@ -7,6 +7,8 @@ struct EntityDraft {
     var tableNode: ModelNode
     /// Where the attributes' names stand.
     var attributeKeys: [ModelNode] = []
+    /// Where the model tells the name before.
+    var renamedFrom: ModelNode?
 
     var name: String { entity.name }
 }
@@ -37,6 +39,9 @@ struct EntityReader {
         draft.relationships =
             fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []
+        draft.renamedFrom = fields["renamedFrom"]
+        draft.entity.renamedFrom = draft.renamedFrom?.string()
+        FormerNames.check(attributes, draft.relationships)
         readIdentity(fields, attributes: attributes, into: &draft.entity)
         claimPlainID(in: &draft)
         readIndexes(fields, attributes: attributes, into: &draft.entity)

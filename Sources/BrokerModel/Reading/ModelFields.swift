@@ -52,22 +52,22 @@ struct ModelVocabulary: Sendable {
         subject: "an entity",
         fields: [
             "table", "root", "identity", "identityOptional", "attributes", "relationships", "unique", "indexes",
-            "abstract", "modified", "tombstone",
+            "abstract", "modified", "tombstone", "renamedFrom",
         ],
-        later: [
-            "parent": "inheritance", "renamedFrom": "migration by renaming",
-        ])
+        later: ["parent": "inheritance"])
 
     static let attribute = ModelVocabulary(
         subject: "an attribute",
         fields: [
             "type", "key", "optional", "default", "format", "formats", "timeZone", "min", "max", "minLength",
             "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage",
-        ],
-        later: ["renamedFrom": "migration by renaming"])
+            "renamedFrom",
+        ])
 
     static let relationship = ModelVocabulary(
         subject: "a relationship",
-        fields: ["entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered"],
-        later: ["mapping": "a named mapping for its values", "renamedFrom": "migration by renaming"])
+        fields: [
+            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered", "renamedFrom",
+        ],
+        later: ["mapping": "a named mapping for its values"])
 }

@@ -24,6 +24,7 @@ struct ModelLinker {
             return entity
         }
         StoreNames(drafts: drafts, entities: entities).check()
+        FormerNames.check(drafts)
         return entities
     }
 

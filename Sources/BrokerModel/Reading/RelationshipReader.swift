@@ -5,6 +5,8 @@ struct RelationshipDraft {
     /// Where the model names the destination and the inverse; nil when it does not.
     var destinationNode: ModelNode?
     var inverseNode: ModelNode?
+    /// Where it tells the name before.
+    var renamedFrom: ModelNode?
     /// False until the destination is found; the relationship's own is then a stand-in.
     var isResolved = false
 
@@ -27,6 +29,8 @@ struct RelationshipReader {
             fields.node.report("a relationship needs an \"entity\"; add the name of the entity that it leads to")
         }
         draft.inverseNode = fields["inverse"]
+        draft.renamedFrom = fields["renamedFrom"]
+        draft.relationship.renamedFrom = draft.renamedFrom?.string()
         draft.relationship.isToMany = fields.flag("toMany")
         draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify
