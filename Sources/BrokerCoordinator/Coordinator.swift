@@ -33,6 +33,8 @@ public final class Coordinator: Sendable {
     private let ledger: LedgerThread
     let readers: ReaderPool
     private let writer: Writer
+    /// What opening the store changed, because the model is another than before.
+    public var migration: StoreMigration { writer.migration }
     /// Tells the ids that this run of the server made from those of earlier runs.
     private let run = String(UInt64.random(in: .min ... .max), radix: 16)
 

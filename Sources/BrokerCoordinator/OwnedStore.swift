@@ -14,7 +14,7 @@ public final class OwnedStore: Sendable {
     ///
     /// - Throws: `StoreError`, saying which process owns the store if that is it; files that were made are gone again.
     public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
-        try Store.check(path: options.storePath, model: plan.model)
+        try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
         let lock = try StoreLock(storePath: options.storePath)
         do throws(StoreError) {
             coordinator = try Coordinator(plan: plan, options: options, logger: logger)
@@ -23,6 +23,7 @@ public final class OwnedStore: Sendable {
             throw error
         }
         self.lock = Monitor(lock)
+        for line in coordinator.migration.lines { logger.notice("\(line)") }
     }
 
     /// The same, for a task that must not block.

@@ -8,6 +8,8 @@ internal import Logging
 /// durable the next jobs become ready.
 final class Writer: Sendable {
     private let thread: Thread
+    /// What opening the store changed.
+    let migration: StoreMigration
 
     /// Opens the store on the new thread and waits for that.
     ///
@@ -16,7 +18,7 @@ final class Writer: Sendable {
         plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, statistics: Statistics,
         completions: SerialThread, logger: Logger
     ) throws(StoreError) {
-        let opened = Monitor<Result<Void, StoreError>?>(nil)
+        let opened = Monitor<Result<StoreMigration, StoreError>?>(nil)
         thread = Thread(named: "writer") {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
@@ -25,9 +27,10 @@ final class Writer: Sendable {
                 let sequence = try store.openSequences(block)
                 flight.withLock { $0 = Flight(after: sequence, reservedThrough: sequence + block) }
                 let log = store.log
+                let migration = store.migration
                 statistics.count { $0.log = log }
                 opened.broadcast {
-                    $0 = .success(())
+                    $0 = .success(migration)
                     return true
                 }
                 var loop = WriterLoop(
@@ -42,7 +45,7 @@ final class Writer: Sendable {
             }
         }
         do throws(StoreError) {
-            try opened.wait { $0 }.get()
+            migration = try opened.wait { $0 }.get()
         } catch {
             thread.join()
             throw error

@@ -1,4 +1,4 @@
-public import BrokerModel
+internal import BrokerModel
 public import BrokerStaging
 internal import CSQLite
 
@@ -21,6 +21,8 @@ public struct StoreOptions: Sendable {
     /// The log's working size: so many pages are in it when they are copied to the database. 16 MiB of them, so that a
     /// bulk load copies a page less often.
     public var logPages = 4096
+    /// What becomes of what the model has no longer.
+    public var removal = RemovalPolicy.refuse
 
     public init() {}
 }
@@ -30,6 +32,8 @@ public struct StoreOptions: Sendable {
 /// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences, ``commit()``.
 public final class Store {
     let connection: Connection
+    /// What opening it changed.
+    public let migration: StoreMigration
     let merger: Merger
     private var ledger: Ledger
     private let statements: TransactionStatements
@@ -45,14 +49,10 @@ public final class Store {
     ///   file is then as it was.
     public init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
         let file = try StoreFile(path: path)
-        try Self.check(file, plan.model)
+        try Self.check(file, plan, options.removal)
         connection = try Connection(path: file.location)
+        migration = try Self.migrate(connection, path, plan, options)
         try Self.configure(connection, options)
-        try connection.execute("BEGIN IMMEDIATE")
-        let opening = try StoreOpening(of: connection, path: path, to: plan.model)
-        try opening.refuseDifferences()
-        try opening.run(on: connection)
-        try connection.execute("COMMIT")
         merger = try Merger(plan, on: connection, keptSeconds: options.retention.seconds)
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
@@ -61,12 +61,29 @@ public final class Store {
         logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
     }
 
-    private static func configure(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
+    /// Makes the database a store of the model, in one transaction.
+    private static func migrate(
+        _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions
+    ) throws(StoreError) -> StoreMigration {
+        try configureFile(connection, options)
+        let start = ContinuousClock.now
+        try connection.execute("PRAGMA foreign_keys = OFF")
+        try connection.execute("PRAGMA temp_store = FILE")
+        try connection.execute("BEGIN IMMEDIATE")
+        let opening = try StoreOpening(of: connection, path: path, to: plan, removal: options.removal)
+        try opening.refuseDifferences()
+        try opening.run(on: connection)
+        try connection.execute("COMMIT")
+        let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
+        return StoreMigration(changes: opening.changes, milliseconds: Int(milliseconds))
+    }
+
+    /// What concerns the file and the page cache.
+    private static func configureFile(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
         // Readers keep reading while the writer writes.
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = \(options.synchronous.rawValue)")
         try connection.execute("PRAGMA cache_size = -\(options.cacheBytes / 1024)")
-        try connection.execute("PRAGMA temp_store = MEMORY")
         // Debian's default overwrites what is deleted, which costs a write for each page.
         try connection.execute("PRAGMA secure_delete = FAST")
         // The log keeps its file, which is written over again and again; what a long reader made it grow is given back.
@@ -74,8 +91,13 @@ public final class Store {
         let logBytes = Int64(options.logPages) * (pageSize + Self.logFrameHeader) + Self.logHeader
         try connection.execute("PRAGMA journal_size_limit = \(logBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
-        try connection.execute("PRAGMA foreign_keys = ON")
         try connection.ignoreTriggers()
+    }
+
+    /// What merging needs.
+    private static func configure(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
+        try connection.execute("PRAGMA temp_store = MEMORY")
+        try connection.execute("PRAGMA foreign_keys = ON")
     }
 
     /// Bytes before the log's first page and before each (sqlite.org/fileformat2.html, 4.1 and 4.2).
@@ -83,15 +105,35 @@ public final class Store {
     private static let logFrameHeader: Int64 = 24
 
     /// Looks whether a store of that model is there or can be made there, and changes nothing.
-    public static func check(path: String, model: Model) throws(StoreError) {
-        try check(StoreFile(path: path), model)
+    public static func check(
+        path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse
+    ) throws(StoreError) {
+        try check(StoreFile(path: path), plan, removal)
     }
 
-    private static func check(_ file: StoreFile, _ model: Model) throws(StoreError) {
+    private static func check(_ file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy) throws(StoreError) {
         try file.checkAccess()
         guard file.exists else { return }
-        let connection = try Connection(path: file.location, .look)
-        try StoreOpening(of: connection, path: file.path, to: model).refuseDifferences()
+        try look(at: file, plan, removal).refuseDifferences()
+    }
+
+    /// What would become of the store that is there if it were opened with that model. Changes nothing.
+    ///
+    /// - Throws: ``StoreError`` when no store is there, or it cannot be read.
+    public static func changes(
+        path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse
+    ) throws(StoreError) -> [StoreChange] {
+        let file = try StoreFile(path: path)
+        guard file.exists else {
+            throw StoreError(.unavailable, "There is no store \(path). Check the path.")
+        }
+        return try look(at: file, plan, removal).changes
+    }
+
+    private static func look(
+        at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy
+    ) throws(StoreError) -> StoreOpening {
+        try StoreOpening(of: Connection(path: file.location, .look), path: file.path, to: plan, removal: removal)
     }
 
     // MARK: - Sequences

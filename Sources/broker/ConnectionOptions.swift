@@ -1,6 +1,7 @@
-import ArgumentParser
+public import ArgumentParser
 import BrokerClient
 import BrokerCommandLine
+public import BrokerStore
 import Glibc
 
 /// Where the server is, or the store when there is none.
@@ -23,6 +24,14 @@ struct ConnectionOptions: ParsableArguments {
     var model: String?
 
     @Option(
+        name: .customLong("migrate"),
+        help: """
+            Of --store: what becomes of what it has and the model has no longer: refuse (it is not opened), keep (it stays \
+            in the file, unused) or drop.
+            """)
+    var removal: RemovalPolicy?
+
+    @Option(
         help: ArgumentHelp(
             "How long to try again when the connection is lost, before what is unanswered is given up.",
             valueName: "seconds"))
@@ -38,6 +47,9 @@ struct ConnectionOptions: ParsableArguments {
         }
         if store == nil, model != nil {
             throw ValidationError("--model goes with --store; a server has its own model.")
+        }
+        if store == nil, removal != nil {
+            throw ValidationError("--migrate goes with --store; to a server it is said when it is started.")
         }
     }
 
@@ -63,7 +75,8 @@ struct ConnectionOptions: ParsableArguments {
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
-        let local = try await LocalServer.start(store: store, model: model, makesStore: makesStore)
+        let local = try await LocalServer.start(
+            store: store, model: model, makesStore: makesStore, removal: removal ?? .refuse)
         let interruption = Interruption {
             onInterruption?()
             local.stopAndWait()
@@ -114,3 +127,5 @@ extension CommandFailure {
         }
     }
 }
+
+extension RemovalPolicy: ExpressibleByArgument {}

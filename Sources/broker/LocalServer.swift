@@ -25,8 +25,12 @@ final class LocalServer: Sendable {
 
     /// Takes the store, or says which process has it.
     ///
-    /// - Parameter makesStore: false refuses a store that is not there.
-    static func start(store path: String, model: String, makesStore: Bool) async throws(CommandFailure) -> LocalServer {
+    /// - Parameters:
+    ///   - makesStore: false refuses a store that is not there.
+    ///   - removal: what becomes of what the store has and the model has no longer.
+    static func start(
+        store path: String, model: String, makesStore: Bool, removal: RemovalPolicy
+    ) async throws(CommandFailure) -> LocalServer {
         let plan = try ModelFile(model).planOrComplain()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
@@ -34,11 +38,13 @@ final class LocalServer: Sendable {
         let logger = Logger.standardError(label: "broker", level: .warning)
         let owned: OwnedStore
         do throws(StoreError) {
-            owned = try OwnedStore(
-                plan: plan, options: CoordinatorOptions(storePath: path, limits: CoordinatorLimits()), logger: logger)
+            var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
+            options.store.removal = removal
+            owned = try OwnedStore(plan: plan, options: options, logger: logger)
         } catch {
             throw CommandFailure(.failed, error.message)
         }
+        for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
         do throws(ServerError) {
             let options = ServerOptions(socketPath: nil)
             return LocalServer(

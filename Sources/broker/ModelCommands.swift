@@ -8,7 +8,7 @@ import BrokerStore
 struct ModelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "model", abstract: "Checks a model, shows it resolved, or prints the SQL of its tables.",
-        subcommands: [ModelCheckCommand.self, ModelShowCommand.self, ModelSchemaCommand.self])
+        subcommands: [ModelCheckCommand.self, ModelShowCommand.self, ModelSchemaCommand.self, ModelDiffCommand.self])
 }
 
 struct ModelArguments: ParsableArguments {

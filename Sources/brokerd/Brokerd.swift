@@ -34,6 +34,14 @@ struct Brokerd: AsyncParsableCommand {
     var synchronous: Synchronous = .full
 
     @Option(
+        name: .customLong("migrate"),
+        help: """
+            What becomes of what the store has and the model has no longer: refuse (the store is not opened), keep (it \
+            stays in the file, unused) or drop.
+            """)
+    var removal: RemovalPolicy = .refuse
+
+    @Option(
         name: .customLong("allow-user"),
         help: ArgumentHelp(
             "A user id that may connect, beside the server's own and root. May be repeated.", valueName: "uid"))
@@ -91,6 +99,7 @@ struct Brokerd: AsyncParsableCommand {
         }
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.store.synchronous = synchronous
+        options.store.removal = removal
         options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)
         do throws(StoreError) {
             return try OwnedStore(plan: plan, options: options, logger: logger)
@@ -118,4 +127,5 @@ struct Brokerd: AsyncParsableCommand {
 }
 
 extension Synchronous: ExpressibleByArgument {}
+extension RemovalPolicy: ExpressibleByArgument {}
 extension Logger.Level: @retroactive ExpressibleByArgument {}

@@ -56,7 +56,7 @@ import Testing
             }}
             """)
         #expect(
-            try store.rows("SELECT id, name, age, home, email, work, pet FROM Person") == ["1|a|3|x|NULL|NULL|NULL"])
+            try store.rows("SELECT id, name, age, home, email, work, pet FROM Person") == ["1|a|3|x|none|NULL|NULL"])
         #expect(
             try store.changes(
                 """
@@ -91,9 +91,9 @@ import Testing
             "Person is identified by id in the store, and by name in the model",
             "Person.id is in the store, but not in the model",
             "Person.age is integer16 in the store, and string in the model", "Person.must is new and required",
-            "Person (age) is unique in the model, but not in the store",
             "Person.home leads to Place in the store, and to Person in the model",
-            "Place.zip is new and required", "Place is identified by code in the store, and by code, zip in the model",
+            "Place.zip is new and identifies Place",
+            "Place is identified by code in the store, and by code, zip in the model",
             "nothing was touched",
         ] {
             #expect(error.message.contains(difference), "\(difference) in \(error.message)")
@@ -104,18 +104,29 @@ import Testing
         #expect(throws: StoreError.self) {
             try Store.check(
                 path: store.path,
-                model: stagingPlan(#"{"entities": {"Person": {"attributes": {"a": "string"}}}}"#).model)
+                plan: stagingPlan(#"{"entities": {"Person": {"attributes": {"a": "string"}}}}"#))
         }
     }
 
     @Test(arguments: [
         (#""age": {"type": "integer16", "optional": false}"#, "Person.age is optional in the store, and required"),
-        (#""age": {"type": "integer16", "unique": true}"#, "Person (age) is unique in the model"),
-        (#""age": "integer16", "new": {"type": "string", "unique": true}"#, "Person.new is new and unique"),
+        (
+            #""age": {"type": "integer16", "unique": true}"#,
+            "Person (age) is unique in the model, but not in the store, where 3 in 2 rows"
+        ),
+        (
+            #""age": "integer16", "new": {"type": "string", "unique": true, "default": "é'"}"#,
+            "Person (new) is unique in the model, but not in the store, where 'é''' in 2 rows"
+        ),
+        (
+            #""age": "integer16", "must": {"type": "string", "optional": false}"#,
+            "Person.must is new and required"
+        ),
         (#""age": "double""#, "Person.age is integer16 in the store, and double in the model"),
     ])
     func `one difference is told alone`(attributes: String, difference: String) throws {
         let store = try store()
+        try store.apply(#"{"Person": [{"id": 2, "age": 3}]}"#)
         let model = Self.before.replacing(#""age": "integer16""#, with: attributes)
         let error = try #require(try refusal(model, of: store))
         #expect(error.message.contains("to without loss: \(difference)"))
@@ -124,10 +135,10 @@ import Testing
 
     @Test func `a check says the same and makes no file`() throws {
         let store = try store()
-        try Store.check(path: store.path, model: store.plan.model)
+        try Store.check(path: store.path, plan: store.plan)
         let missing = store.folder.path("missing")
-        try Store.check(path: missing, model: store.plan.model)
+        try Store.check(path: missing, plan: store.plan)
         #expect(!FileManager.default.fileExists(atPath: missing))
-        #expect(throws: StoreError.self) { try Store.check(path: missing + "/store", model: store.plan.model) }
+        #expect(throws: StoreError.self) { try Store.check(path: missing + "/store", plan: store.plan) }
     }
 }

@@ -17,7 +17,7 @@ import TestSupport
         let before = try snapshot()
         let plan = try stagingPlan(Self.model)
         let error = try #require(throws: StoreError.self) { try Store(path: path, plan: plan) }
-        let check = try #require(throws: StoreError.self) { try Store.check(path: path, model: plan.model) }
+        let check = try #require(throws: StoreError.self) { try Store.check(path: path, plan: plan) }
         #expect(check.message == error.message)
         #expect(!error.message.contains("\n") && !error.message.contains("SELECT") && !error.message.contains("PRAGMA"))
         #expect(try snapshot() == before)

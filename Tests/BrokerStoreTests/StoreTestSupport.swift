@@ -27,7 +27,9 @@ final class TestStore {
     }
 
     /// Closes the store and opens it again, with another model if one is given.
-    func reopen(_ model: String? = nil) throws {
+    func reopen(_ model: String? = nil, removal: RemovalPolicy = .refuse) throws {
+        var options = options
+        options.removal = removal
         if let model { plan = try stagingPlan(model) }
         store = try Store(path: path, plan: plan, options: options)
     }

@@ -1,119 +1,271 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What a changed model would do to the meaning of what is stored: everything that it may not do, in the order of the
-/// stored model.
+/// What a changed model would do to what is stored: every change, in the order of the stored model, then what is new.
 ///
 /// Columns alone do not tell: a `string` and a `date` are both TEXT. What may change freely is what only matters to records
 /// on their way in: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults, `assignment`,
-/// `missing`, `modified`. What is new, required, unique, or in a foreign key, is seen in the tables: ``SchemaMigration``.
+/// `missing`, `modified`. What is unique, and what rows must hold for it, is seen in the tables: ``StorePlan``.
 struct ModelComparison {
-    private(set) var differences: [StoreDifference] = []
+    private(set) var changes: [StoreChange] = []
     private let stored: Model
     private let wanted: Model
+    private let match: ModelMatch
+    private let removal: RemovalPolicy
+    /// Of the stored model, what was not in force any more.
+    private let kept: KeptParts
 
-    init(from stored: Model, to wanted: Model) {
+    /// - Parameters:
+    ///   - stored: what the store holds: the model in force, and what was kept of models before it.
+    ///   - inForce: the newest model that the store was opened with.
+    init(from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy) {
         self.stored = stored
         self.wanted = wanted
-        for entity in stored.entities {
-            if let found = wanted.entities.first(where: { isSame($0.name, entity.name) }) {
-                compare(entity, found)
+        self.match = match
+        self.removal = removal
+        kept = KeptParts(in: stored, besides: inForce)
+        for index in stored.entities.indices {
+            let entity = stored.entities[index]
+            if let new = match.entity(for: index) {
+                compare(index, new)
             } else {
-                differ(entity.table, "\(entity.name) is in the store, but not in the model")
+                lose(
+                    entity.name, "\(entity.name) is in the store, but not in the model",
+                    wasKept: kept.has(entity: index), obstacle: obstacle(toKeepingEntity: index))
+            }
+        }
+        for (index, entity) in wanted.entities.enumerated() {
+            if match.entities[index].old == nil {
+                change(.migrated, entity.name, "\(entity.name) is new")
+            } else {
+                compareNew(index)
             }
         }
     }
 
-    private mutating func differ(_ subject: String, _ text: String) {
-        differences.append(StoreDifference(subject: subject, text: text))
-    }
-
-    private mutating func compare(_ old: Entity, _ new: Entity) {
-        if !isSame(old.table, new.table) {
-            differ(
-                old.table,
-                "\(old.name) is kept in the table \(old.table) in the store, and in \(new.table) in the model")
-        }
-        let (oldIdentity, newIdentity) = (old.identityNames, new.identityNames)
-        if !isSame(oldIdentity, newIdentity) {
-            differ(
-                old.table,
-                "\(old.name) is identified by \(oldIdentity) in the store, and by \(newIdentity) in the model")
-        } else if old.isIdentityOptional != new.isIdentityOptional {
-            let words = old.isIdentityOptional ? ("optional", "required") : ("required", "optional")
-            differ(old.table, "the identity of \(old.name) is \(words.0) in the store, and \(words.1) in the model")
-        }
-        for attribute in old.attributes {
-            let subject = "\(old.table).\(attribute.name)"
-            let name = "\(old.name).\(attribute.name)"
-            if let found = new.attributes.first(where: { isSame($0.name, attribute.name) }) {
-                compare(attribute, found, subject, name)
-            } else {
-                differ(subject, "\(name) is in the store, but not in the model")
-            }
-        }
-        for relationship in old.relationships {
-            let subject = "\(old.table).\(relationship.name)"
-            let name = "\(old.name).\(relationship.name)"
-            if let found = new.relationships.first(where: { isSame($0.name, relationship.name) }) {
-                compare(relationship, found, of: new, subject, name)
-            } else {
-                differ(subject, "\(name) is in the store, but not in the model")
-            }
-        }
-    }
-
-    private mutating func compare(_ old: Attribute, _ new: Attribute, _ subject: String, _ name: String) {
-        if old.type != new.type, !new.type.holds(old.type) {
-            differ(subject, "\(name) is \(old.type.rawValue) in the store, and \(new.type.rawValue) in the model")
-        } else if old.type == .date, old.dateStorage != new.dateStorage {
-            differ(
-                subject,
-                "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in the "
-                    + "model")
-        }
-    }
-
-    private mutating func compare(
-        _ old: Relationship, _ new: Relationship, of entity: Entity, _ subject: String, _ name: String
+    private mutating func change(
+        _ verdict: StoreChange.Verdict, _ subject: String, _ text: String, remedy: String? = nil
     ) {
-        let (oldDestination, newDestination) = (stored.entities[old.destination], wanted.entities[new.destination])
-        guard isSame(oldDestination.name, newDestination.name) else {
-            return differ(
-                subject,
-                "\(name) leads to \(oldDestination.name) in the store, and to \(newDestination.name) in the model")
-        }
-        guard old.isToMany == new.isToMany else {
-            let words = old.isToMany ? ("to-many", "to-one") : ("to-one", "to-many")
-            return differ(subject, "\(name) is \(words.0) in the store, and \(words.1) in the model")
-        }
-        if old.isOrdered != new.isOrdered {
-            let words = old.isOrdered ? ("ordered", "not ordered") : ("not ordered", "ordered")
-            differ(subject, "\(name) is \(words.0) in the store, and \(words.1) in the model")
-        }
-        let (oldInverse, newInverse) = (stored.inverse(of: old)?.name, wanted.inverse(of: new)?.name)
-        guard !isSame(oldInverse ?? "", newInverse ?? "") else { return }
-        if oldInverse == nil, keepsItsLinks(new, of: entity, oldDestination) { return }
-        differ(
-            subject,
-            "the inverse of \(name) is \(oldInverse ?? "none") in the store, and \(newInverse ?? "none") in the model")
+        changes.append(StoreChange(verdict, subject, text, remedy: remedy))
     }
 
-    /// The relationship has got an inverse that is new, too, and its links stay where they are and mean the same: the
-    /// inverse is to-many and keeps no order, and this side has its own column or owns the table of the pair.
-    private func keepsItsLinks(_ new: Relationship, of entity: Entity, _ oldDestination: Entity) -> Bool {
-        guard let inverse = wanted.inverse(of: new), inverse.isToMany, !inverse.isOrdered,
-            !oldDestination.relationships.contains(where: { isSame($0.name, inverse.name) }),
-            let entityIndex = wanted.index(ofEntity: entity.name),
-            let index = entity.index(ofRelationship: new.name)
-        else { return false }
-        if case .linkTable(_, isReversed: true) = RowLayout(wanted).entities[entityIndex].forms[index] { return false }
-        return true
+    /// - Parameter obstacle: why it cannot stay in the file.
+    private mutating func lose(_ subject: String, _ text: String, wasKept: Bool, obstacle: String?) {
+        switch removal {
+        case .drop:
+            change(.dropped, subject, wasKept ? "\(subject) was kept from a model before" : text)
+        case _ where wasKept: break
+        case .keep:
+            if let obstacle {
+                change(.refused, subject, "\(text), and cannot be kept: \(obstacle)", remedy: "--migrate drop drops it")
+            } else {
+                change(.kept, subject, text)
+            }
+        case .refuse:
+            change(
+                .refused, subject, text,
+                remedy: "--migrate keep leaves it in the file, --migrate drop drops it, \"renamedFrom\" renames it")
+        }
+    }
+
+    private mutating func compare(_ oldIndex: Int, _ newIndex: Int) {
+        let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        if !old.name.hasSameBytes(as: new.name) {
+            change(.migrated, new.name, "\(old.name) is renamed to \(new.name)")
+        }
+        if kept.has(entity: oldIndex) { change(.migrated, new.name, "\(new.name) was kept, and is used again") }
+        if !old.table.hasSameBytes(as: new.table), !old.table.hasSameBytes(as: old.name) || !isDefaultTable(new) {
+            change(
+                .migrated, new.name,
+                "\(new.name) is kept in the table \(old.table) in the store, and in \(new.table) in the model")
+        }
+        compareIdentity(oldIndex, newIndex)
+        for (index, attribute) in old.attributes.enumerated() {
+            let name = "\(old.name).\(attribute.name)"
+            if let found = match.attribute(for: index, of: newIndex) {
+                if kept.has(attribute: index, of: oldIndex) {
+                    change(.migrated, name, "\(name) was kept, and is used again")
+                }
+                compare(attribute, new.attributes[found], new, isIdentity: old.identity.contains(index))
+            } else {
+                lose(
+                    name, "\(name) is in the store, but not in the model",
+                    wasKept: kept.has(attribute: index, of: oldIndex),
+                    obstacle: obstacle(toKeepingAttribute: index, of: oldIndex))
+            }
+        }
+        for (index, relationship) in old.relationships.enumerated() {
+            let name = "\(old.name).\(relationship.name)"
+            if let found = match.relationship(for: index, of: newIndex) {
+                if kept.has(relationship: index, of: oldIndex) {
+                    change(.migrated, name, "\(name) was kept, and is used again")
+                }
+                compare(relationship, new.relationships[found], of: newIndex)
+            } else {
+                lose(
+                    name, "\(name) is in the store, but not in the model",
+                    wasKept: kept.has(relationship: index, of: oldIndex),
+                    obstacle: obstacle(toKeepingRelationship: index, of: oldIndex))
+            }
+        }
+    }
+
+    private func isDefaultTable(_ entity: Entity) -> Bool { entity.table.hasSameBytes(as: entity.name) }
+
+    private mutating func compareIdentity(_ oldIndex: Int, _ newIndex: Int) {
+        let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        guard old.identity.map({ match.attribute(for: $0, of: newIndex) }) == new.identity else {
+            return change(
+                .refused, new.name,
+                "\(new.name) is identified by \(old.identityNames) in the store, and by \(new.identityNames) in the model",
+                remedy: "keep the identity, or make another entity")
+        }
+        guard old.isIdentityOptional != new.isIdentityOptional else { return }
+        let words = old.isIdentityOptional ? ("optional", "required") : ("required", "optional")
+        change(
+            .refused, new.name, "the identity of \(new.name) is \(words.0) in the store, and \(words.1) in the model",
+            remedy: "keep it \(words.0), or make another entity")
+    }
+
+    private mutating func compare(_ old: Attribute, _ new: Attribute, _ entity: Entity, isIdentity: Bool) {
+        let name = "\(entity.name).\(new.name)"
+        if !old.name.hasSameBytes(as: new.name) {
+            change(.migrated, name, "\(entity.name).\(old.name) is renamed to \(new.name)")
+        }
+        if old.type != new.type {
+            let isWider = new.type.holds(old.type)
+            change(
+                isWider ? .migrated : .refused, name,
+                "\(name) is \(old.type.rawValue) in the store, and \(new.type.rawValue) in the model",
+                remedy: isWider ? nil : "keep the type, or give the new one another name")
+        } else if old.type == .date, old.dateStorage != new.dateStorage {
+            change(
+                .refused, name,
+                "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in the "
+                    + "model", remedy: "keep the storage, or give the new one another name")
+        }
+        guard old.isOptional != new.isOptional, !isIdentity else { return }
+        if new.isOptional {
+            change(.migrated, name, "\(name) is required in the store, and optional in the model")
+        } else if let value = new.defaultValue {
+            change(
+                .migrated, name,
+                "\(name) is optional in the store, and required in the model, and rows without it take its default "
+                    + value.text)
+        } else {
+            change(
+                .refused, name, "\(name) is optional in the store, and required in the model",
+                remedy: "give it a default, which rows without it would take")
+        }
+    }
+
+    /// What an entity that was there before has got.
+    private mutating func compareNew(_ index: Int) {
+        let entity = wanted.entities[index]
+        for (attribute, old) in zip(entity.attributes, match.entities[index].attributes) where old == nil {
+            let name = "\(entity.name).\(attribute.name)"
+            if let value = attribute.defaultValue {
+                change(.migrated, name, "\(name) is new, and rows that are there take its default \(value.text)")
+            } else if attribute.isOptional {
+                change(.migrated, name, "\(name) is new")
+            } else if !entity.identity.contains(where: { entity.attributes[$0].name.hasSameBytes(as: attribute.name) })
+            {
+                change(
+                    .refused, name, "\(name) is new and required, but there may be rows without it",
+                    remedy: "give it a default, which they would take")
+            } else {
+                change(.refused, name, "\(name) is new and identifies \(entity.name)", remedy: "keep the identity")
+            }
+        }
+        for (relationship, old) in zip(entity.relationships, match.entities[index].relationships) where old == nil {
+            change(.migrated, "\(entity.name).\(relationship.name)", "\(entity.name).\(relationship.name) is new")
+        }
     }
 }
 
-/// Names are the same byte by byte, as in SQLite; Swift takes some that differ for equal.
-private func isSame(_ left: String, _ right: String) -> Bool { left.utf8.elementsEqual(right.utf8) }
+// MARK: - Why something cannot be kept
+
+extension ModelComparison {
+    private func obstacle(toKeepingAttribute index: Int, of entity: Int) -> String? {
+        let entity = stored.entities[entity]
+        guard entity.identity.contains(index) || !entity.attributes[index].isOptional else { return nil }
+        return "it is required, so that no row could be inserted without it"
+    }
+
+    private func obstacle(toKeepingRelationship index: Int, of entity: Int) -> String? {
+        let relationship = stored.entities[entity].relationships[index]
+        guard !relationship.isToMany, let rule = stored.inverse(of: relationship)?.deleteRule,
+            match.entity(for: relationship.destination) != nil
+        else { return nil }
+        let destination = stored.entities[relationship.destination].name
+        switch rule {
+        case .nullify: return nil
+        case .cascade: return "deleting a \(destination) would delete what refers to it, as the model does not say"
+        case .deny, .noAction: return "it would hold back the deletion of a \(destination)"
+        }
+    }
+
+    private func obstacle(toKeepingEntity index: Int) -> String? {
+        for relationship in stored.entities[index].relationships where !relationship.isToMany {
+            guard match.entity(for: relationship.destination) != nil else { continue }
+            switch stored.inverse(of: relationship)?.deleteRule {
+            case .deny, .noAction:
+                return "its \(relationship.name) would hold back the deletion of a "
+                    + stored.entities[relationship.destination].name
+            case .nullify, .cascade, nil: continue
+            }
+        }
+        return nil
+    }
+}
+
+// MARK: - Relationships
+
+extension ModelComparison {
+    private mutating func compare(_ old: Relationship, _ new: Relationship, of entityIndex: Int) {
+        let entity = wanted.entities[entityIndex]
+        let name = "\(entity.name).\(new.name)"
+        if !old.name.hasSameBytes(as: new.name) {
+            change(.migrated, name, "\(entity.name).\(old.name) is renamed to \(new.name)")
+        }
+        let remedy = "keep it as it was, or give the new one another name"
+        guard match.entity(for: old.destination) == new.destination else {
+            let (was, now) = (stored.entities[old.destination].name, wanted.entities[new.destination].name)
+            return change(
+                .refused, name, "\(name) leads to \(was) in the store, and to \(now) in the model", remedy: remedy)
+        }
+        guard old.isToMany == new.isToMany else {
+            let words = old.isToMany ? ("to-many", "to-one") : ("to-one", "to-many")
+            return change(
+                .refused, name, "\(name) is \(words.0) in the store, and \(words.1) in the model", remedy: remedy)
+        }
+        if old.isOrdered != new.isOrdered {
+            let words = old.isOrdered ? ("ordered", "not ordered") : ("not ordered", "ordered")
+            change(.refused, name, "\(name) is \(words.0) in the store, and \(words.1) in the model", remedy: remedy)
+        }
+        guard !keepsItsLinks(old, new) else { return }
+        let (was, now) = (stored.inverse(of: old)?.name ?? "none", wanted.inverse(of: new)?.name ?? "none")
+        change(
+            .refused, name, "the inverse of \(name) is \(was) in the store, and \(now) in the model", remedy: remedy)
+    }
+
+    /// The inverse is the same, or it has come or gone, and the links stay where they are or move with nothing lost.
+    private func keepsItsLinks(_ old: Relationship, _ new: Relationship) -> Bool {
+        switch (old.inverse, new.inverse) {
+        case (nil, nil): return true
+        case (let before?, let now?):
+            return match.entities[new.destination].relationships[now] == before
+        case (nil, let now?):
+            // New, too; another that was there would have links of its own.
+            let inverse = wanted.entities[new.destination].relationships[now]
+            return match.entities[new.destination].relationships[now] == nil && inverse.isToMany && !inverse.isOrdered
+        case (let before?, nil):
+            let inverse = stored.entities[old.destination].relationships[before]
+            // Its going is told of itself.
+            return match.relationship(for: before, of: new.destination) == nil && (inverse.isToMany || !old.isToMany)
+        }
+    }
+}
 
 extension Entity {
     fileprivate var identityNames: String {

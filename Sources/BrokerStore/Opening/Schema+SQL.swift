@@ -6,7 +6,10 @@ func quoted(_ name: String) -> String {
 func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
 
 extension Schema.Table {
-    var sql: String {
+    var sql: String { sql(named: name) }
+
+    /// The same for a table of another name.
+    func sql(named name: String) -> String {
         // Only a column's own PRIMARY KEY makes it SQLite's row number, the fastest key there is.
         let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == "INTEGER" }
         var lines = columns.map { column in
@@ -34,7 +37,6 @@ extension Schema.Table {
     func definition(of column: Schema.Column) -> String {
         var definition = "\(quoted(column.name)) \(column.type)"
         if column.isRequired { definition += " NOT NULL" }
-        if let literal = column.defaultLiteral { definition += " DEFAULT \(literal)" }
         if let key = foreignKeys.first(where: { $0.columns == [column.name] }) { definition += " \(key.reference)" }
         return definition
     }

@@ -8,8 +8,6 @@ public struct Schema: Sendable {
         /// `INTEGER`, `REAL`, `TEXT` or `BLOB`.
         let type: String
         let isRequired: Bool
-        /// A literal, where a column that is added later needs one for the rows that are there.
-        var defaultLiteral: String?
     }
 
     struct ForeignKey: Sendable, Equatable {

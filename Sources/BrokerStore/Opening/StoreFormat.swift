@@ -15,7 +15,9 @@ enum StoreFormat {
         /// An empty database: it becomes a store.
         case new
         /// A store of this version, with the model in force as it was written.
-        case store(model: String)
+        ///
+        /// - Parameter held: the model with what is kept of models before it; nil when nothing is.
+        case store(model: String, held: String?)
         /// A store made before models were kept: taken over as it is.
         case unmarked
     }
@@ -43,7 +45,8 @@ enum StoreFormat {
                 "The store \(path) is of a newer Broker: format \(version), and this one knows \(Self.version). Use that "
                     + "Broker; nothing was touched.")
         }
-        return try meta.value(of: .model).map { .store(model: $0) } ?? .unmarked
+        guard let model = try meta.value(of: .model) else { return .unmarked }
+        return .store(model: model, held: try meta.value(of: .heldModel))
     }
 
     private static func tables(of connection: Connection) throws(StoreError) -> [String] {
@@ -68,7 +71,7 @@ enum StoreFormat {
 /// Single facts about a store, in its table `_broker_meta`.
 struct StoreMeta {
     enum Key: String {
-        case formatVersion, model
+        case formatVersion, model, heldModel
     }
 
     let connection: Connection
@@ -79,7 +82,13 @@ struct StoreMeta {
         return try statement.step() ? statement.text(0) : nil
     }
 
-    func set(_ key: Key, to value: String) throws(StoreError) {
+    /// - Parameter value: nil takes the fact away.
+    func set(_ key: Key, to value: String?) throws(StoreError) {
+        guard let value else {
+            let delete = try connection.prepare("DELETE FROM _broker_meta WHERE key = ?1")
+            delete.bind(key.rawValue, at: 1)
+            return try delete.run()
+        }
         let statement = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES (?1, ?2) "
                 + "ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value")

@@ -69,6 +69,9 @@ final class Connection {
         guard result == SQLITE_OK else { throw StoreError(result, on: handle) }
     }
 
+    /// What SQLite said of the newest call that failed.
+    var lastMessage: String { String(cString: sqlite3_errmsg(handle)) }
+
     func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
 
     /// The first column of the first row; nil when there is no row or it is NULL.

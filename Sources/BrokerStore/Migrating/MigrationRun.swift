@@ -1,0 +1,152 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// Makes a store's tables those of a changed model, inside the caller's transaction.
+///
+/// Invariants:
+/// 1. `foreign_keys` is off, so that a table may go and come again without its rows' links; they are checked at the end.
+/// 2. Rows go from table to table inside SQLite: memory is the page cache's, however many there are. `temp_store` is a file.
+/// 3. First all names become those of the changed model, and SQLite lets what others put into the file follow: foreign
+///    keys, triggers, views, indexes. What is done behind that knows the new names alone.
+struct MigrationRun {
+    private let connection: Connection
+    private let plan: StorePlan
+
+    init(_ plan: StorePlan, on connection: Connection) {
+        self.plan = plan
+        self.connection = connection
+    }
+
+    func run() throws(StoreError) {
+        for table in plan.tables {
+            for index in table.goneIndexes { try connection.execute("DROP INDEX IF EXISTS \(quoted(index))") }
+        }
+        for table in plan.goneTables { try connection.execute("DROP TABLE \(quoted(table))") }
+        let staying = plan.presentTables.filter { !plan.goneTables.contains($0) }
+        for step in RenameSequence(staying, plan.tables.map { ($0.old.name, $0.new.name) }).steps {
+            try connection.execute("ALTER TABLE \(quoted(step.from)) RENAME TO \(quoted(step.to))")
+        }
+        for table in plan.tables {
+            for step in table.renamings.steps {
+                try connection.execute(
+                    "ALTER TABLE \(quoted(table.new.name)) RENAME COLUMN \(quoted(step.from)) TO \(quoted(step.to))")
+            }
+        }
+        for table in plan.newTables { try connection.execute(table.sql) }
+        for table in plan.tables {
+            if table.needsRebuild { try rebuild(table) } else { try addColumns(to: table) }
+        }
+        for table in plan.newTables + plan.tables.map(\.new) { try makeIndexes(of: table) }
+        for table in plan.tables where table.needsRebuild { try checkReferences(of: table.new) }
+    }
+
+    private func addColumns(to table: TableMigration) throws(StoreError) {
+        var fills: [String] = []
+        for column in table.addedColumns {
+            try connection.execute(
+                "ALTER TABLE \(quoted(table.new.name)) ADD COLUMN \(table.new.definition(of: column))")
+            // A DEFAULT of SQL would stay, and speak for rows that a later model gives another default or none.
+            if let fill = table.fills[Array(column.name.utf8)] { fills.append("\(quoted(column.name)) = \(fill)") }
+        }
+        guard !fills.isEmpty else { return }
+        try connection.execute("UPDATE \(quoted(table.new.name)) SET \(fills.joined(separator: ", "))")
+    }
+
+    /// A name that no table of a model can have.
+    private static let rebuiltName = "_broker_rebuilt"
+
+    private func rebuild(_ migration: TableMigration) throws(StoreError) {
+        let table = migration.new
+        let others = try strangers(on: table)
+        try connection.execute(table.sql(named: Self.rebuiltName))
+        let values = table.columns.map { migration.expression(for: $0.name, isRenamed: true) }
+        try connection.execute(
+            "INSERT INTO \(quoted(Self.rebuiltName)) (\(quotedList(table.columns.map(\.name)))) "
+                + "SELECT \(values.joined(separator: ", ")) FROM \(quoted(table.name))")
+        try connection.execute("DROP TABLE \(quoted(table.name))")
+        // So that views of others, which lack the table at this moment, are no matter.
+        try connection.execute("PRAGMA legacy_alter_table = ON")
+        try connection.execute("ALTER TABLE \(quoted(Self.rebuiltName)) RENAME TO \(quoted(table.name))")
+        try connection.execute("PRAGMA legacy_alter_table = OFF")
+        for (name, sql) in others {
+            do throws(StoreError) {
+                try connection.execute(sql)
+            } catch {
+                guard error.code == .defect else { throw error }
+                throw StoreError(
+                    .incompatible,
+                    "\(name), which something else than Broker put on the table \(table.name), does not fit the changed "
+                        + "table (\(String(describing: connection.lastMessage))). Drop it, then start again; nothing was "
+                        + "touched.", sqliteCode: error.sqliteCode)
+            }
+        }
+    }
+
+    /// Indexes and triggers on a table that are not the model's.
+    private func strangers(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
+        let ours = Set(table.indexes.map { Array(TableMigration.indexName(table.name, $0).utf8) })
+        let statement = try connection.prepare(
+            "SELECT name, sql FROM sqlite_schema WHERE lower(tbl_name) = lower(?1) AND type IN ('index', 'trigger') "
+                + "AND sql IS NOT NULL ORDER BY rowid")
+        statement.bind(table.name, at: 1)
+        var others: [(name: String, sql: String)] = []
+        while try statement.step() {
+            if !ours.contains(Array(statement.bytes(0))) { others.append((statement.text(0), statement.text(1))) }
+        }
+        return others
+    }
+
+    private func makeIndexes(of table: Schema.Table) throws(StoreError) {
+        let find = try connection.prepare(
+            "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND lower(name) = lower(?1)")
+        for (columns, sql) in zip(table.indexes, table.indexSQL) {
+            find.bind(TableMigration.indexName(table.name, columns), at: 1)
+            let isThere = try find.step()
+            find.reset()
+            if !isThere { try connection.execute(sql) }
+        }
+    }
+
+    private func checkReferences(of table: Schema.Table) throws(StoreError) {
+        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1")
+        check.bind(table.name, at: 1)
+        guard try check.step() else { return }
+        let (row, parent) = (check.integer(0), check.text(1))
+        check.reset()
+        throw StoreError(
+            .incompatible,
+            "Row \(row) of the table \(table.name) refers to a row of \(parent) that does not exist; something else than "
+                + "Broker changed the file. Mend it, then start again; nothing was touched.")
+    }
+
+    /// Syncs whose parts are still coming name their entity: the next part will name it anew.
+    ///
+    /// - Parameter renamed: old names and new ones.
+    func renameOpenSyncs(_ renamed: [(old: String, new: String)]) throws(StoreError) {
+        guard !renamed.isEmpty,
+            try connection.integer("SELECT 1 FROM sqlite_schema WHERE name = '_broker_open_syncs'") != nil
+        else { return }
+        let read = try connection.prepare("SELECT number, definition FROM _broker_open_syncs")
+        var changed: [(number: Int64, definition: [UInt8])] = []
+        while try read.step() {
+            let definition = Array(read.bytes(1))
+            for (old, new) in renamed where definition.starts(with: Self.beginning(old)) {
+                changed.append(
+                    (read.integer(0), Self.beginning(new) + definition.dropFirst(Self.beginning(old).count)))
+            }
+        }
+        let write = try connection.prepare("UPDATE _broker_open_syncs SET definition = ?2 WHERE number = ?1")
+        for (number, definition) in changed {
+            write.bind(number, at: 1)
+            write.bind(blob: definition, at: 2)
+            try write.run()
+        }
+    }
+
+    /// How the definition of a sync of that entity begins: `["Employee",`.
+    private static func beginning(_ entity: String) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.array { $0.string(entity) }
+        return writer.bytes.dropLast() + [UInt8(ascii: ",")]
+    }
+}

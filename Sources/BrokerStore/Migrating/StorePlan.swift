@@ -1,0 +1,141 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// How a store's tables become those of a changed model: found out by reading alone.
+struct StorePlan {
+    /// Beside those that the models themselves tell.
+    private(set) var changes: [StoreChange] = []
+    private(set) var tables: [TableMigration] = []
+    private(set) var newTables: [Schema.Table] = []
+    /// Names of tables that nothing is left of.
+    private(set) var goneTables: [String] = []
+    /// Every table that was there, by name.
+    private(set) var presentTables: [String]
+    private let connection: Connection
+
+    /// - Parameters:
+    ///   - stored: what the store holds.
+    ///   - held: what it is to hold.
+    ///   - plan: of the wanted model, which tells the defaults.
+    init(
+        of connection: Connection, from stored: Model, to held: HeldModel, _ plan: StagingPlan, removal: RemovalPolicy
+    ) throws(StoreError) {
+        self.connection = connection
+        let schema = Schema(held.model)
+        let present = try StoredTables(connection, of: Schema(stored))
+        changes = present.differences
+        presentTables = present.tables.map(\.name)
+        let origins = SchemaOrigins(from: stored, to: held.model, held.match)
+        var staying: [[UInt8]: (name: String, origin: TableOrigin)] = [:]
+        for table in schema.tables {
+            guard let origin = origins[table.name], present.table(named: origin.table) != nil else { continue }
+            staying[Array(origin.table.utf8)] = (table.name, origin)
+        }
+        let known = Set(presentTables.map(RenameSequence.folded))
+        for table in schema.tables {
+            if !known.contains(RenameSequence.folded(table.name)), try present.has(["table", "view"], table.name) {
+                changes.append(
+                    StoreChange(
+                        .refused, table.name,
+                        "the table \(table.name) is there already, and not the model's that made the store",
+                        remedy: "drop it, or give the entity another \"table\""))
+            }
+            guard let origin = origins[table.name], let old = present.table(named: origin.table) else {
+                newTables.append(table)
+                continue
+            }
+            let fills = Self.fills(of: table, held, plan)
+            tables.append(TableMigration(from: old, to: table, origin, fills: fills, staying))
+        }
+        goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
+        for table in tables { try tell(table, removal) }
+    }
+
+    private static func fills(
+        of table: Schema.Table, _ held: HeldModel, _ plan: StagingPlan
+    ) -> [[UInt8]: String] {
+        var fills: [[UInt8]: String] = [:]
+        for (index, entity) in plan.model.entities.enumerated() where entity.table.hasSameBytes(as: table.name) {
+            for (position, attribute) in entity.attributes.enumerated() {
+                guard let cell = plan.defaultCell(entity: index, attribute: position) else { continue }
+                fills[Array(attribute.name.utf8)] = cell.literal
+            }
+        }
+        return fills
+    }
+
+    // MARK: - What the tables tell
+
+    private mutating func tell(_ table: TableMigration, _ removal: RemovalPolicy) throws(StoreError) {
+        for list in table.newUniqueLists {
+            let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
+            let text = "\(name) is unique in the model, but not in the store"
+            if let collisions = try collisions(of: list, in: table) {
+                changes.append(
+                    StoreChange(
+                        .refused, name, "\(text), where \(collisions)",
+                        remedy: "change these rows, or take the list out"))
+            } else {
+                changes.append(StoreChange(.migrated, name, text))
+            }
+        }
+        for list in table.goneUniqueLists {
+            let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
+            let text = "\(name) is unique in the store, but not in the model"
+            let change =
+                switch removal {
+                case .drop: StoreChange(.dropped, name, text)
+                case .keep:
+                    StoreChange(
+                        .refused, name, "\(text), and cannot be kept: it would hold back rows that the model allows",
+                        remedy: "--migrate drop drops it")
+                case .refuse: StoreChange(.refused, name, text, remedy: "--migrate drop drops it")
+                }
+            changes.append(change)
+        }
+        for (columns, old, new) in table.changedReferences {
+            let name = "\(table.new.name).\(columns.joined(separator: ", "))"
+            changes.append(
+                StoreChange(
+                    .migrated, name, "\(name) refers to \(old.told) in the store, and to \(new.told) in the model"))
+        }
+        for (lists, verdict, words) in [
+            (table.newIndexes, StoreChange.Verdict.migrated, "is new"),
+            (table.droppedIndexes, .dropped, "is in the store, but not in the model"),
+        ] {
+            for list in lists {
+                let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
+                changes.append(StoreChange(verdict, name, "the index of \(name) \(words)"))
+            }
+        }
+    }
+
+    /// Groups of rows that are told.
+    private static let toldCollisions = 3
+
+    /// Rows that would have the same values, for people; nil when there are none.
+    private func collisions(of list: [String], in table: TableMigration) throws(StoreError) -> String? {
+        let values = list.map { table.expression(for: $0, isRenamed: false) }
+        let names = list.indices.map { "v\($0)" }
+        let statement = try connection.prepare(
+            """
+            SELECT \(names.map { "substr(quote(\($0)), 1, 60)" }.joined(separator: ", ")), count(*) FROM (
+                SELECT \(zip(values, names).map { "\($0) AS \($1)" }.joined(separator: ", "))
+                FROM \(quoted(table.old.name))
+            ) WHERE \(names.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
+            GROUP BY \(names.joined(separator: ", ")) HAVING count(*) > 1 LIMIT \(Self.toldCollisions + 1)
+            """)
+        var groups: [String] = []
+        while try statement.step() {
+            let texts = list.indices.map(statement.text)
+            groups.append("\(texts.joined(separator: ", ")) in \(statement.integer(list.count)) rows")
+        }
+        guard !groups.isEmpty else { return nil }
+        let more = groups.count > Self.toldCollisions ? " and more" : ""
+        return groups.prefix(Self.toldCollisions).joined(separator: ", ") + more
+    }
+
+    /// Nothing is to be done.
+    var isIdle: Bool { newTables.isEmpty && goneTables.isEmpty && tables.allSatisfy(\.isIdle) }
+}

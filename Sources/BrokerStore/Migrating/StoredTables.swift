@@ -1,0 +1,145 @@
+/// The tables that a database has, held against those that its model says.
+///
+/// What is missing is taken for new. What is there and should not be, or is otherwise than the model says, was put there
+/// by somebody else, and is told.
+struct StoredTables {
+    /// What somebody else changed.
+    private(set) var differences: [StoreChange] = []
+    /// The model's tables, as far as they are there.
+    private(set) var tables: [Schema.Table] = []
+    private let connection: Connection
+
+    init(_ connection: Connection, of schema: Schema) throws(StoreError) {
+        self.connection = connection
+        for table in schema.tables where try has(["table"], table.name) { try compare(table) }
+    }
+
+    func table(named name: String) -> Schema.Table? { tables.first { $0.name.hasSameBytes(as: name) } }
+
+    /// Whether there is one of that name, as SQLite compares names.
+    func has(_ kinds: [String], _ name: String) throws(StoreError) -> Bool {
+        let list = kinds.map { "'\($0)'" }.joined(separator: ", ")
+        let statement = try connection.prepare(
+            "SELECT 1 FROM sqlite_schema WHERE type IN (\(list)) AND lower(name) = lower(?1)")
+        statement.bind(name, at: 1)
+        defer { statement.reset() }
+        return try statement.step()
+    }
+
+    private mutating func differ(_ subject: String, _ text: String) {
+        differences.append(
+            StoreChange(.refused, subject, text, remedy: "something else than Broker changed the file: put it back"))
+    }
+
+    private mutating func compare(_ table: Schema.Table) throws(StoreError) {
+        let existing = try columns(of: table.name)
+        for column in table.columns {
+            guard let found = existing[Array(column.name.utf8)] else { continue }
+            let subject = "\(table.name).\(column.name)"
+            if found.type != column.type {
+                differ(subject, "\(subject) is \(found.type) in the store, and \(column.type) in the model")
+            }
+            if found.isRequired != column.isRequired, !table.primaryKey.contains(column.name) {
+                let (stored, wanted) = found.isRequired ? ("required", "optional") : ("optional", "required")
+                differ(subject, "\(subject) is \(stored) in the store, and \(wanted) in the model")
+            }
+        }
+        let key = existing.values.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }.map(\.name)
+        if key != table.primaryKey {
+            differ(
+                table.name,
+                "\(table.name) is identified by \(key.joined(separator: ", ")) in the store, "
+                    + "and by \(table.primaryKey.joined(separator: ", ")) in the model")
+        }
+        let wanted = Set(table.columns.map { Array($0.name.utf8) })
+        for column in existing.values.sorted(by: { $0.name < $1.name }) where !wanted.contains(Array(column.name.utf8))
+        {
+            differ(
+                "\(table.name).\(column.name)", "\(table.name).\(column.name) is in the store, but not in the model")
+        }
+        try compareConstraints(table)
+        let there = table.columns.filter { existing[Array($0.name.utf8)] != nil }
+        let names = Set(there.map(\.name))
+        tables.append(
+            Schema.Table(
+                name: table.name, columns: there, primaryKey: table.primaryKey,
+                unique: table.unique.filter { names.isSuperset(of: $0) },
+                foreignKeys: table.foreignKeys.filter { names.isSuperset(of: $0.columns) },
+                indexes: table.indexes.filter { names.isSuperset(of: $0) }))
+    }
+
+    /// Unique lists and foreign keys: what the store has is compared as sets.
+    private mutating func compareConstraints(_ table: Schema.Table) throws(StoreError) {
+        let stored = try uniqueLists(of: table.name)
+        let wanted = Set(table.unique)
+        for columns in wanted.symmetricDifference(stored).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            let name = "\(table.name) (\(columns.joined(separator: ", ")))"
+            let (here, there) = wanted.contains(columns) ? ("model", "store") : ("store", "model")
+            differ(name, "\(name) is unique in the \(here), but not in the \(there)")
+        }
+        let references = try storedReferences(of: table.name)
+        for key in table.foreignKeys {
+            guard let target = references[key.columns], target != key.told else { continue }
+            let name = "\(table.name).\(key.columns.joined(separator: ", "))"
+            differ(name, "\(name) refers to \(target) in the store, and to \(key.told) in the model")
+        }
+    }
+
+    // MARK: - Reading
+
+    private struct ExistingColumn {
+        let name: String
+        let type: String
+        let isRequired: Bool
+        let keyPosition: Int64
+    }
+
+    /// By name, as bytes: Swift takes some names that differ for equal.
+    private func columns(of table: String) throws(StoreError) -> [[UInt8]: ExistingColumn] {
+        let statement = try connection.prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1)")
+        statement.bind(table, at: 1)
+        var columns: [[UInt8]: ExistingColumn] = [:]
+        while try statement.step() {
+            columns[Array(statement.bytes(0))] = ExistingColumn(
+                name: statement.text(0), type: statement.text(1), isRequired: statement.integer(2) != 0,
+                keyPosition: statement.integer(3))
+        }
+        return columns
+    }
+
+    private func uniqueLists(of table: String) throws(StoreError) -> Set<[String]> {
+        let statement = try connection.prepare(
+            "SELECT l.name, i.name FROM pragma_index_list(?1) AS l, pragma_index_info(l.name) AS i "
+                + "WHERE l.origin = 'u' ORDER BY l.name, i.seqno")
+        statement.bind(table, at: 1)
+        var lists: [String: [String]] = [:]
+        while try statement.step() { lists[statement.text(0), default: []].append(statement.text(1)) }
+        return Set(lists.values)
+    }
+
+    /// What each list of columns refers to.
+    private func storedReferences(of table: String) throws(StoreError) -> [[String]: String] {
+        let statement = try connection.prepare(
+            "SELECT id, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq")
+        statement.bind(table, at: 1)
+        var keys: [Int64: (columns: [String], table: String, keys: [String], onDelete: String)] = [:]
+        while try statement.step() {
+            var key = keys[statement.integer(0)] ?? ([], statement.text(2), [], statement.text(4))
+            key.columns.append(statement.text(1))
+            key.keys.append(statement.text(3))
+            keys[statement.integer(0)] = key
+        }
+        return Dictionary(
+            keys.values.map {
+                (
+                    $0.columns,
+                    Schema.ForeignKey(columns: $0.columns, table: $0.table, keys: $0.keys, onDelete: $0.onDelete).told
+                )
+            }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension Schema.ForeignKey {
+    /// What it refers to, for people.
+    var told: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
+}

@@ -1,0 +1,153 @@
+/// What becomes of one table that was there before.
+///
+/// Names are changed where they stand and columns are added where SQLite can (`ALTER TABLE`). Where a constraint changes, or
+/// a column goes, the table is made anew and its rows are copied (https://sqlite.org/lang_altertable.html, section 7).
+struct TableMigration {
+    /// As it is in the store.
+    let old: Schema.Table
+    /// As it is to be.
+    let new: Schema.Table
+    let origin: TableOrigin
+    /// SQL of the values that rows without one take, by column of the new table.
+    let fills: [[UInt8]: String]
+    /// The old table with the names of the new one; columns that go keep theirs.
+    private let renamed: Schema.Table
+
+    /// - Parameter tables: by old name, the origins of all tables that stay and their new names.
+    init(
+        from old: Schema.Table, to new: Schema.Table, _ origin: TableOrigin, fills: [[UInt8]: String],
+        _ tables: [[UInt8]: (name: String, origin: TableOrigin)]
+    ) {
+        self.old = old
+        self.new = new
+        self.origin = origin
+        self.fills = fills
+        func mapped(_ origin: TableOrigin) -> (String) -> String {
+            let names = Dictionary(
+                origin.columns.map { (Array($1.utf8), String(decoding: $0, as: UTF8.self)) },
+                uniquingKeysWith: { first, _ in first })
+            return { names[Array($0.utf8)] ?? $0 }
+        }
+        let name = mapped(origin)
+        renamed = Schema.Table(
+            name: new.name,
+            columns: old.columns.map { Schema.Column(name: name($0.name), type: $0.type, isRequired: $0.isRequired) },
+            primaryKey: old.primaryKey.map(name), unique: old.unique.map { $0.map(name) },
+            foreignKeys: old.foreignKeys.map { key in
+                let target = tables[Array(key.table.utf8)]
+                return Schema.ForeignKey(
+                    columns: key.columns.map(name), table: target?.name ?? key.table,
+                    keys: key.keys.map(target.map { mapped($0.origin) } ?? { $0 }), onDelete: key.onDelete)
+            },
+            indexes: old.indexes.map { $0.map(name) })
+    }
+
+    // MARK: - Columns
+
+    /// Of the new table, from which nothing has been copied yet.
+    var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
+
+    private func isThere(_ column: String) -> Bool {
+        guard let old = origin.old(column) else { return false }
+        return self.old.columns.contains { $0.name.hasSameBytes(as: old) }
+    }
+
+    private var goneColumns: [Schema.Column] {
+        let taken = Set(origin.columns.values.map { Array($0.utf8) })
+        return old.columns.filter { !taken.contains(Array($0.name.utf8)) }
+    }
+
+    var renamings: RenameSequence {
+        let pairs = new.columns.compactMap { column in
+            isThere(column.name) ? origin.old(column.name).map { (old: $0, new: column.name) } : nil
+        }
+        return RenameSequence(old.columns.map(\.name), pairs)
+    }
+
+    /// A required column takes a fill that its rows may lack.
+    private func isFilled(_ column: Schema.Column) -> Bool {
+        guard fills[Array(column.name.utf8)] != nil else { return false }
+        guard let before = renamed.columns.first(where: { $0.name.hasSameBytes(as: column.name) }) else { return true }
+        return column.isRequired && !before.isRequired
+    }
+
+    /// The value of a column, in SQL.
+    ///
+    /// - Parameter isRenamed: whether the store's columns have their new names.
+    func expression(for column: String, isRenamed: Bool) -> String {
+        let fill = fills[Array(column.utf8)]
+        guard isThere(column), let old = origin.old(column) else { return fill ?? "NULL" }
+        let name = quoted(isRenamed ? column : old)
+        guard let fill, let found = new.columns.first(where: { $0.name.hasSameBytes(as: column) }), isFilled(found)
+        else { return name }
+        return "coalesce(\(name), \(fill))"
+    }
+
+    // MARK: - What must be done
+
+    /// A constraint changes that SQLite cannot change where it stands.
+    var needsRebuild: Bool {
+        let added = Set(addedColumns.map(\.name))
+        let isPlain = { (column: Schema.Column) in
+            !column.isRequired && !new.primaryKey.contains(column.name)
+                && !new.unique.contains { $0.contains(column.name) }
+                && !new.foreignKeys.contains { $0.columns.count > 1 && $0.columns.contains(column.name) }
+        }
+        guard goneColumns.isEmpty, addedColumns.allSatisfy(isPlain), renamed.primaryKey == new.primaryKey else {
+            return true
+        }
+        for column in new.columns where !added.contains(column.name) {
+            let before = renamed.columns.first { $0.name.hasSameBytes(as: column.name) }
+            if before?.isRequired != column.isRequired, !new.primaryKey.contains(column.name) { return true }
+        }
+        guard Set(renamed.unique) == Set(new.unique) else { return true }
+        let keys = new.foreignKeys.filter { added.isDisjoint(with: $0.columns) }
+        return keys.count != renamed.foreignKeys.count || !keys.allSatisfy(renamed.foreignKeys.contains)
+    }
+
+    /// Unique lists that the rows may break.
+    var newUniqueLists: [[String]] {
+        new.unique.filter { list in
+            !renamed.unique.contains(list)
+                || new.columns.contains { column in list.contains(column.name) && isFilled(column) }
+        }
+    }
+
+    /// Unique lists of columns that stay, which are none any more.
+    var goneUniqueLists: [[String]] {
+        let gone = Set(goneColumns.map(\.name))
+        return renamed.unique.filter { !new.unique.contains($0) && gone.isDisjoint(with: $0) }
+    }
+
+    /// Foreign keys that refer to something else, or do something else when that is deleted: before and after.
+    var changedReferences: [(columns: [String], old: Schema.ForeignKey, new: Schema.ForeignKey)] {
+        new.foreignKeys.compactMap { key in
+            renamed.foreignKeys.first { $0.columns == key.columns && $0 != key }.map { (key.columns, $0, key) }
+        }
+    }
+
+    // MARK: - Indexes
+
+    static func indexName(_ table: String, _ columns: [String]) -> String {
+        "\(table).\(columns.joined(separator: "."))"
+    }
+
+    /// Names of indexes that have no use any more, or another name.
+    var goneIndexes: [String] {
+        let wanted = Set(new.indexes.map { Array(Self.indexName(new.name, $0).utf8) })
+        return zip(old.indexes, renamed.indexes).map { (Self.indexName(old.name, $0), Self.indexName(new.name, $1)) }
+            .filter { !$0.hasSameBytes(as: $1) || !wanted.contains(Array($1.utf8)) }.map(\.0)
+    }
+
+    var newIndexes: [[String]] { new.indexes.filter { !renamed.indexes.contains($0) } }
+    var droppedIndexes: [[String]] {
+        let gone = Set(goneColumns.map(\.name))
+        return renamed.indexes.filter { !new.indexes.contains($0) && gone.isDisjoint(with: $0) }
+    }
+
+    /// Nothing of it changes.
+    var isIdle: Bool {
+        old.name.hasSameBytes(as: new.name) && renamings.steps.isEmpty && addedColumns.isEmpty && !needsRebuild
+            && goneIndexes.isEmpty && newIndexes.isEmpty
+    }
+}

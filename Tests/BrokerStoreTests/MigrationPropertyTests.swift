@@ -1,0 +1,70 @@
+import Testing
+import TestSupport
+
+@testable import BrokerStore
+
+/// A store that is migrated to a changed model is the store that the changed model would have made of the same records.
+@Suite(.timeLimit(.minutes(5))) struct MigrationPropertyTests {
+    @Test func `a migrated store is like one that was made by the changed model`() throws {
+        var generator = SeededGenerator()
+        for _ in 0..<100 { try Self.check(&generator) }
+    }
+
+    private static func check(_ generator: inout SeededGenerator) throws {
+        let seed = generator.next()
+        var random = SeededGenerator(seed: seed)
+        let before = ChangingModel(using: &random)
+        var after = before
+        for _ in 0..<Int.random(in: 1...8, using: &random) { after.change(using: &random) }
+        let records = ChangingRecords(of: before, using: &random)
+
+        let migrated = try TestStore(before.json(since: nil))
+        #expect(try migrated.fault(records.json(in: before)) == nil, "seed \(seed), \(before.json(since: nil))")
+        let told = "seed \(seed)\n\(before.json(since: nil))\n\(after.json(since: before))"
+        do {
+            try migrated.reopen(after.json(since: before))
+        } catch {
+            Issue.record("\(error)\n\(told)")
+            return
+        }
+        let fresh = try TestStore(after.json(since: nil))
+        #expect(try fresh.fault(records.json(in: after)) == nil, "\(told)\n\(records.json(in: after))")
+
+        #expect(try schema(of: migrated) == schema(of: fresh), "\(told)")
+        try compareRows(migrated, fresh, told)
+        #expect(try migrated.isSound())
+        // And again: nothing is left to do.
+        try migrated.reopen()
+        #expect(migrated.store.migration.changes.isEmpty, "\(migrated.store.migration.changes.map(\.text)) \(told)")
+        // What comes next has the same effect in both. Without an identity every record would make a new object.
+        guard !records.hasRowKeys(in: after) else { return }
+        let again = try (migrated.changes(records.json(in: after)), fresh.changes(records.json(in: after)))
+        #expect(again.0 == again.1, "\(told)")
+        try compareRows(migrated, fresh, told)
+    }
+
+    private static func compareRows(_ migrated: TestStore, _ fresh: TestStore, _ told: String) throws {
+        for table in Schema(migrated.plan.model).tables {
+            let columns = quotedList(table.columns.map(\.name))
+            let sql = "SELECT \(columns) FROM \(quoted(table.name)) ORDER BY \(columns)"
+            #expect(try migrated.rows(sql) == fresh.rows(sql), "\(table.name), \(told)")
+        }
+    }
+
+    /// Tables, columns, constraints and indexes, whatever the order and the text in which they were made.
+    private static func schema(of store: TestStore) throws -> [String] {
+        try store.rows(
+            """
+            SELECT 'column', t.name, c.name, c.type, c."notnull", c.dflt_value, c.pk
+            FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%'
+            UNION ALL
+            SELECT 'index', t.name, iif(i.origin = 'c', i.name, i.origin), i."unique",
+                (SELECT group_concat(x.name, '|') FROM pragma_index_info(i.name) x), 0, 0
+            FROM sqlite_schema t, pragma_index_list(t.name) i WHERE t.type = 'table'
+            UNION ALL
+            SELECT 'key', t.name, f."from", f."table", f."to", f.on_delete, f.on_update
+            FROM sqlite_schema t, pragma_foreign_key_list(t.name) f WHERE t.type = 'table'
+            ORDER BY 1, 2, 3, 4, 5, 6, 7
+            """)
+    }
+}
