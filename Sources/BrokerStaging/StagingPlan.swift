@@ -148,8 +148,9 @@ final class EntityPlan: Sendable {
 
     private static func missingIdentityMessage(_ entity: Entity, _ column: Int) -> String {
         let attribute = entity.attributes[column]
-        let keys = attribute.keyPaths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
-        return "A record of \(entity.name) has no value for its identity \(attribute.name) (key \(keys)). "
+        let paths = attribute.keyPaths.map { "\"\($0.joined(separator: "."))\"" }.joined(separator: " or ")
+        let keys = paths.isEmpty ? "to which the model gives no key" : "key \(paths)"
+        return "A record of \(entity.name) has no value for its identity \(attribute.name) (\(keys)). "
             + "Send it, or set identityOptional in the model."
     }
 }

@@ -7,10 +7,16 @@ public struct ModelDocument: Sendable {
     public var root: ModelValue
     /// The files that the values come from, in the order in which their faults are told.
     public var sources: [String]
+    /// What was decided while the tree was made.
+    public var notes: [ModelNote]
+    /// What was found wrong while the tree was made, which reading tells with its own faults.
+    public var faults: [ModelFault]
 
-    public init(root: ModelValue, sources: [String]) {
+    public init(root: ModelValue, sources: [String], notes: [ModelNote] = [], faults: [ModelFault] = []) {
         self.root = root
         self.sources = sources
+        self.notes = notes
+        self.faults = faults
     }
 
     /// The tree of a JSON text.

@@ -1,12 +1,13 @@
 /// The key paths of an attribute or relationship.
 enum KeyPaths {
     /// Those that `node` gives, or the one that follows from the name. Given ones are taken as they stand, whatever
-    /// the style is.
+    /// the style is; an empty array says that no record brings the value.
     static func read(_ node: ModelNode?, name: String, style: KeyStyle) -> [[String]] {
         let implied = [[style.key(forName: name)]]
         guard let node else { return implied }
         let expected = "a key path like \"contact.email\" or an array of them"
-        guard let elements = node.oneOrMore(expected: expected) else { return implied }
+        guard let elements = node.oneOrMore(expected: expected, mayBeEmpty: true) else { return implied }
+        if elements.isEmpty { return [] }
         var paths: [[String]] = []
         for element in elements {
             guard let text = element.string() else { continue }

@@ -2,11 +2,12 @@
 final class ModelFaultLog {
     /// The place of each source among the others.
     private let ranks: [String: Int]
-    private var found: [ModelFault] = []
+    private var found: [ModelFault]
 
     init(of document: ModelDocument) {
         ranks = Dictionary(
             document.sources.enumerated().map { ($0.element, $0.offset) }, uniquingKeysWith: { first, _ in first })
+        found = document.faults
     }
 
     var isEmpty: Bool { found.isEmpty }

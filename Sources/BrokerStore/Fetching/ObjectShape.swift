@@ -78,7 +78,9 @@ private struct ShapeBuilder {
             let inclusion = inclusions.firstIndex(of: position)
             guard inclusion != nil || !relationship.isToMany else { continue }
             let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship)
-            links.insert(node, at: paths(relationship.name, relationship.keyPaths))
+            let places = paths(relationship.name, relationship.keyPaths)
+            // What no record brings is given all the same when it is asked for.
+            links.insert(node, at: places.isEmpty && inclusion != nil ? [[relationship.name]] : places)
         }
         var tree = KeyPathTree()
         for (position, attribute) in entity.attributes.enumerated() {
