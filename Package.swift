@@ -66,6 +66,7 @@ let package = Package(
         // The pipeline, in the order in which the data flows through it.
         .target(name: "BrokerJSON", dependencies: ["CSimdjson"], swiftSettings: strict),
         .target(name: "BrokerModel", dependencies: ["BrokerJSON"], swiftSettings: strict),
+        .target(name: "BrokerCoreData", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
         .target(
@@ -118,7 +119,7 @@ let package = Package(
         .target(
             name: "BrokerCommandLine",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "CGlibc",
+                "BrokerJSON", "BrokerModel", "BrokerCoreData", "BrokerStaging", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],
@@ -156,6 +157,7 @@ let package = Package(
             swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerModel", also: ["BrokerJSON"]),
+        tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),

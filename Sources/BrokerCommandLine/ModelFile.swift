@@ -1,39 +1,89 @@
+internal import BrokerCoreData
 internal import BrokerJSON
-internal import BrokerModel
+public import BrokerModel
 public import BrokerStaging
 
-/// A model's file, read for starting.
+/// The files of one model, of which each changes what those before it say.
 public struct ModelFile {
-    /// `-` is standard input.
-    private let path: String
+    /// At least one; `-` is standard input.
+    private let paths: [String]
 
-    public init(_ path: String) { self.path = path }
+    public init(_ paths: [String]) { self.paths = paths }
+
+    /// As it stands in a sentence.
+    public var name: String { paths.joined(separator: " with ") }
+
+    /// What the files say together, with what was decided on the way.
+    ///
+    /// - Throws: ``BrokerModel/ModelError`` with what is wrong with any of them when one cannot be read at all.
+    public func document() throws(ModelError) -> ModelDocument {
+        var merged: ModelDocument?
+        var faults: [ModelFault] = []
+        for path in paths {
+            do throws(ModelError) {
+                let document = try read(path)
+                merged = merged?.merged(with: document) ?? document
+            } catch {
+                faults += error.faults
+            }
+        }
+        guard faults.isEmpty, let merged else { throw ModelError(faults: faults) }
+        return merged
+    }
+
+    /// A file beside others tells its name in faults; one alone leaves that to whoever tells them.
+    private func read(_ path: String) throws(ModelError) -> ModelDocument {
+        if CoreDataModel.isModel(path) { return try CoreDataModel.read(path) }
+        let text: JSONText
+        do throws(CommandFailure) {
+            text = try JSONText.file(path)
+        } catch {
+            throw ModelError(faults: [ModelFault(error.description, at: .unknown)])
+        }
+        return try ModelDocument(parsing: text, source: paths.count > 1 ? path : "")
+    }
+
+    // MARK: - For starting
 
     /// - Throws: one line: the first fault, and how many more there are.
     public func plan() throws(CommandFailure) -> StagingPlan {
-        try plan { faults in
-            let more = faults.count - 1
-            return CommandFailure(
+        do throws(ModelError) {
+            return try StagingPlan(try ModelReader.read(try document()))
+        } catch {
+            if let refusal = Self.refusal(error.faults) { throw refusal }
+            let more = error.faults.count - 1
+            throw CommandFailure(
                 .failed,
-                "The model \(path) is wrong: \(faults.first.map(\.description) ?? "")"
-                    + (more > 0 ? " (\(more) more: `broker model check \(path)` lists them.)" : ""))
+                "The model \(name) is wrong: \(error.faults.first.map(\.description) ?? "")"
+                    + (more > 0 ? " (\(more) more: `broker model check \(arguments)` lists them.)" : ""))
         }
     }
 
     /// The same, with every fault on standard error before the one line.
-    public func planOrComplain() throws(CommandFailure) -> StagingPlan {
-        try plan { faults in
-            for fault in faults { Program.complain("\(path): \(fault)") }
-            return CommandFailure(.failed, "\(path) is no model that can be used: \(faults.count) faults.")
+    public func planOrComplain() throws(CommandFailure) -> StagingPlan { try readOrComplain().plan }
+
+    /// What the files say together, checked, or every fault on standard error.
+    public func readOrComplain() throws(CommandFailure) -> (document: ModelDocument, plan: StagingPlan) {
+        do throws(ModelError) {
+            let document = try document()
+            return (document, try StagingPlan(try ModelReader.read(document)))
+        } catch {
+            throw complain(of: error.faults)
         }
     }
 
-    private func plan(failure: ([ModelFault]) -> CommandFailure) throws(CommandFailure) -> StagingPlan {
-        let text = try JSONText.file(path)
-        do throws(ModelError) {
-            return try StagingPlan(try ModelReader.read(text))
-        } catch {
-            throw failure(error.faults)
+    private var arguments: String { ([paths[0]] + paths.dropFirst().map { "--model \($0)" }).joined(separator: " ") }
+
+    /// A file that cannot be read at all has one fault and no line, which says everything.
+    private static func refusal(_ faults: [ModelFault]) -> CommandFailure? {
+        faults.count == 1 && faults[0].place.line == 0 ? CommandFailure(.failed, "\(faults[0])") : nil
+    }
+
+    private func complain(of faults: [ModelFault]) -> CommandFailure {
+        if let refusal = Self.refusal(faults) { return refusal }
+        for fault in faults {
+            Program.complain(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
         }
+        return CommandFailure(.failed, "\(name) is no model that can be used: \(faults.count) faults.")
     }
 }

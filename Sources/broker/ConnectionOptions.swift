@@ -20,8 +20,14 @@ struct ConnectionOptions: ParsableArguments {
             """, valueName: "file"), completion: .file())
     var store: String?
 
-    @Option(help: ArgumentHelp("Of --store: what the entities are.", valueName: "file"), completion: .file())
-    var model: String?
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            """
+            Of --store: what the entities are; JSON or a Core Data model. May be repeated: each changes what those before \
+            it say.
+            """, valueName: "file"), completion: .file())
+    var model: [String] = []
 
     @Option(
         name: .customLong("migrate"),
@@ -42,10 +48,10 @@ struct ConnectionOptions: ParsableArguments {
         if store != nil, socket != nil {
             throw ValidationError("--socket is where a server is, and --store does without one; give one of them.")
         }
-        if store != nil, model == nil {
+        if store != nil, model.isEmpty {
             throw ValidationError("--store needs --model, which says what the entities are.")
         }
-        if store == nil, model != nil {
+        if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
         }
         if store == nil, removal != nil {
@@ -69,7 +75,7 @@ struct ConnectionOptions: ParsableArguments {
         var options = BrokerClient.Options(clientName: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = .seconds(patience)
-        guard let store, let model else {
+        guard let store else {
             let broker = try await connect(options)
             let interruption = onInterruption.map(Interruption.init)
             defer { withExtendedLifetime(interruption) {} }

@@ -29,7 +29,7 @@ final class LocalServer: Sendable {
     ///   - makesStore: false refuses a store that is not there.
     ///   - removal: what becomes of what the store has and the model has no longer.
     static func start(
-        store path: String, model: String, makesStore: Bool, removal: RemovalPolicy
+        store path: String, model: [String], makesStore: Bool, removal: RemovalPolicy
     ) async throws(CommandFailure) -> LocalServer {
         let plan = try ModelFile(model).planOrComplain()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {

@@ -7,31 +7,46 @@ import BrokerStore
 
 struct ModelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "model", abstract: "Checks a model, shows it resolved, or prints the SQL of its tables.",
-        subcommands: [ModelCheckCommand.self, ModelShowCommand.self, ModelSchemaCommand.self, ModelDiffCommand.self])
+        commandName: "model",
+        abstract: "Checks, shows, imports and draws a model, prints the SQL of its tables, compares it with a store.",
+        subcommands: [
+            ModelCheckCommand.self, ModelShowCommand.self, ModelImportCommand.self, ModelDiagramCommand.self,
+            ModelSchemaCommand.self, ModelDiffCommand.self,
+        ])
+}
+
+/// The files of a model, of which the first may stand without `--model`.
+struct ModelFiles: ParsableArguments {
+    @Argument(
+        help: "The model: a JSON file, .xcdatamodeld or .xcdatamodel; - reads JSON from standard input.",
+        completion: .file())
+    var file: String?
+
+    @Option(
+        name: .customLong("model"), parsing: .singleValue,
+        help: ArgumentHelp(
+            "The same; more of them change what those before say, in their order. May be repeated.",
+            valueName: "file"), completion: .file())
+    var more: [String] = []
+
+    mutating func validate() throws {
+        guard !all.isEmpty else { throw ValidationError("A model is missing: broker model check model.json") }
+    }
+
+    var all: [String] { (file.map { [$0] } ?? []) + more }
+
+    var model: ModelFile { ModelFile(all) }
 }
 
 struct ModelArguments: ParsableArguments {
-    @Argument(help: "The model, a JSON file; - reads standard input.", completion: .file(extensions: ["json"]))
-    var file: String
+    @OptionGroup var files: ModelFiles
 
     @Flag(help: "Print the result as JSON.")
     var json = false
 
-    /// The model, whose every default, limit and pattern can be used, too.
-    func read() throws(ModelError) -> Model {
-        let text: JSONText
-        do throws(CommandFailure) {
-            text = try JSONText.file(file)
-        } catch {
-            throw ModelError(faults: [ModelFault(error.description, at: .unknown)])
-        }
-        return try StagingPlan(try ModelReader.read(text)).model
-    }
-
     /// The model, or every fault on standard error.
     func readOrComplain() throws(CommandFailure) -> Model {
-        try ModelFile(file).planOrComplain().model
+        try files.model.readOrComplain().plan.model
     }
 }
 
@@ -47,36 +62,30 @@ struct ModelCheckCommand: AsyncParsableCommand {
             let attributes = model.entities.reduce(0) { $0 + $1.attributes.count }
             let relationships = model.entities.reduce(0) { $0 + $1.relationships.count }
             try Program.say(
-                "\(arguments.file): good, \(model.entities.count) entities, \(attributes) attributes, "
+                "\(arguments.files.model.name): good, \(model.entities.count) entities, \(attributes) attributes, "
                     + "\(relationships) relationships")
             return
         }
         var faults: [ModelFault] = []
-        do throws(ModelError) { _ = try arguments.read() } catch { faults = error.faults }
+        do throws(ModelError) {
+            // Every default, limit and pattern can be used, too.
+            _ = try StagingPlan(try ModelReader.read(try arguments.files.model.document()))
+        } catch {
+            faults = error.faults
+        }
         var writer = JSONWriter()
         writer.object { writer in
             writer.key("valid")
             writer.bool(faults.isEmpty)
             writer.key("faults")
             writer.array { writer in
-                for fault in faults { fault.write(to: &writer) }
+                for fault in faults {
+                    writer.object { writer in writer.members(of: fault.place, fault.message) }
+                }
             }
         }
         try Program.say(String(decoding: writer.bytes, as: UTF8.self))
         if !faults.isEmpty { throw CommandFailure(.failed) }
-    }
-}
-
-struct ModelShowCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Prints a model as JSON, with every default and key spelled out.")
-
-    @OptionGroup var arguments: ModelArguments
-
-    func run() async throws {
-        var writer = JSONWriter()
-        try arguments.readOrComplain().write(to: &writer)
-        try Program.say(String(decoding: writer.bytes, as: UTF8.self))
     }
 }
 
@@ -98,17 +107,20 @@ struct ModelSchemaCommand: AsyncParsableCommand {
     }
 }
 
-extension ModelFault {
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.object { writer in
-            writer.key("pointer")
-            writer.string(place.pointer)
-            writer.key("line")
-            writer.integer(place.line)
-            writer.key("column")
-            writer.integer(place.column)
-            writer.key("message")
-            writer.string(message)
+extension JSONWriter {
+    /// Where something is in a model, and what is said of it.
+    mutating func members(of place: ModelPlace, _ message: String) {
+        key("pointer")
+        string(place.pointer)
+        if !place.source.isEmpty {
+            key("file")
+            string(place.source)
         }
+        key("line")
+        integer(place.line)
+        key("column")
+        integer(place.column)
+        key("message")
+        string(message)
     }
 }

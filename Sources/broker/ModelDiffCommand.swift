@@ -12,8 +12,12 @@ struct ModelDiffCommand: AsyncParsableCommand {
             store would not be opened. The store is only read.
             """)
 
-    @Option(help: ArgumentHelp("The model: what the entities are.", valueName: "file"), completion: .file())
-    var model: String
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            "The model: what the entities are. May be repeated: each changes what those before it say.",
+            valueName: "file"), completion: .file())
+    var model: [String]
 
     @Option(help: ArgumentHelp("The SQLite database.", valueName: "file"), completion: .file())
     var store: String

@@ -18,8 +18,14 @@ struct Brokerd: AsyncParsableCommand {
             answers, and end it with status 0; a second one ends it at once, with status 1. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
             """)
 
-    @Option(help: ArgumentHelp("The model: what the entities are.", valueName: "file"), completion: .file())
-    var model: String
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            """
+            The model: what the entities are; JSON or a Core Data model (.xcdatamodeld, .xcdatamodel). May be repeated: each \
+            changes what those before it say.
+            """, valueName: "file"), completion: .file())
+    var model: [String]
 
     @Option(help: ArgumentHelp("The SQLite database, made when it is new.", valueName: "file"), completion: .file())
     var store: String

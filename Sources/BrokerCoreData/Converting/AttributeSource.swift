@@ -1,0 +1,153 @@
+internal import BrokerModel
+
+/// An attribute that the model is to have: one of an entity's, or a part of a composite one.
+struct AttributeSource {
+    let name: String
+    let type: AttributeType
+    let element: SourceElement
+    let userInfo: UserInfo
+    let subject: Subject
+    /// The key paths at which the composite around it may stand; nil for one of the entity's own.
+    let prefixes: [String]?
+    let isOptional: Bool
+}
+
+/// Finds the attributes of entities: flattens composites, and leaves out what has no column.
+struct AttributeReading {
+    /// The composites of the model by name.
+    private let composites: [String: SourceElement]
+
+    init(model: SourceElement) {
+        let elements = model.children.filter { $0.name == "composite" || $0.name == "compositeAttribute" }
+        composites = Dictionary(
+            elements.compactMap { element in element["name"].map { ($0, element) } },
+            uniquingKeysWith: { first, _ in first })
+    }
+
+    /// - Parameter keys: the key paths that a composite's own user info gives it.
+    func attributes(
+        of element: SourceElement, in entity: Subject, keys: (AttributeSource) -> [String]
+    ) -> [AttributeSource] {
+        element.children(named: "attribute").flatMap { attribute -> [AttributeSource] in
+            guard let name = attribute["name"], !name.isEmpty else {
+                entity.part(at: attribute.place).fault("an attribute needs a name; give it one in Xcode")
+                return []
+            }
+            return read(attribute, name: name, within: Around(entity: entity), keys: keys)
+        }
+    }
+
+    /// What is around an attribute.
+    private struct Around {
+        let entity: Subject
+        var prefixes: [String]?
+        var isOptional = false
+        /// The composites by name, outermost first.
+        var composites: [String] = []
+    }
+
+    private func read(
+        _ element: SourceElement, name: String, within around: Around, keys: (AttributeSource) -> [String]
+    ) -> [AttributeSource] {
+        let subject = around.entity.part("attributes", name, at: element.place)
+        if element.flag("transient") == true {
+            subject.leftOut("the attribute is transient: Core Data does not store it either")
+            return []
+        }
+        if element.flag("derived") == true || element["derivationExpression"] != nil {
+            let expression = element["derivationExpression"].map { " (\($0))" } ?? ""
+            subject.leftOut("the attribute is derived\(expression): its value follows from others")
+            return []
+        }
+        let isOptional = around.isOptional || element.flag("optional") == true
+        let written = element["attributeType"] ?? "Undefined"
+        func source(_ type: AttributeType) -> AttributeSource {
+            AttributeSource(
+                name: name, type: type, element: element, userInfo: UserInfo(of: element), subject: subject,
+                prefixes: around.prefixes, isOptional: isOptional)
+        }
+        switch Self.folded(written) {
+        case "objectid":
+            subject.leftOut("values of type ObjectID are addresses within one Core Data store")
+            return []
+        case "composite":
+            return flatten(source(.transformable), within: around, isOptional: isOptional, keys: keys)
+        case "undefined":
+            subject.inferred("type Undefined: any JSON is kept, as transformable")
+            return [source(.transformable)]
+        case let folded:
+            guard let type = Self.types[folded] else {
+                let question = NearMiss.question(written, among: Self.spellings)
+                subject.fault(
+                    "\"\(written)\" is no attribute type of Core Data's" + question
+                        + (question.isEmpty ? "; one of \(Self.spellings.joined(separator: ", ")) is" : ""))
+                return [source(.string)]
+            }
+            return [source(type)]
+        }
+    }
+
+    /// `Integer 64`, `integer64`, `Integer64AttributeType`: versions of Xcode and tools of others differ.
+    private static func folded(_ type: String) -> String {
+        let folded = type.lowercased().filter { !$0.isWhitespace }
+        return folded.hasSuffix("attributetype") ? String(folded.dropLast(13)) : folded
+    }
+
+    private static let spellings = [
+        "Integer 16", "Integer 32", "Integer 64", "Decimal", "Double", "Float", "String", "Boolean", "Date", "Binary",
+        "UUID", "URI", "Transformable", "Composite",
+    ]
+
+    private static let types: [String: AttributeType] = {
+        var types = Dictionary(uniqueKeysWithValues: AttributeType.allCases.map { ($0.rawValue, $0) })
+        types["binarydata"] = .binary
+        return types
+    }()
+}
+
+// MARK: - Composites
+
+extension AttributeReading {
+    private func flatten(
+        _ composite: AttributeSource, within around: Around, isOptional: Bool, keys: (AttributeSource) -> [String]
+    ) -> [AttributeSource] {
+        let subject = composite.subject
+        guard let (definition, type) = definition(of: composite) else {
+            subject.leftOut(
+                "the attribute is composite, and the model does not say of what; "
+                    + "an override may give the attributes of its parts")
+            return []
+        }
+        guard !around.composites.contains(type) else {
+            subject.fault(
+                "the composite \"\(type)\" holds itself, by way of "
+                    + (around.composites + [type]).joined(separator: " → ") + "; take one of them out")
+            return []
+        }
+        var inner = around
+        inner.composites.append(type)
+        inner.isOptional = isOptional
+        inner.prefixes = keys(composite)
+        let parts = definition.children(named: "attribute").flatMap { part -> [AttributeSource] in
+            guard let name = part["name"], !name.isEmpty else {
+                subject.fault("a part of the composite \"\(type)\" has no name; give it one in Xcode")
+                return []
+            }
+            return read(part, name: "\(composite.name)_\(name)", within: inner, keys: keys)
+        }
+        let names = parts.map(\.name).joined(separator: ", ")
+        subject.taken("the attribute is composite; its parts are \(names.isEmpty ? "none" : names)")
+        return parts
+    }
+
+    /// The element that lists the parts: the composite itself, or the one of the model that it names. Versions of the
+    /// format name it by different attributes, so every one is looked at.
+    private func definition(of composite: AttributeSource) -> (SourceElement, String)? {
+        if !composite.element.children(named: "attribute").isEmpty { return (composite.element, composite.name) }
+        let attributes = composite.element.attributes.filter { $0.key != "name" && $0.key != "attributeType" }
+        let named = attributes.sorted { $0.key < $1.key }.compactMap { composites[$0.value] }.first
+        let capitalized = composite.name.prefix(1).uppercased() + composite.name.dropFirst()
+        guard let found = named ?? composites[capitalized] ?? composites[composite.name] else { return nil }
+        return (found, found["name"] ?? composite.name)
+    }
+}

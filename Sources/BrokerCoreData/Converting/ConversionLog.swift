@@ -1,0 +1,73 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// What is decided and found wrong while one model is converted. Belongs to one conversion on one thread.
+final class ConversionLog {
+    private(set) var notes: [ModelNote] = []
+    private(set) var faults: [ModelFault] = []
+
+    func add(_ note: ModelNote) { notes.append(note) }
+    func add(_ fault: ModelFault) { faults.append(fault) }
+}
+
+/// A part of the model that notes and faults are about: where it is in the document, and where in the XML.
+struct Subject {
+    let pointer: String
+    let place: SourcePlace
+    let log: ConversionLog
+
+    func taken(_ message: String) { note(.taken, message) }
+    func inferred(_ message: String) { note(.inferred, message) }
+    func leftOut(_ message: String) { note(.leftOut, message) }
+    func passedOver(_ message: String) { note(.passedOver, message) }
+
+    func fault(_ message: String) { log.add(ModelFault(message, at: modelPlace)) }
+
+    func part(_ names: String..., at place: SourcePlace) -> Subject {
+        let pointer = names.reduce(pointer) { $0 + "/" + $1.asPointerToken }
+        return Subject(pointer: pointer, place: place, log: log)
+    }
+
+    private func note(_ kind: ModelNote.Kind, _ message: String) {
+        log.add(ModelNote(kind, message, at: modelPlace))
+    }
+
+    private var modelPlace: ModelPlace {
+        ModelPlace(pointer: pointer, source: place.source, line: place.line, column: place.column)
+    }
+}
+
+/// Makes the values of a part of the document, all of which stand at the element that says them.
+struct DocumentWriter {
+    let place: SourcePlace
+    private(set) var members: [ModelValue.Member] = []
+
+    init(at place: SourcePlace) { self.place = place }
+
+    var object: ModelValue { ModelValue(.object(members), at: place) }
+
+    mutating func add(_ key: String, _ value: ModelValue?) {
+        guard let value else { return }
+        members.append(ModelValue.Member(key, at: value.place, value))
+    }
+
+    mutating func add(_ key: String, _ text: String?) {
+        guard let text else { return }
+        add(key, ModelValue(.string(text), at: place))
+    }
+
+    mutating func add(_ key: String, _ flag: Bool) { add(key, ModelValue(.bool(flag), at: place)) }
+
+    mutating func add(_ key: String, number: Int) { add(key, ModelValue(.number("\(number)"), at: place)) }
+
+    mutating func add(_ key: String, _ texts: [String]) {
+        add(key, ModelValue(.array(texts.map { ModelValue(.string($0), at: place) }), at: place))
+    }
+
+    mutating func add(_ key: String, _ lists: [[String]]) {
+        let lists = lists.map { list in
+            ModelValue(.array(list.map { ModelValue(.string($0), at: place) }), at: place)
+        }
+        add(key, ModelValue(.array(lists), at: place))
+    }
+}

@@ -1,0 +1,92 @@
+internal import BrokerModel
+
+/// Where values stand in JSON, as the user info of the libraries of the field says.
+struct KeyRules {
+    /// Sync's names hold as soon as the model bears any of its keys: who uses it needs none on most attributes.
+    let usesSync: Bool
+    /// Groot maps only what has a key path, in the hierarchies of entities where anything has one.
+    let usesGroot: Bool
+
+    /// The key paths of an attribute in order of preference, below all of `prefixes`; nil for what follows from its name,
+    /// none for one that no record brings.
+    func keys(_ attribute: AttributeSource, ofEntity entity: String) -> [String]? {
+        let isPart = attribute.prefixes != nil
+        let name = isPart ? attribute.element["name"] ?? attribute.name : attribute.name
+        let given = given(attribute.userInfo, name: name, hasGrootSilence: usesGroot && !isPart, on: attribute.subject)
+        let own = given ?? (usesSync ? syncKeys(ofAttribute: name, entity: entity, attribute.subject) : nil)
+        guard let prefixes = attribute.prefixes else { return own }
+        return prefixes.flatMap { prefix in (own ?? [name]).map { "\(prefix).\($0)" } }
+    }
+
+    func keys(ofRelationship name: String, isToMany: Bool, _ userInfo: UserInfo, _ subject: Subject) -> [String]? {
+        if let given = given(userInfo, name: name, hasGrootSilence: usesGroot, on: subject) { return given }
+        guard usesSync else { return nil }
+        let snake = KeyStyle.snakeCase.key(forName: name)
+        let keys = Self.unique([snake, name, snake + (isToMany ? "_ids" : "_id")])
+        subject.inferred("Sync's keys: \(keys.joined(separator: ", "))")
+        return keys
+    }
+
+    /// What the user info says; Groot's silence counts where Groot is in use.
+    private func given(
+        _ userInfo: UserInfo, name: String, hasGrootSilence: Bool, on subject: Subject
+    ) -> [String]? {
+        if userInfo.flag("excludeFromImport") {
+            subject.taken("userInfo excludeFromImport: no record brings it")
+            return []
+        }
+        var found: (key: String, paths: [String])?
+        for (key, paths) in candidates(userInfo, name: name) where !paths.isEmpty {
+            if let found {
+                guard found.paths != paths else { continue }
+                subject.passedOver("userInfo \(key): \(found.key) goes before it")
+            } else {
+                found = (key, paths)
+                subject.taken("userInfo \(key): \(paths.joined(separator: ", "))")
+            }
+        }
+        if let found { return found.paths }
+        guard hasGrootSilence else { return nil }
+        subject.inferred("no JSONKeyPath where others have one: as in Groot, no record brings it")
+        return []
+    }
+
+    private func candidates(_ userInfo: UserInfo, name: String) -> [(String, [String])] {
+        let fallbacks = (0...9).compactMap { userInfo["mappedKeyName.\($0)"] }
+        var mapped = userInfo["mappedKeyName"].map { [$0] } ?? []
+        if !fallbacks.isEmpty { mapped = (mapped.isEmpty ? [name] : mapped) + fallbacks }
+        func single(_ key: String) -> (String, [String]) { (key, userInfo[key].map { [$0] } ?? []) }
+        return [
+            single("JSONKeyPath"), ("mappedKeyName", Self.unique(mapped)), single("sync.remoteKey"),
+            single("hyper.remoteKey"),
+        ]
+    }
+
+    /// Sync's rules: snake case, the name itself, `remoteID` from `id`, and `userType` from `type`, because Core Data
+    /// does not let an attribute be named so.
+    private func syncKeys(ofAttribute name: String, entity: String, _ subject: Subject) -> [String] {
+        guard name != "remoteID" else {
+            subject.inferred("Sync's key of remoteID: id")
+            return ["id"]
+        }
+        var keys = [KeyStyle.snakeCase.key(forName: name), name]
+        let prefix = entity.loweringFirst
+        for reserved in ["type", "description", "signed"] {
+            let prefixed = prefix + reserved.prefix(1).uppercased() + reserved.dropFirst()
+            if name == prefixed { keys.insert(reserved, at: 0) }
+        }
+        keys = Self.unique(keys)
+        if keys != [name] { subject.inferred("Sync's keys: \(keys.joined(separator: ", "))") }
+        return keys
+    }
+
+    private static func unique(_ keys: [String]) -> [String] {
+        keys.enumerated().filter { index, key in !keys[..<index].contains { $0.hasSameBytes(as: key) } }
+            .map(\.element)
+    }
+}
+
+extension String {
+    /// `Article` as it stands in `articleID`.
+    var loweringFirst: String { prefix(1).lowercased() + dropFirst() }
+}

@@ -1,0 +1,112 @@
+internal import BrokerModel
+
+/// Converts the elements of one Core Data model into a model's document.
+struct ModelConversion {
+    private let root: SourceElement
+    private let source: String
+    private let log = ConversionLog()
+
+    init(_ root: SourceElement, source: String) {
+        self.root = root
+        self.source = source
+    }
+
+    /// - Throws: ``ModelError`` when there is no entity at all, with what is wrong.
+    func document() throws(ModelError) -> ModelDocument {
+        let subject = Subject(pointer: "", place: root.place, log: log)
+        guard root.name == "model" else {
+            subject.fault("this is no Core Data model: its outermost element is <\(root.name)>, not <model>")
+            throw ModelError(faults: log.faults)
+        }
+        var sources = EntitySources(of: root, log: log)
+        guard !sources.entities.isEmpty else {
+            if log.faults.isEmpty { subject.fault("the model has no entity; add one in Xcode") }
+            throw ModelError(faults: log.faults)
+        }
+        notePassedOver(subject)
+        let rules = keyRules(of: sources, subject)
+        let leftOut = readProperties(of: &sources, rules)
+        IdentityRules.apply(to: &sources)
+        var entities = DocumentWriter(at: root.place)
+        for index in sources.entities.indices {
+            let entity = sources.entities[index]
+            let conversion = EntityConversion(index: index, sources: sources, rules: rules[index], leftOut: leftOut)
+            entities.add(entity.name, conversion.value())
+        }
+        var writer = DocumentWriter(at: root.place)
+        writer.add("entities", entities.object)
+        return ModelDocument(root: writer.object, sources: [source], notes: log.notes, faults: log.faults)
+    }
+
+    /// What a model has beside entities.
+    private func notePassedOver(_ subject: Subject) {
+        for element in root.children {
+            let name = element["name"] ?? ""
+            switch element.name {
+            case "entity", "elements", "composite", "compositeAttribute": break
+            case "configuration":
+                subject.part(at: element.place).passedOver("the configuration \(name): there is one store")
+            case "fetchRequest":
+                subject.part(at: element.place).leftOut("the fetch request \(name): a fetch says what it wants itself")
+            default:
+                subject.part(at: element.place).passedOver("<\(element.name)>: Broker does not know this element")
+            }
+        }
+    }
+}
+
+// MARK: - User info and properties
+
+extension ModelConversion {
+    /// By entity.
+    private func keyRules(of sources: EntitySources, _ subject: Subject) -> [KeyRules] {
+        let usesSync = sources.entities.contains { entity in
+            entity.userInfo.isOfSync || entity.element.children.contains { UserInfo(of: $0).isOfSync }
+        }
+        if usesSync {
+            subject.inferred("the model has user info of Sync's (sync.*, hyper.*), so Sync's names of keys hold in it")
+        }
+        var usingGroot: Set<Int> = []
+        for (index, entity) in sources.entities.enumerated() {
+            let hasPath = entity.element.children.contains { UserInfo(of: $0)["JSONKeyPath"] != nil }
+            if hasPath { usingGroot.insert(entity.ancestors.last ?? index) }
+        }
+        return sources.entities.enumerated().map { index, entity in
+            KeyRules(usesSync: usesSync, usesGroot: usingGroot.contains(entity.ancestors.last ?? index))
+        }
+    }
+
+    /// Finds the attributes and relationships that the model is to have.
+    ///
+    /// - Returns: the ids of relationships that are left out.
+    private func readProperties(of sources: inout EntitySources, _ rules: [KeyRules]) -> Set<[UInt8]> {
+        let reading = AttributeReading(model: root)
+        var leftOut: Set<[UInt8]> = []
+        for index in sources.entities.indices {
+            let entity = sources.entities[index]
+            sources.entities[index].attributes = reading.attributes(of: entity.element, in: entity.subject) {
+                rules[index].keys($0, ofEntity: entity.name) ?? [$0.name]
+            }
+            for element in entity.element.children(named: "relationship") {
+                guard let name = element["name"], !name.isEmpty else {
+                    entity.subject.part(at: element.place).fault("a relationship needs a name; give it one in Xcode")
+                    continue
+                }
+                let subject = entity.subject.part("relationships", name, at: element.place)
+                guard element.flag("transient") != true else {
+                    subject.leftOut("the relationship is transient: Core Data does not store it either")
+                    leftOut.insert(RelationshipConversion.id(entity.name, name))
+                    continue
+                }
+                sources.entities[index].relationships.append(
+                    RelationshipSource(name: name, element: element, userInfo: UserInfo(of: element), subject: subject))
+            }
+            for element in entity.element.children(named: "fetchedProperty") {
+                let name = element["name"] ?? ""
+                entity.subject.part(at: element.place).leftOut(
+                    "the fetched property \(name): it is a fetch, which a client asks for itself")
+            }
+        }
+        return leftOut
+    }
+}

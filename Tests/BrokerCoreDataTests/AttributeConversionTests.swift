@@ -1,0 +1,159 @@
+import BrokerCoreData
+import BrokerModel
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct AttributeConversionTests {
+    private func attribute(_ rest: String, _ inside: String = "") throws -> String? {
+        try documentOfA("<attribute name=\"x\" \(rest)>\(inside)</attribute>").attribute("x")
+    }
+
+    @Test func `every type of Core Data has one here, in old spellings and new ones`() throws {
+        let types = [
+            ("Integer 16", "integer16"), ("Integer 32", "integer32"), ("Integer 64", "integer64"),
+            ("Decimal", "decimal"),
+            ("Double", "double"), ("Float", "float"), ("String", "string"), ("Boolean", "boolean"), ("Date", "date"),
+            ("Binary", "binary"), ("Binary Data", "binary"), ("UUID", "uuid"), ("URI", "uri"),
+            ("Transformable", "transformable"), ("Undefined", "transformable"), ("Integer64", "integer64"),
+            ("integer 16", "integer16"), ("Integer32AttributeType", "integer32"), ("boolean", "boolean"),
+        ]
+        for (written, type) in types {
+            let found = try attribute("optional=\"YES\" attributeType=\"\(written)\"")
+            #expect(found == #"{"type":"\#(type)"}"#, "\(written)")
+        }
+        #expect(try attribute("optional=\"YES\"") == #"{"type":"transformable"}"#)
+    }
+
+    @Test func `what has no column is left out with the reason`() throws {
+        let document = try documentOfA(
+            """
+            <attribute name="t" optional="YES" transient="YES" attributeType="String"/>
+            <attribute name="d" optional="YES" attributeType="String" derived="YES" derivationExpression="uppercase:(name)"/>
+            <attribute name="o" attributeType="ObjectID"/>
+            <fetchedProperty name="f"><fetchRequest name="f" entity="A"/></fetchedProperty>
+            """)
+        #expect(document.json("entities", "A", "attributes") == "{}")
+        #expect(
+            document.notes("/entities/A/attributes/t")
+                == ["left out: the attribute is transient: Core Data does not store it either"])
+        #expect(
+            document.notes("/entities/A/attributes/d")
+                == ["left out: the attribute is derived (uppercase:(name)): its value follows from others"])
+        #expect(
+            document.notes("/entities/A/attributes/o")
+                == ["left out: values of type ObjectID are addresses within one Core Data store"])
+        #expect(document.notes("/entities/A").contains { $0.hasPrefix("left out: the fetched property f: ") })
+    }
+
+    @Test func `an attribute without optional is required, whatever the spelling of yes and no`() throws {
+        for (flag, isOptional) in [("YES", true), ("true", true), ("1", true), ("NO", false), ("false", false)] {
+            let found = try attribute("optional=\"\(flag)\" attributeType=\"String\"")
+            #expect(found == (isOptional ? #"{"type":"string"}"# : #"{"type":"string","optional":false}"#))
+        }
+        #expect(try attribute("attributeType=\"String\"") == #"{"type":"string","optional":false}"#)
+    }
+
+    @Test func `defaults are JSON of the attribute's type`() throws {
+        let defaults = [
+            ("Integer 16", "-7", "-7"), ("Integer 64", "9223372036854775807", "9223372036854775807"),
+            ("Decimal", "0.10", "0.10"), ("Double", "1e3", "1e3"), ("Float", "0.0", "0.0"),
+            ("Integer 32", "007", "\"007\""),
+            ("Boolean", "YES", "true"), ("Boolean", "NO", "false"), ("Boolean", "1", "true"),
+            ("String", "a &quot;b&quot; &amp; &#233;", #""a \"b\" & é""#), ("String", "", "\"\""),
+            ("UUID", "0D5C3F6E-0000-4000-8000-000000000000", "\"0D5C3F6E-0000-4000-8000-000000000000\""),
+            ("URI", "https://example.org/", "\"https://example.org/\""), ("Boolean", "perhaps", "\"perhaps\""),
+        ]
+        for (type, text, json) in defaults {
+            let found = try documentOfA(
+                "<attribute name=\"x\" optional=\"YES\" attributeType=\"\(type)\" defaultValueString=\"\(text)\"/>")
+            #expect(found.json("entities", "A", "attributes", "x", "default") == json, "\(type) \(text)")
+        }
+    }
+
+    @Test func `dates count from 2001, to the millisecond and back beyond 1970`() throws {
+        let dates = [
+            ("0", "2001-01-01T00:00:00Z"), ("-978307200", "1970-01-01T00:00:00Z"), ("0.5", "2001-01-01T00:00:00.500Z"),
+            ("-0.0004", "2000-12-31T23:59:59.999Z"), ("725846400", "2024-01-02T00:00:00Z"),
+            ("-63114076800", "0001-01-01T00:00:00Z"), ("252423993599", "9999-12-31T23:59:59Z"),
+        ]
+        for (seconds, text) in dates {
+            let found = try documentOfA(
+                "<attribute name=\"x\" optional=\"YES\" attributeType=\"Date\" defaultDateTimeInterval=\"\(seconds)\"/>"
+            )
+            #expect(found.json("entities", "A", "attributes", "x", "default") == "\"\(text)\"", "\(seconds)")
+        }
+        for seconds in ["nan", "inf", "1e300", "-63114076801", "252423993600", "soon"] {
+            let found = try documentOfA(
+                "<attribute name=\"x\" optional=\"YES\" attributeType=\"Date\" defaultDateTimeInterval=\"\(seconds)\"/>"
+            )
+            #expect(
+                found.allFaults
+                    == ["4: the default \"\(seconds)\" is no number of seconds since 2001 within the years 1 to 9999"])
+        }
+    }
+
+    @Test func `limits are lengths of texts, bounds of numbers, and seconds of dates`() throws {
+        #expect(
+            try attribute("attributeType=\"String\" minValueString=\"2\" maxValueString=\"8\"")
+                == #"{"type":"string","optional":false,"minLength":2,"maxLength":8}"#)
+        #expect(
+            try attribute("attributeType=\"Integer 16\" minValueString=\"-2\" maxValueString=\"0.5\"")
+                == #"{"type":"integer16","optional":false,"min":-2,"max":0.5}"#)
+        #expect(
+            try attribute("attributeType=\"Date\" minDateTimeInterval=\"0\" maxDateTimeInterval=\"86400\"")
+                == #"{"type":"date","optional":false,"min":"2001-01-01T00:00:00Z","max":"2001-01-02T00:00:00Z"}"#)
+        #expect(
+            try attribute("attributeType=\"String\" regularExpressionString=\"[a-z]+\\d|x\"")
+                == #"{"type":"string","optional":false,"pattern":"\\A(?:[a-z]+\\d|x)\\z"}"#)
+        let wrong = try documentOfA("<attribute name=\"x\" attributeType=\"String\" minValueString=\"-1\"/>")
+        #expect(wrong.allFaults == ["4: minValueString=\"-1\" of a text is its length, a whole number from 0 on"])
+    }
+
+    @Test func `an index and a renaming identifier are taken, a stray spelling is told`() throws {
+        let document = try documentOfA(
+            "<attribute name=\"x\" optional=\"YES\" attributeType=\"String\" indexed=\"YES\" elementID=\"y\" defaultValue=\"z\"/>"
+        )
+        #expect(document.attribute("x") == #"{"type":"string","renamedFrom":"y","indexed":true}"#)
+        #expect(
+            document.notes("/entities/A/attributes/x") == [
+                "taken: renaming identifier y", "passed over: defaultValue \"z\": Core Data reads defaultValueString",
+            ])
+    }
+
+    @Test func `composites are flattened to any depth, with their place in JSON`() throws {
+        let composites = """
+            <composite name="Address">
+                <attribute name="city" attributeType="String"/>
+                <attribute name="point" optional="YES" attributeType="Composite" elementType="Point"/>
+            </composite>
+            <composite name="Point"><attribute name="lat" attributeType="Double" defaultValueString="0.0"/></composite>
+            """
+        let document = try document(
+            """
+            <entity name="A">
+                <attribute name="home" attributeType="Composite" elementType="Address">
+                    <userInfo><entry key="mappedKeyName" value="a.home"/></userInfo>
+                </attribute>
+                <attribute name="address" optional="YES" attributeType="Composite"/>
+            </entity>
+            \(composites)
+            """)
+        #expect(document.attribute("home_city") == #"{"type":"string","key":["a.home.city"],"optional":false}"#)
+        #expect(document.attribute("home_point_lat") == #"{"type":"double","key":["a.home.point.lat"],"default":0.0}"#)
+        #expect(document.attribute("address_city") == #"{"type":"string","key":["address.city"]}"#)
+        #expect(document.attribute("home") == nil)
+        #expect(document.allFaults == [])
+        let unknown = try documentOfA("<attribute name=\"x\" attributeType=\"Composite\"/>")
+        #expect(unknown.notes("/entities/A/attributes/x").first?.hasPrefix("left out: ") == true)
+    }
+
+    @Test func `a composite that holds itself is a fault, and ends`() throws {
+        let document = try document(
+            """
+            <entity name="A"><attribute name="x" attributeType="Composite" elementType="P"/></entity>
+            <composite name="P"><attribute name="q" attributeType="Composite" elementType="Q"/></composite>
+            <composite name="Q"><attribute name="p" attributeType="Composite" elementType="P"/></composite>
+            """)
+        #expect(
+            document.allFaults == ["5: the composite \"P\" holds itself, by way of P → Q → P; take one of them out"])
+    }
+}

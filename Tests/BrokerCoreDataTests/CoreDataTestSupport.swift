@@ -1,0 +1,58 @@
+import BrokerCoreData
+import BrokerJSON
+import BrokerModel
+import Testing
+
+/// A model of the shape that Xcode writes, around some of its elements.
+func contents(_ elements: String) -> String {
+    """
+    <?xml version="1.0" encoding="UTF-8" standalone="yes"?>
+    <model type="com.apple.IDECoreDataModeler.DataModel" documentVersion="1.0" minimumToolsVersion="Automatic">
+    \(elements)
+    </model>
+    """
+}
+
+func document(_ elements: String) throws -> ModelDocument {
+    try CoreDataModel.read(contents: Array(contents(elements).utf8), source: "contents")
+}
+
+/// One entity `A` of these attributes and whatever else stands in it.
+func documentOfA(_ inside: String) throws -> ModelDocument {
+    try document("<entity name=\"A\" syncable=\"YES\">\n\(inside)\n</entity>")
+}
+
+extension ModelDocument {
+    /// A part of the tree as JSON, by names; nil when it is not there.
+    func json(_ path: String...) -> String? {
+        var value: ModelValue? = root
+        for name in path { value = value?[name] }
+        guard let value else { return nil }
+        var writer = JSONWriter()
+        value.write(to: &writer)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    func attribute(_ name: String, of entity: String = "A") -> String? {
+        json("entities", entity, "attributes", name)
+    }
+
+    func relationship(_ name: String, of entity: String = "A") -> String? {
+        json("entities", entity, "relationships", name)
+    }
+
+    /// What was noted of a part: "kind: message".
+    func notes(_ pointer: String) -> [String] {
+        notes.filter { $0.place.pointer == pointer }.map { "\($0.kind.rawValue): \($0.message)" }
+    }
+
+    /// What is wrong, here or for the reader, as "line: message".
+    var allFaults: [String] {
+        do throws(ModelError) {
+            _ = try ModelReader.read(self)
+            return []
+        } catch {
+            return error.faults.map { "\($0.place.line): \($0.message)" }
+        }
+    }
+}

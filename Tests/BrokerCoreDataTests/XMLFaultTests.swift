@@ -1,0 +1,149 @@
+import BrokerCoreData
+import BrokerModel
+import Testing
+
+/// Texts that are no model, and attacks.
+@Suite(.timeLimit(.minutes(5))) struct XMLFaultTests {
+    private func faults(_ text: String) -> [String] { faults(Array(text.utf8)) }
+
+    private func faults(_ text: [UInt8]) -> [String] {
+        do throws(ModelError) {
+            return try CoreDataModel.read(contents: text, source: "contents").allFaults
+        } catch {
+            return error.faults.map { "\($0.place.line):\($0.place.column) \($0.message)" }
+        }
+    }
+
+    @Test func `malformed XML is one fault, with its line and the reason`() {
+        for (text, line, reason) in [
+            ("", 1, "; mend it here"), ("<model>\n<entity name=\"A\">\n</model>", 3, "(an element is not closed"),
+            ("<model>\n<entity name=\"A\"", 2, "(an element is not closed"),
+            ("<model>\n<entity name=A/></model>", 2, "its attributes are not in order"),
+            ("<model>\n\n<entity name=\"A\" name=\"B\"/></model>", 3, "stands twice"),
+            ("<model>\n<entity name=\"&what;\"/></model>", 2, "write & as &amp;"),
+            ("<model>\n<entity name=\"R&D\"/></model>", 2, "write & as &amp;"),
+            ("<model>\n<entity name=\"a<b\"/></model>", 2, "its attributes are not in order"),
+            ("<model/><model/>", 1, "(an element is not closed"), ("<m:model/>", 1, "a name with a prefix"),
+            ("{}", 1, "; mend it here"),
+        ] {
+            let found = faults(text)
+            #expect(found.count == 1, "\(text)")
+            #expect(found.first?.hasPrefix("\(line):") == true, "\(text): \(found)")
+            #expect(found.first?.contains("the model is not well-formed XML") == true, "\(text): \(found)")
+            #expect(found.first?.contains(reason) == true, "\(text): \(found)")
+        }
+    }
+
+    @Test func `a document type declaration is refused before a parser sees it`() {
+        let laughs = """
+            <?xml version="1.0"?>
+            <!-- a comment with <!DOCTYPE in it -->
+            <!DOCTYPE model [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>
+            <model><entity name="&b;"/></model>
+            """
+        let external = "<!DOCTYPE model SYSTEM \"file:///etc/passwd\">\n<model/>"
+        let parameter = "<model>\n<!ENTITY x SYSTEM \"http://localhost/\"></model>"
+        for (text, place) in [(laughs, "3:1"), (external, "1:1"), (parameter, "2:1")] {
+            let found = faults(text)
+            #expect(found.count == 1)
+            #expect(found.first?.hasPrefix("\(place) a document type declaration is refused") == true, "\(found)")
+        }
+    }
+
+    @Test func `what looks like a declaration in a comment, a string or CDATA is none`() {
+        let found = faults(
+            """
+            <model><!-- <!DOCTYPE a> --><?x <!DOCTYPE b> ?><![CDATA[<!DOCTYPE c>]]>
+            <entity name="A"><attribute name="id" attributeType="String" defaultValueString="&lt;!DOCTYPE > d"/></entity>
+            </model>
+            """)
+        #expect(found == [])
+    }
+
+    @Test func `other encodings are refused, in which a declaration could hide`() {
+        let utf16 = Array("<!DOCTYPE model><model/>".utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] })
+        #expect(faults([0xFF, 0xFE] + utf16) == ["1:1 the model is not UTF-8, as Xcode writes it; save it as UTF-8"])
+        #expect(faults(utf16) == ["1:1 the model is not UTF-8, as Xcode writes it; save it as UTF-8"])
+        for encoding in ["UTF-7", "utf-16", "EBCDIC", "iso-8859-1"] {
+            let found = faults("<?xml version=\"1.0\" encoding='\(encoding)'?><model/>")
+            #expect(found.first?.contains("its encoding is \"\(encoding.lowercased())\"") == true, "\(found)")
+        }
+    }
+
+    @Test func `depth is bounded, and breadth costs linear time`() {
+        let deep = String(repeating: "<entity>", count: 100_000)
+        #expect(faults(deep).first?.contains("nested more than 64 deep") == true)
+        let wide = (0..<3_000).map {
+            "<entity name=\"E\($0)\"><attribute name=\"id\" attributeType=\"String\"/></entity>"
+        }
+        #expect(faults("<model>\(wide.joined(separator: "\n"))</model>") == [])
+    }
+
+    @Test func `places are those of the element's beginning, however it is laid out`() throws {
+        let text = """
+            <model><!-- < --><entity
+              name="A"
+              syncable="YES"
+            ><attribute name="id"
+              attributeType="String"/> <attribute
+               name="x" attributeType="Strin" defaultValueString='>"<'
+            /></entity></model>
+            """.replacing("'>\"<'", with: "'>\"'")
+        let document = try CoreDataModel.read(contents: Array(text.utf8), source: "contents")
+        #expect(document.root["entities"]?["A"]?.place == SourcePlace(source: "contents", line: 1, column: 18))
+        #expect(document.faults.map { "\($0.place.line):\($0.place.column)" } == ["5:28"])
+        #expect(document.allFaults == ["5: \"Strin\" is no attribute type of Core Data's; did you mean \"String\"?"])
+    }
+
+    @Test func `what is wrong in a model is told in a sentence of its own`() throws {
+        let good = "<attribute name=\"id\" attributeType=\"String\"/>"
+        func entity(_ name: String, _ inside: String = "") -> String {
+            "<entity name=\"\(name)\">\(good)\(inside)</entity>"
+        }
+        func link(_ rest: String) -> String { "<relationship name=\"r\" optional=\"YES\" maxCount=\"1\" \(rest)/>" }
+        for (elements, fault) in [
+            ("", "the model has no entity; add one in Xcode"),
+            ("<entity/>", "an entity needs a name; give it one in Xcode"),
+            (entity("A", "<attribute attributeType=\"String\"/>"), "an attribute needs a name; give it one in Xcode"),
+            (entity("A", "<relationship/>"), "a relationship needs a name; give it one in Xcode"),
+            (entity("A", link("")), "the relationship has no destination; choose its entity in Xcode"),
+            (
+                entity("Apple", link("destinationEntity=\"Aple\"")),
+                "the model has no entity \"Aple\"; did you mean \"Apple\"?"
+            ),
+            (
+                entity("A", link("destinationEntity=\"A\" deletionRule=\"Destroy\"")),
+                "\"Destroy\" is no delete rule; Core Data has Nullify, Cascade, Deny and No Action"
+            ),
+            (
+                entity("A", link("destinationEntity=\"B\" inverseName=\"s\" inverseEntity=\"C\"")) + entity("B")
+                    + entity("C"),
+                "the inverse \"s\" is one of C, and the relationship leads to B; choose an inverse of B in Xcode"
+            ),
+            (
+                entity("A", link("destinationEntity=\"B\" inverseName=\"s\" inverseEntity=\"B\"")) + entity("B"),
+                "B has no relationship \"s\""
+            ),
+            (entity("A") + "\n" + entity("A"), "\"A\" stands here twice, first on line 3; keep one of them"),
+            (entity("A", good), "\"id\" stands here twice, first on line 3; keep one of them"),
+        ] {
+            let found = faults(contents(elements))
+            #expect(found.count == 1, "\(elements): \(found)")
+            #expect(found.first?.hasSuffix(fault) == true, "\(elements): \(found)")
+        }
+        #expect(faults("<plist/>").first?.contains("its outermost element is <plist>, not <model>") == true)
+    }
+
+    @Test func `a hundred faults are all told, in the order of the file`() throws {
+        let attributes = (0..<100).map { number in
+            number.isMultiple(of: 2)
+                ? "<attribute name=\"a\(number)\" attributeType=\"Strong\"/>"
+                : "<attribute name=\"a\(number)\" attributeType=\"Integer 16\" maxValueString=\"many\" defaultValueString=\"1\" />"
+        }
+        let relationships = (0..<50).map { "<relationship name=\"r\($0)\" optional=\"YES\" destinationEntity=\"X\"/>" }
+        let document = try documentOfA((attributes + relationships).joined(separator: "\n"))
+        let error = try #require(throws: ModelError.self) { try ModelReader.read(document) }
+        #expect(error.faults.map(\.place.line) == Array(stride(from: 4, to: 104, by: 2)) + Array(104..<154))
+        #expect(error.faults.allSatisfy { $0.place.column == 1 && $0.place.source == "contents" })
+    }
+}
