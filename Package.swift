@@ -115,7 +115,8 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        // The programs, and what the three have in common.
+        // The programs, what the three have in common, and what the command reads.
+        .target(name: "BrokerFormats", dependencies: ["BrokerJSON"], swiftSettings: strict),
         .target(
             name: "BrokerCommandLine",
             dependencies: [
@@ -136,8 +137,8 @@ let package = Package(
         .executableTarget(
             name: "broker",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore",
-                "BrokerCoordinator", "BrokerServer", "BrokerClient",
+                "BrokerCommandLine", "BrokerFormats", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging",
+                "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],
@@ -156,6 +157,7 @@ let package = Package(
             name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite"], path: "Tests/TestSupport",
             swiftSettings: strict),
         tests("BrokerJSON"),
+        tests("BrokerFormats"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),

@@ -1,3 +1,4 @@
+import BrokerFormats
 import BrokerJSON
 
 /// Records that will be one job: a JSON array that grows, and where in the input its elements came from.

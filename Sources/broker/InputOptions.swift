@@ -1,4 +1,5 @@
 import ArgumentParser
+import BrokerFormats
 
 /// Where the commands that read records read them.
 struct InputOptions: ParsableArguments {
@@ -14,5 +15,11 @@ struct InputOptions: ParsableArguments {
     var files: [String] = []
 
     /// In the order in which they are given.
-    var sources: [RecordSource] { (files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, root: root) } }
+    var sources: [RecordSource] {
+        (files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, format: .json, root: root) }
+    }
+}
+
+extension RecordRoot: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
 }

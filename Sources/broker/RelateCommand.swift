@@ -1,6 +1,7 @@
 import ArgumentParser
 import BrokerClient
 import BrokerCommandLine
+import BrokerFormats
 import BrokerJSON
 
 struct RelateCommand: AsyncParsableCommand {

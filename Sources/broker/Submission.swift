@@ -1,4 +1,5 @@
 import BrokerClient
+import BrokerFormats
 
 /// Records on their way: gathered into jobs, of which a window is in flight.
 struct Submission {

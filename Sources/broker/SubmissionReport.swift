@@ -1,4 +1,5 @@
 import BrokerCommandLine
+import BrokerFormats
 import BrokerJSON
 
 /// How a submission ended, for people and for programs.
@@ -149,7 +150,9 @@ struct SubmissionReport {
                 writer.key("message")
                 writer.string(fault.text)
                 guard let place = fault.place else { return }
-                for (key, number) in [("line", place.line), ("column", place.column), ("offset", place.offset)] {
+                for case (let key, let number?) in [
+                    ("line", place.line), ("column", place.column), ("offset", place.offset),
+                ] {
                     writer.key(key)
                     writer.integer(number)
                 }

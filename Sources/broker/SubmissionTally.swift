@@ -1,5 +1,6 @@
 import BrokerClient
 import BrokerCommandLine
+import BrokerFormats
 import Dispatch
 import Synchronization
 

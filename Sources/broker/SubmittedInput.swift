@@ -1,3 +1,5 @@
+import BrokerFormats
+
 /// How far one input of a submission came.
 struct SubmittedInput: Sendable {
     let name: String

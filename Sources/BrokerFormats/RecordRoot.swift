@@ -1,14 +1,15 @@
-import ArgumentParser
 import BrokerJSON
 
 /// Where in a value the records are: keys with dots between them, or a JSON Pointer (RFC 6901).
-struct RecordRoot: ExpressibleByArgument {
-    private let text: String
-    private let tokens: [String]
+package struct RecordRoot: Sendable {
+    /// As it was given.
+    let text: String
+    let tokens: [String]
     /// Numbers among the tokens may name elements of arrays.
-    private let isPointer: Bool
+    let isPointer: Bool
 
-    init?(argument text: String) {
+    /// Nil when it is no JSON Pointer and yet begins as one.
+    package init?(_ text: String) {
         self.text = text
         isPointer = text.hasPrefix("/")
         guard isPointer else {

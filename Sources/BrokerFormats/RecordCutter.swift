@@ -6,17 +6,14 @@ import BrokerJSON
 /// arrays among them are records, too. A byte order mark may stand before a value, and record separators (RFC 7464)
 /// between values. The grammar of brackets, keys and commas is checked byte by byte, so that a broken record is found
 /// where it breaks, and not at the end of the stream; what numbers, literals and strings consist of is not looked at.
-struct RecordCutter {
-    /// The contract's limit for a message, less the containers that a job puts around a record.
-    static let maximumDepth = JSONDocument.defaultMaximumDepth - 4
-    /// The most that a message's content may be: no job can hold a larger record.
-    static let maximumRecordBytes = 256 << 20
-
+package struct RecordCutter: RecordReader {
     private enum State {
         /// Before a value of the stream.
         case between
         /// Inside a byte order mark, of which so many bytes were there.
         case mark(Int)
+        /// At the end of the mark at the beginning.
+        case marked
         /// Inside the array whose elements are records: before the first, before another one, behind one.
         case firstElement, element, afterElement
         /// Inside a record: before a value, before an array's first, before a key, before an object's first …
@@ -36,29 +33,32 @@ struct RecordCutter {
     private var recordPlace: InputPlace?
     /// The brackets that are open inside the record.
     private var open: [UInt8] = []
-    private var place = InputPlace()
+    private var position = TextPosition()
 
-    init(opensArrays: Bool = true) { self.opensArrays = opensArrays }
+    package init(opensArrays: Bool = true) { self.opensArrays = opensArrays }
+
+    package var place: InputPlace { position.place }
 
     /// Takes the next bytes and hands every record that they end to `emit`.
     ///
     /// - Throws: the first fault; the records before it were handed out.
-    mutating func feed(_ bytes: some Sequence<UInt8>, emit: (InputRecord) -> Void) throws(InputFault) {
+    package mutating func feed(
+        _ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
         for byte in bytes {
-            if case .scalar = state, !Self.isScalar(byte) { endValue(emit) }
+            if case .scalar = state, !Self.isScalar(byte) { try endValue(emit) }
             try take(byte, emit)
-            place.offset += 1
-            place.column += 1
-            if byte == UInt8(ascii: "\n") {
-                place.line += 1
-                place.column = 1
+            if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
+            if case .marked = state {
+                position.beginText()
+                state = .between
             }
         }
     }
 
     /// The stream is over.
-    mutating func finish(emit: (InputRecord) -> Void) throws(InputFault) {
-        if case .scalar = state { endValue(emit) }
+    package mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        if case .scalar = state { try endValue(emit) }
         if recordPlace != nil { throw truncation() }
         switch state {
         case .between: return
@@ -72,18 +72,16 @@ struct RecordCutter {
 
     // MARK: - Between records
 
-    private mutating func take(_ byte: UInt8, _ emit: (InputRecord) -> Void) throws(InputFault) {
+    private mutating func take(_ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
         if recordPlace != nil { return try takeInside(byte, emit) }
         if Self.isSpace(byte) { return }
         switch (state, byte) {
         case (.between, 0x1E): return
         case (.between, 0xEF): state = .mark(1)
         case (.mark(1), 0xBB): state = .mark(2)
-        case (.mark(2), 0xBF):
-            state = .between
-            // The mark is no text: columns count from behind it.
-            if place.offset == 2 { place.column = 0 }
-        case (.mark, _): throw fault("expected a byte order mark, saw \(Self.describe(byte))")
+        // The mark at the beginning is no text: columns count from behind it.
+        case (.mark(2), 0xBF): state = position.offset == 2 ? .marked : .between
+        case (.mark, _): throw fault("expected a byte order mark, saw \(byte.asSeen)")
         case (.between, UInt8(ascii: "[")) where opensArrays:
             arrayPlace = place
             state = .firstElement
@@ -92,7 +90,7 @@ struct RecordCutter {
             state = .between
         case (.afterElement, UInt8(ascii: ",")): state = .element
         case (.afterElement, _):
-            throw fault("expected a comma or the end of the array behind a record, saw \(Self.describe(byte))")
+            throw fault("expected a comma or the end of the array behind a record, saw \(byte.asSeen)")
         default:
             recordPlace = place
             try begin(byte)
@@ -102,29 +100,28 @@ struct RecordCutter {
 
     // MARK: - Inside a record
 
-    private mutating func takeInside(_ byte: UInt8, _ emit: (InputRecord) -> Void) throws(InputFault) {
-        guard record.count < Self.maximumRecordBytes else {
-            throw fault("the record is larger than \(Self.maximumRecordBytes >> 20) MiB, the most that a job may hold")
-        }
+    private mutating func takeInside(_ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
+    {
+        guard record.count < RecordLimits.maximumBytes else { throw fault(RecordLimits.tooLarge) }
         switch state {
         case .string(let isKey):
             if byte == UInt8(ascii: "\\") {
                 state = .escape(isKey: isKey)
             } else if byte < 0x20 {
-                throw fault("\(Self.describe(byte)) must be escaped inside a string")
+                throw fault("\(byte.asSeen) must be escaped inside a string")
             }
             record.append(byte)
             guard byte == UInt8(ascii: "\"") else { return }
-            if isKey { state = .colon } else { endValue(emit) }
+            if isKey { state = .colon } else { try endValue(emit) }
         case .escape(let isKey):
-            guard byte >= 0x20 else { throw fault("\(Self.describe(byte)) must be escaped inside a string") }
+            guard byte >= 0x20 else { throw fault("\(byte.asSeen) must be escaped inside a string") }
             record.append(byte)
             state = .string(isKey: isKey)
         case .scalar: record.append(byte)
         default:
             let endsValue = Self.isSpace(byte) ? false : try punctuate(byte)
             record.append(byte)
-            if endsValue { endValue(emit) }
+            if endsValue { try endValue(emit) }
         }
     }
 
@@ -139,11 +136,11 @@ struct RecordCutter {
             open.removeLast()
             return true
         case (.commaOrEnd, UInt8(ascii: ",")): state = open.last == UInt8(ascii: "{") ? .key : .value
-        case (.commaOrEnd, _): throw fault("expected a comma or the closing bracket, saw \(Self.describe(byte))")
+        case (.commaOrEnd, _): throw fault("expected a comma or the closing bracket, saw \(byte.asSeen)")
         case (.firstKey, UInt8(ascii: "\"")), (.key, UInt8(ascii: "\"")): state = .string(isKey: true)
-        case (.firstKey, _), (.key, _): throw fault("expected a key in double quotes, saw \(Self.describe(byte))")
+        case (.firstKey, _), (.key, _): throw fault("expected a key in double quotes, saw \(byte.asSeen)")
         case (.colon, UInt8(ascii: ":")): state = .value
-        case (.colon, _): throw fault("expected a colon after the key, saw \(Self.describe(byte))")
+        case (.colon, _): throw fault("expected a colon after the key, saw \(byte.asSeen)")
         default: try begin(byte)
         }
         return false
@@ -154,23 +151,21 @@ struct RecordCutter {
         switch byte {
         case UInt8(ascii: "{"), UInt8(ascii: "["):
             open.append(byte)
-            guard open.count <= Self.maximumDepth else {
-                throw fault("the record is nested deeper than \(Self.maximumDepth) levels")
-            }
+            guard open.count <= RecordLimits.maximumDepth else { throw fault(RecordLimits.tooDeep) }
             state = byte == UInt8(ascii: "{") ? .firstKey : .firstValue
         case UInt8(ascii: "\""): state = .string(isKey: false)
         case _ where Self.isScalar(byte): state = .scalar
-        default: throw fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(Self.describe(byte))")
+        default: throw fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(byte.asSeen)")
         }
     }
 
     /// A value has ended: the record, or one inside of it.
-    private mutating func endValue(_ emit: (InputRecord) -> Void) {
+    private mutating func endValue(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
         guard open.isEmpty else {
             state = .commaOrEnd
             return
         }
-        if let recordPlace { emit(InputRecord(json: record, place: recordPlace)) }
+        if let recordPlace { try emit(InputRecord(json: record, place: recordPlace)) }
         record.removeAll(keepingCapacity: true)
         recordPlace = nil
         state = arrayPlace == nil ? .between : .afterElement
@@ -200,16 +195,6 @@ struct RecordCutter {
         default: false
         }
     }
-
-    private static func describe(_ byte: UInt8) -> String {
-        switch byte {
-        case 0x21...0x7E: "'\(Character(UnicodeScalar(byte)))'"
-        case 0x1E: "a record separator (the byte 0x1E)"
-        case 0xFE, 0xFF: "a byte that no UTF-8 has (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
-        case 0: "the byte 0x00 (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
-        default: "the byte 0x\(byte < 16 ? "0" : "")\(String(byte, radix: 16, uppercase: true))"
-        }
-    }
 }
 
 extension InputRecord {
@@ -227,7 +212,7 @@ extension InputRecord {
     }
 
     /// What is wrong with the record as JSON; nil when nothing is.
-    var fault: InputFault? {
+    package var fault: InputFault? {
         do throws(InputFault) {
             _ = try parsed()
             return nil

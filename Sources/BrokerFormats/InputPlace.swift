@@ -1,0 +1,125 @@
+/// Where in an input something is, as it is unpacked. Lines and columns count from 1 (columns in bytes), offsets from 0.
+package struct InputPlace: Equatable, Sendable, CustomStringConvertible {
+    package var line: Int
+    package var column: Int
+    /// Nil in XML, of which the parser tells none.
+    package var offset: Int?
+
+    package init(line: Int = 1, column: Int = 1, offset: Int? = 0) {
+        self.line = line
+        self.column = column
+        self.offset = offset
+    }
+
+    /// The place behind these bytes, which begin here.
+    package func advanced(over bytes: some Sequence<UInt8>) -> InputPlace {
+        var place = self
+        var count = 0
+        for byte in bytes {
+            count += 1
+            if byte == UInt8(ascii: "\n") {
+                place.line += 1
+                place.column = 1
+            } else {
+                place.column += 1
+            }
+        }
+        place.offset = offset.map { $0 + count }
+        return place
+    }
+
+    package var description: String {
+        "line \(line), column \(column)" + (offset.map { " (byte \($0))" } ?? "")
+    }
+}
+
+/// Where a reader stands in its input.
+struct TextPosition {
+    private(set) var line = 1
+    private(set) var offset = 0
+    /// Where the line begins; a byte order mark before it is no text.
+    private var lineStart = 0
+
+    /// Goes over bytes that end no line.
+    mutating func advance(by count: Int = 1) { offset += count }
+
+    /// Goes over a line's end.
+    mutating func advanceOverLineEnd() {
+        offset += 1
+        line += 1
+        lineStart = offset
+    }
+
+    /// The line begins here: what stood before it was a byte order mark.
+    mutating func beginText() { lineStart = offset }
+
+    var place: InputPlace { InputPlace(line: line, column: offset - lineStart + 1, offset: offset) }
+}
+
+/// A record of an input, as JSON text.
+package struct InputRecord: Sendable {
+    package let json: [UInt8]
+    /// Where it begins.
+    package let place: InputPlace
+
+    package init(json: [UInt8], place: InputPlace) {
+        self.json = json
+        self.place = place
+    }
+}
+
+/// An input cannot be read, or not any further.
+package struct InputFault: Error, Equatable {
+    /// What is wrong, without the place.
+    package let reason: String
+    /// Nil when the input could not be read at all.
+    package let place: InputPlace?
+    /// Where the record begins that is broken, if it is one.
+    package var recordPlace: InputPlace?
+
+    package init(reason: String, place: InputPlace?, recordPlace: InputPlace? = nil) {
+        self.reason = reason
+        self.place = place
+        self.recordPlace = recordPlace
+    }
+
+    /// The reason, and which record it is in when that begins on another line.
+    package var text: String {
+        guard let recordPlace, recordPlace.line != place?.line else { return reason }
+        return "\(reason), in the record that begins at line \(recordPlace.line)"
+    }
+}
+
+/// What no record may exceed, whatever its format.
+enum RecordLimits {
+    /// The limit for a message's nesting, less the containers that a job puts around a record.
+    static let maximumDepth = 508
+    /// The most that a message's content may be: no job can hold a larger record.
+    static let maximumBytes = 256 << 20
+
+    static let tooLarge = "the record is larger than \(maximumBytes >> 20) MiB, the most that a job may hold"
+    static let tooDeep = "the record is nested deeper than \(maximumDepth) levels"
+}
+
+extension UInt8 {
+    /// The byte, as a message names it.
+    var asSeen: String {
+        switch self {
+        case 0x21...0x7E: "'\(Character(UnicodeScalar(self)))'"
+        case 0x1E: "a record separator (the byte 0x1E)"
+        case 0xFE, 0xFF: "a byte that no UTF-8 has (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
+        case 0: "the byte 0x00 (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
+        default: "the byte 0x\(self < 16 ? "0" : "")\(String(self, radix: 16, uppercase: true))"
+        }
+    }
+}
+
+/// How many of the bytes are UTF-8, from the first on; nil when all are.
+func utf8FaultOffset(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
+    do throws(UTF8.ValidationError) {
+        _ = try UTF8Span(validating: bytes.span)
+        return nil
+    } catch {
+        return error.byteOffsets.lowerBound
+    }
+}

@@ -1,0 +1,86 @@
+import BrokerJSON
+
+/// What an input is written in.
+package enum RecordFormat: String, CaseIterable, Sendable {
+    case json, ndjson
+}
+
+/// Takes an input's bytes and finds its records.
+protocol RecordReader {
+    /// Where the next byte stands.
+    var place: InputPlace { get }
+
+    /// Takes the next bytes and hands every record that they end to `emit`.
+    ///
+    /// - Throws: the first fault, once the records before it were handed out; or what `emit` throws.
+    mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
+
+    /// The input is over.
+    mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
+}
+
+extension RecordFormat {
+    /// Reads all records of an input.
+    ///
+    /// - Parameters:
+    ///   - wait: called before bytes are read, which may take its time.
+    ///   - emit: takes each record; what it throws ends the reading.
+    /// - Throws: the first fault, once the records before it were handed out.
+    func read(
+        _ bytes: any ByteSource, root: RecordRoot?, wait: () throws(InputFault) -> Void,
+        _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        switch self {
+        case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil), root, wait, emit)
+        }
+    }
+
+    private func read(
+        _ bytes: any ByteSource, _ reader: some RecordReader, _ root: RecordRoot?,
+        _ wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        var reader = reader
+        while true {
+            try wait()
+            let chunk: [UInt8]
+            do throws(ByteFault) {
+                chunk = try bytes.next()
+            } catch {
+                throw error.inputFault(at: reader.place)
+            }
+            func take(_ record: InputRecord) throws(InputFault) {
+                guard let root else { return try emit(record) }
+                try record.records(below: root, isWritten: self == .json || self == .ndjson, emit)
+            }
+            if chunk.isEmpty { return try reader.finish(take) }
+            try reader.feed(chunk, take)
+        }
+    }
+}
+
+extension InputRecord {
+    /// Hands out the records below the root of this value.
+    ///
+    /// - Parameter isWritten: the value stands in the input as it is here, so that places in it are places there.
+    fileprivate func records(
+        below root: RecordRoot, isWritten: Bool, _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        let document = try parsed()
+        defer { withExtendedLifetime(document) {} }
+        let found: JSONValue
+        do throws(InputFault) {
+            found = try root.find(in: document.root)
+        } catch {
+            throw InputFault(reason: error.reason, place: place, recordPlace: place)
+        }
+        var place = place
+        var offset = 0
+        func record(_ element: JSONValue) -> InputRecord {
+            if isWritten { place = place.advanced(over: json[offset..<element.offset]) }
+            offset = element.offset
+            return InputRecord(json: element.jsonText, place: place)
+        }
+        guard found.kind == .array else { return try emit(record(found)) }
+        for element in found.elements { try emit(record(element)) }
+    }
+}

@@ -1,0 +1,135 @@
+import Dispatch
+import Synchronization
+
+/// The records of an input, read on a thread of its own and handed over in batches of bounded size.
+///
+/// One task asks for them. The thread stays little ahead of it, waits when nobody takes what it has read, and ends once
+/// the stream is abandoned.
+package final class RecordStream: Sendable {
+    /// Some records, one after the other.
+    package struct Batch: Sendable {
+        package fileprivate(set) var records: [InputRecord] = []
+        /// Bytes of the file that were read when the last of them was found.
+        package fileprivate(set) var bytesRead = 0
+        /// Bytes of the records.
+        fileprivate var count = 0
+    }
+
+    /// Bytes of records in a batch, unless one record is larger.
+    private static let batchBytes = 256 << 10
+    /// Batches that wait to be taken.
+    private static let waitingBatches = 2
+
+    private struct State {
+        var batches: [Batch] = []
+        var end: Result<Void, InputFault>?
+        var isAbandoned = false
+        /// The task that waits for a batch.
+        var taker: CheckedContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+    /// Room for batches.
+    private let room = DispatchSemaphore(value: 0)
+
+    /// - Parameter path: `-` is standard input.
+    package init(path: String, format: RecordFormat, root: RecordRoot?) {
+        // A semaphore that ends below what it began with is a crash.
+        for _ in 0..<Self.waitingBatches { room.signal() }
+        DispatchQueue(label: "input").async { self.read(path, format, root) }
+    }
+
+    /// The next records; nil at the end.
+    ///
+    /// - Throws: the fault of the input, once all records before it were taken.
+    package func next() async throws(InputFault) -> Batch? {
+        while true {
+            let found = state.withLock { state -> Result<Batch?, InputFault>? in
+                if !state.batches.isEmpty { return .success(state.batches.removeFirst()) }
+                return state.end?.map { nil }
+            }
+            if let found {
+                let batch = try found.get()
+                if batch != nil { room.signal() }
+                return batch
+            }
+            await withCheckedContinuation { continuation in
+                let isThere = state.withLock { state in
+                    if !state.batches.isEmpty || state.end != nil { return true }
+                    state.taker = continuation
+                    return false
+                }
+                if isThere { continuation.resume() }
+            }
+        }
+    }
+
+    /// Nothing more will be asked for.
+    package func abandon() {
+        state.withLock { $0.isAbandoned = true }
+        room.signal()
+    }
+
+    // MARK: - On the input's thread
+
+    private func read(_ path: String, _ format: RecordFormat, _ root: RecordRoot?) {
+        do throws(InputFault) {
+            let file: FileBytes
+            do throws(ByteFault) {
+                file = try FileBytes(path)
+            } catch {
+                throw error.inputFault(at: InputPlace())
+            }
+            var batch = Batch()
+            func flush() throws(InputFault) {
+                guard !batch.records.isEmpty else { return }
+                batch.bytesRead = file.bytesRead
+                try put(batch)
+                batch = Batch()
+            }
+            let result: Result<Void, InputFault>
+            do throws(InputFault) {
+                try format.read(file, root: root, wait: flush) { record throws(InputFault) in
+                    batch.records.append(record)
+                    batch.count += record.json.count
+                    if batch.count >= Self.batchBytes { try flush() }
+                }
+                result = .success(())
+            } catch {
+                result = .failure(error)
+            }
+            try flush()
+            end(result)
+        } catch {
+            end(.failure(error))
+        }
+    }
+
+    /// Waits until there is room.
+    ///
+    /// - Throws: when nobody will take it any more.
+    private func put(_ batch: Batch) throws(InputFault) {
+        // What abandons the stream wakes one wait, and there must be no other behind it.
+        if state.withLock({ $0.isAbandoned }) { throw Self.abandonment }
+        room.wait()
+        let (isAbandoned, taker) = state.withLock { state in
+            state.batches.append(batch)
+            defer { state.taker = nil }
+            return (state.isAbandoned, state.taker)
+        }
+        taker?.resume()
+        if isAbandoned { throw Self.abandonment }
+    }
+
+    /// Ends the reading; nobody is told.
+    private static let abandonment = InputFault(reason: "is not read any more", place: nil)
+
+    private func end(_ result: Result<Void, InputFault>) {
+        let taker = state.withLock { state in
+            state.end = result
+            defer { state.taker = nil }
+            return state.taker
+        }
+        taker?.resume()
+    }
+}

@@ -1,0 +1,25 @@
+import Testing
+
+@testable import broker
+
+@Suite(.timeLimit(.minutes(5))) struct ProgressBarTests {
+    @Test func `a progress line is never wider than the terminal`() {
+        for columns in 0...130 {
+            for (share, records) in [(0.0, 0), (0.33, 1_200_000), (1, 123_456_789), (nil, 5_000)] as [(Double?, Int)] {
+                let line = ProgressBar.line(
+                    columns: columns, share: share, bytes: 7 << 30, records: records, perSecond: 600_000)
+                #expect(line.count <= columns, "\(line)")
+            }
+        }
+        func line(_ columns: Int) -> String {
+            ProgressBar.line(columns: columns, share: 0.5, bytes: 12 << 20, records: 1_200_000, perSecond: 600_000)
+        }
+        #expect(
+            line(120) == "[" + String(repeating: "#", count: 15) + String(repeating: ".", count: 15)
+                + "] 50 %, 12 MiB read, 1200000 records committed, 600000 a second")
+        #expect(line(77) == "[######.......] 50 %, 12 MiB read, 1200000 records committed, 600000 a second")
+        #expect(line(37) == "[######.......] 50 %, 1200000 records")
+        #expect(line(20) == "50 %, 1200000 records" || line(20) == "50 %")
+        #expect(line(4) == "50 %")
+    }
+}
