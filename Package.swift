@@ -58,6 +58,8 @@ let package = Package(
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CGlibc"),
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .target(
             name: "CSimdjson",
             cxxSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)],
@@ -116,7 +118,7 @@ let package = Package(
             swiftSettings: strict),
 
         // The programs, what the three have in common, and what the command reads.
-        .target(name: "BrokerFormats", dependencies: ["BrokerJSON"], swiftSettings: strict),
+        .target(name: "BrokerFormats", dependencies: ["BrokerJSON", "CLZ4", "CXML2", "CZlib"], swiftSettings: strict),
         .target(
             name: "BrokerCommandLine",
             dependencies: [
@@ -157,7 +159,7 @@ let package = Package(
             name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite"], path: "Tests/TestSupport",
             swiftSettings: strict),
         tests("BrokerJSON"),
-        tests("BrokerFormats"),
+        tests("BrokerFormats", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),

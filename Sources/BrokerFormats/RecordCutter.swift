@@ -155,6 +155,8 @@ package struct RecordCutter: RecordReader {
             state = byte == UInt8(ascii: "{") ? .firstKey : .firstValue
         case UInt8(ascii: "\""): state = .string(isKey: false)
         case _ where Self.isScalar(byte): state = .scalar
+        case UInt8(ascii: "<") where open.isEmpty && arrayPlace == nil:
+            throw fault("expected a record, saw '<' (is it XML? then: --type xml)")
         default: throw fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(byte.asSeen)")
         }
     }

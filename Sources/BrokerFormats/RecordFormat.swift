@@ -2,7 +2,19 @@ import BrokerJSON
 
 /// What an input is written in.
 package enum RecordFormat: String, CaseIterable, Sendable {
-    case json, ndjson
+    case json, ndjson, csv, form, xml
+
+    /// What the file's name tells, whatever it is packed by; nil when it tells nothing.
+    package init?(fileName: String) {
+        var parts = fileName.lowercased().split(separator: "/").last?.split(separator: ".") ?? []
+        if let packing = parts.last, packing == "gz" || packing == "lz4" { parts.removeLast() }
+        // A hidden file's name is no ending.
+        guard parts.count > 1, let ending = parts.last else { return nil }
+        switch ending {
+        case "jsonl": self = .ndjson
+        default: self.init(rawValue: String(ending))
+        }
+    }
 }
 
 /// Takes an input's bytes and finds its records.
@@ -32,6 +44,9 @@ extension RecordFormat {
     ) throws(InputFault) {
         switch self {
         case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil), root, wait, emit)
+        case .csv: try read(bytes, CSVReader(), root, wait, emit)
+        case .form: try read(bytes, FormReader(), root, wait, emit)
+        case .xml: try read(bytes, XMLReader(root: root), nil, wait, emit)
         }
     }
 

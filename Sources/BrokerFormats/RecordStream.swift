@@ -81,15 +81,16 @@ package final class RecordStream: Sendable {
                 throw error.inputFault(at: InputPlace())
             }
             var batch = Batch()
+            let bytes = UnpackedBytes(file)
             func flush() throws(InputFault) {
                 guard !batch.records.isEmpty else { return }
-                batch.bytesRead = file.bytesRead
+                batch.bytesRead = bytes.bytesRead
                 try put(batch)
                 batch = Batch()
             }
             let result: Result<Void, InputFault>
             do throws(InputFault) {
-                try format.read(file, root: root, wait: flush) { record throws(InputFault) in
+                try format.read(bytes, root: root, wait: flush) { record throws(InputFault) in
                     batch.records.append(record)
                     batch.count += record.json.count
                     if batch.count >= Self.batchBytes { try flush() }

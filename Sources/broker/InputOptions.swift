@@ -6,19 +6,31 @@ struct InputOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
+            What the input is written in. Default: what a file's name tells (.json, .ndjson, .jsonl, .csv, .form, .xml, \
+            each with .gz or .lz4 behind it or not), else json. What gzip or lz4 has packed is unpacked in any case.
+            """))
+    var type: RecordFormat?
+
+    @Option(
+        help: ArgumentHelp(
+            """
             Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
-            (/data/items).
+            (/data/items). In XML, names of elements from the document's own on; without it the document is one record.
             """, valueName: "path"))
     var root: RecordRoot?
 
-    @Argument(help: "Files of JSON; none or - is standard input.", completion: .file())
+    @Argument(help: "Files of records; none or - is standard input.", completion: .file())
     var files: [String] = []
 
     /// In the order in which they are given.
     var sources: [RecordSource] {
-        (files.isEmpty ? ["-"] : files).map { RecordSource(path: $0, format: .json, root: root) }
+        (files.isEmpty ? ["-"] : files).map {
+            RecordSource(path: $0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root)
+        }
     }
 }
+
+extension RecordFormat: ExpressibleByArgument {}
 
 extension RecordRoot: ExpressibleByArgument {
     public init?(argument: String) { self.init(argument) }

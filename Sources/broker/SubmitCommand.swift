@@ -7,9 +7,10 @@ import Dispatch
 struct SubmitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "submit",
-        abstract: "Submits JSON from files or standard input, awaits it and prints a summary.",
+        abstract: "Submits records from files or standard input, awaits them and prints a summary.",
         discussion: """
-            The input is an array of records, or records one after the other (NDJSON). Large inputs are cut into jobs, of \
+            The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
+            packed by gzip or lz4 or not; see --type. Large inputs are cut into jobs, of \
             which a window is kept in flight; each job takes effect or fails as a whole, in the order of the input. What \
             stands before a fault of the input is submitted, and so are the other files; then it is told what is \
             committed, and how to go on. \

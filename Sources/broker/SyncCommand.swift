@@ -7,7 +7,8 @@ struct SyncCommand: AsyncParsableCommand {
         commandName: "sync",
         abstract: "Processes records, then deletes the objects that match and were not among them.",
         discussion: """
-            The input is an array of records, or records one after the other (NDJSON), of all files together. It is one \
+            The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
+            packed by gzip or lz4 or not, of all files together; see --type. It is one \
             job, which takes effect whole or not at all, unless it is larger than --job-bytes: then it is several, and \
             the last one deletes. Behind a fault of the input nothing is sent, and when something is wrong with any \
             record, nothing is deleted. An input without records needs --empty, since it deletes all that matches, and a \

@@ -1,0 +1,190 @@
+/// Records of CSV (RFC 4180): fields between commas, lines that end in LF or CRLF, quotes around what needs them.
+///
+/// The first line names the fields. It is read strictly: a quote inside of a field that has none around it, text behind a
+/// closing quote, another number of fields than the first line has, a lone carriage return, a zero byte and what is not
+/// UTF-8 are faults. Empty lines are passed over.
+struct CSVReader: RecordReader {
+    private enum State: Equatable {
+        /// At the beginning of the input, inside a byte order mark of which so many bytes were there.
+        case mark(Int)
+        /// Before a line's first field; before another one.
+        case line, field
+        case bare, quoted
+        /// Behind a quote inside of quotes: the end of them, or a quote.
+        case quote
+        /// Behind a carriage return outside of quotes.
+        case carriageReturn
+    }
+
+    private var state = State.mark(0)
+    private var position = TextPosition()
+    private var row = CSVRow()
+    private var rowPlace: InputPlace?
+    private var header: CSVHeader?
+
+    var place: InputPlace { position.place }
+
+    mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        var index = 0
+        while index < bytes.count {
+            let end = plainEnd(bytes, from: index)
+            if end > index {
+                try append(bytes[index..<end])
+                index = end
+            } else {
+                try take(bytes[index], emit)
+                index += 1
+            }
+        }
+    }
+
+    mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        switch state {
+        case .mark(let count) where count > 0: throw fault("the input ends inside of a byte order mark")
+        case .quoted:
+            let begin = row.fieldPlace ?? position.place
+            throw fault("a quote is opened at line \(begin.line), column \(begin.column), and never closed")
+        case .carriageReturn: throw loneCarriageReturn()
+        case .mark, .line: break
+        case .field, .bare, .quote: try endRow(emit)
+        }
+        if header == nil { throw fault("there is no header; the first line of CSV names the fields") }
+    }
+
+    // MARK: - Bytes
+
+    /// Up to where there are only bytes that stand for themselves.
+    private func plainEnd(_ bytes: [UInt8], from start: Int) -> Int {
+        var index = start
+        switch state {
+        case .bare, .field, .line:
+            while index < bytes.count, !Self.isSpecial(bytes[index]) { index += 1 }
+        case .quoted:
+            while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\n"),
+                bytes[index] != 0
+            { index += 1 }
+        case .mark, .quote, .carriageReturn: break
+        }
+        return index
+    }
+
+    private static func isSpecial(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r"), 0: true
+        default: false
+        }
+    }
+
+    private mutating func append(_ bytes: ArraySlice<UInt8>) throws(InputFault) {
+        if state != .quoted {
+            beginField()
+            state = .bare
+        }
+        row.append(bytes)
+        position.advance(by: bytes.count)
+        guard row.count <= RecordLimits.maximumBytes else { throw fault(RecordLimits.tooLarge) }
+    }
+
+    private mutating func take(
+        _ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        if case .mark(let count) = state { return try takeMark(byte, count, emit) }
+        if byte == 0 { throw fault("\(byte.asSeen) has no place in CSV") }
+        switch (state, byte) {
+        case (.quoted, UInt8(ascii: "\"")): state = .quote
+        case (.quoted, _):
+            row.append([byte])
+            guard row.count <= RecordLimits.maximumBytes else { throw fault(RecordLimits.tooLarge) }
+        case (.quote, UInt8(ascii: "\"")):
+            row.append([byte])
+            state = .quoted
+        case (.line, UInt8(ascii: "\"")), (.field, UInt8(ascii: "\"")):
+            beginField()
+            row.isQuoted = true
+            state = .quoted
+        case (.bare, UInt8(ascii: "\"")):
+            throw fault("a quote inside of a field; put the field into quotes, and double the quotes in it")
+        case (.carriageReturn, UInt8(ascii: "\n")), (_, UInt8(ascii: "\n")):
+            if state != .line, !(state == .carriageReturn && rowPlace == nil) { try endRow(emit) }
+            state = .line
+        case (.carriageReturn, _): throw loneCarriageReturn()
+        case (_, UInt8(ascii: "\r")):
+            if state == .field { beginField() }
+            state = .carriageReturn
+        case (_, UInt8(ascii: ",")):
+            beginField()
+            try endField()
+            state = .field
+        case (.quote, _):
+            throw fault("expected a comma or the end of the line behind the closing quote, saw \(byte.asSeen)")
+        default: preconditionFailure("the byte \(byte) stands for itself")
+        }
+        if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
+    }
+
+    private mutating func takeMark(
+        _ byte: UInt8, _ count: Int, _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        if byte == mark[count] {
+            position.advance()
+            state = count == 2 ? .line : .mark(count + 1)
+            if count == 2 { position.beginText() }
+        } else if count > 0 {
+            throw fault("expected a byte order mark, saw \(byte.asSeen)")
+        } else {
+            state = .line
+            try feed([byte], emit)
+        }
+    }
+
+    // MARK: - Fields and rows
+
+    /// Nothing, when the field has begun already.
+    private mutating func beginField() {
+        if rowPlace == nil { rowPlace = position.place }
+        if row.fieldPlace == nil { row.fieldPlace = position.place }
+    }
+
+    private mutating func endField() throws(InputFault) {
+        if let (place, seen) = row.fieldFault {
+            throw InputFault(
+                reason: "the text is not UTF-8: \(seen) is out of place", place: place, recordPlace: rowPlace)
+        }
+        row.endField()
+    }
+
+    private mutating func endRow(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        let place = rowPlace ?? position.place
+        beginField()
+        try endField()
+        guard let header else {
+            self.header = try CSVHeader(row.texts, at: place)
+            row.removeAll()
+            rowPlace = nil
+            return
+        }
+        guard row.fieldCount == header.count else {
+            throw InputFault(
+                reason:
+                    "this record has \(row.fieldCount) field\(row.fieldCount == 1 ? "" : "s"), and the header names "
+                    + "\(header.count)\(row.fieldCount > header.count ? "; a comma inside of a field needs quotes" : "")",
+                place: place, recordPlace: place)
+        }
+        let json = header.record(of: row)
+        guard json.count <= RecordLimits.maximumBytes else {
+            throw InputFault(reason: RecordLimits.tooLarge, place: place, recordPlace: place)
+        }
+        try emit(InputRecord(json: json, place: place))
+        row.removeAll()
+        rowPlace = nil
+    }
+
+    private func loneCarriageReturn() -> InputFault {
+        fault("a carriage return without a line feed behind it; lines end in LF or CRLF")
+    }
+
+    private func fault(_ reason: String) -> InputFault {
+        InputFault(reason: reason, place: position.place, recordPlace: rowPlace)
+    }
+}

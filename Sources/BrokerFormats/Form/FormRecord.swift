@@ -1,0 +1,177 @@
+import BrokerJSON
+
+/// What the pairs of a form say: `a.b` and `a[b]` are nested objects, `a[]`, `a[0]` and a name that comes again are arrays.
+struct FormRecord {
+    /// A pair that cannot stand beside those before it.
+    struct Refusal: Error {
+        let reason: String
+    }
+
+    /// What stands at a name; of nodes that hold each other by number, so that each is changed where it is.
+    private struct Node {
+        enum Kind { case empty, values, object, list }
+
+        var kind = Kind.empty
+        /// One, or several of a name that came again.
+        var values: [[UInt8]?] = []
+        /// Of an object, in the order in which they came.
+        var keys: [[UInt8]] = []
+        var members: [[UInt8]: Int] = [:]
+        /// Of a list; those with numbers stand in the order of the numbers.
+        var elements: [(number: Int?, node: Int)] = []
+        var numbers: [Int: Int] = [:]
+    }
+
+    private enum Step: Equatable {
+        case key([UInt8])
+        /// `[0]`, an element by its number; `[]`, the next one.
+        case index(Int?)
+    }
+
+    private var nodes = [Node(kind: .object)]
+
+    /// Takes the value of a pair; nil when it has no equals sign.
+    ///
+    /// - Throws: why it cannot be taken.
+    mutating func add(_ value: [UInt8]?, at name: [UInt8]) throws(Refusal) {
+        let steps = try Self.steps(name)
+        var node = 0
+        for (depth, step) in steps.enumerated() {
+            node = try child(of: node, step, before: steps[(depth + 1)...], name)
+        }
+        guard nodes[node].kind == .empty || nodes[node].kind == .values else { throw Self.conflict(name) }
+        nodes[node].kind = .values
+        nodes[node].values.append(value)
+    }
+
+    // MARK: - Names
+
+    /// `a.b[c][]` as steps.
+    private static func steps(_ name: [UInt8]) throws(Refusal) -> [Step] {
+        func refusal(_ reason: String) -> Refusal {
+            Refusal(reason: "the name \"\(String(decoding: name, as: UTF8.self))\" \(reason)")
+        }
+        guard !name.isEmpty else { throw Refusal(reason: "there is a value without a name before it") }
+        var steps: [Step] = []
+        var index = 0
+        while index < name.count {
+            let isBracket = name[index] == UInt8(ascii: "[")
+            if isBracket || name[index] == UInt8(ascii: ".") { index += 1 }
+            let end: Int
+            if isBracket {
+                guard let close = name[index...].firstIndex(of: UInt8(ascii: "]")) else {
+                    throw refusal("has a bracket that is never closed")
+                }
+                end = close
+            } else {
+                end = name[index...].firstIndex { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: ".") } ?? name.count
+            }
+            let part = Array(name[index..<end])
+            index = isBracket ? end + 1 : end
+            if isBracket, steps.isEmpty { throw refusal("begins with a bracket") }
+            if isBracket, index < name.count, name[index] != UInt8(ascii: "["), name[index] != UInt8(ascii: ".") {
+                throw refusal("goes on behind a closing bracket")
+            }
+            if isBracket, part.isEmpty {
+                steps.append(.index(nil))
+            } else if isBracket, part.count <= 9, part.allSatisfy({ (0x30...0x39).contains($0) }) {
+                steps.append(.index(part.reduce(0) { $0 * 10 + Int($1 - 0x30) }))
+            } else if part.isEmpty || name.last == UInt8(ascii: ".") {
+                throw refusal("has an empty part")
+            } else {
+                steps.append(.key(part))
+            }
+            guard steps.count < RecordLimits.maximumDepth else { throw refusal("is too long: \(RecordLimits.tooDeep)") }
+        }
+        return steps
+    }
+
+    private static func conflict(_ name: [UInt8]) -> Refusal {
+        Refusal(
+            reason: "\"\(String(decoding: name, as: UTF8.self))\" cannot be beside what stands before it: one makes a "
+                + "value, object or array of what is another for the other")
+    }
+
+    // MARK: - Places
+
+    private mutating func child(
+        of node: Int, _ step: Step, before rest: ArraySlice<Step>, _ name: [UInt8]
+    ) throws(Refusal) -> Int {
+        let kind: Node.Kind = if case .key = step { .object } else { .list }
+        if nodes[node].kind == .empty { nodes[node].kind = kind }
+        guard nodes[node].kind == kind else { throw Self.conflict(name) }
+        switch step {
+        case .key(let key):
+            if let found = nodes[node].members[key] { return found }
+            nodes[node].keys.append(key)
+            nodes[node].members[key] = nodes.count
+        case .index(let number?):
+            if let found = nodes[node].numbers[number] { return found }
+            nodes[node].elements.append((number, nodes.count))
+            nodes[node].numbers[number] = nodes.count
+        case .index(nil):
+            // `a[][x]=1&a[][y]=2` is one element, until a key comes again.
+            if !rest.isEmpty, let last = nodes[node].elements.last?.node, !isTaken(rest, in: last) { return last }
+            nodes[node].elements.append((nil, nodes.count))
+        }
+        nodes.append(Node())
+        return nodes.count - 1
+    }
+
+    /// Something has a value at the end of these steps already, or cannot have one.
+    private func isTaken(_ steps: ArraySlice<Step>, in node: Int) -> Bool {
+        var node = node
+        for step in steps {
+            switch (nodes[node].kind, step) {
+            case (.object, .key(let key)):
+                guard let next = nodes[node].members[key] else { return false }
+                node = next
+            // A list in the element takes any number of values.
+            case (.list, .index): return false
+            default: return true
+            }
+        }
+        return true
+    }
+
+    // MARK: - JSON
+
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        write(0, to: &writer)
+        return writer.bytes
+    }
+
+    private func write(_ node: Int, to writer: inout JSONWriter) {
+        let said = nodes[node]
+        switch said.kind {
+        case .empty: writer.null()
+        case .values where said.values.count == 1: Self.write(said.values[0], to: &writer)
+        case .values:
+            writer.array { writer in
+                for value in said.values { Self.write(value, to: &writer) }
+            }
+        case .object:
+            writer.object { writer in
+                for key in said.keys {
+                    writer.key(String(decoding: key, as: UTF8.self))
+                    if let member = said.members[key] { write(member, to: &writer) }
+                }
+            }
+        case .list:
+            writer.array { writer in
+                for element in said.elements.sorted(by: Self.precedes) { write(element.node, to: &writer) }
+            }
+        }
+    }
+
+    /// Elements without a number keep their places behind those with one.
+    private static func precedes(_ one: (number: Int?, node: Int), _ other: (number: Int?, node: Int)) -> Bool {
+        (one.number ?? .max, one.node) < (other.number ?? .max, other.node)
+    }
+
+    private static func write(_ value: [UInt8]?, to writer: inout JSONWriter) {
+        guard let value else { return writer.null() }
+        value.withUnsafeBufferPointer { writer.string($0) }
+    }
+}

@@ -1,0 +1,131 @@
+/// Records of XML: the elements at a path, each as it ends, or else the whole document as one.
+///
+/// Whatever libxml2 tells as an error ends the reading, and so does what a document declares that would be something else
+/// where it is used: entities, and defaults of attributes.
+final class XMLReader: RecordReader, XMLEvents {
+    /// Open elements at most.
+    private static let maximumDepth = 512
+
+    private let root: XMLRoot
+    private let parser = XMLPushParser()
+    private var path: XMLPath
+    private var record = XMLRecord()
+    private var recordPlace: InputPlace?
+    /// The number of open elements, and of those when the record began.
+    private var depth = 0
+    private var recordDepth = 0
+    /// Records of the bytes that the parser got last.
+    private var found: [InputRecord] = []
+    /// The first one; what the parser finds behind it does not count.
+    private var fault: InputFault?
+    /// The document's first element has begun.
+    private var hasBegun = false
+    private var isEnding = false
+
+    /// - Parameter root: nil when the document's element is the record.
+    init(root: RecordRoot?) {
+        self.root = XMLRoot(root)
+        path = XMLPath(self.root)
+        parser.events = self
+    }
+
+    var place: InputPlace { parser.place }
+
+    func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        // So that what is found in them is never much.
+        for start in stride(from: 0, to: bytes.count, by: XMLPushParser.largestPiece) {
+            parser.parse(bytes[start..<min(start + XMLPushParser.largestPiece, bytes.count)])
+            try handOut(emit)
+        }
+    }
+
+    func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        isEnding = true
+        parser.end()
+        try handOut(emit)
+        // The parser looks at no less than four bytes.
+        guard hasBegun, depth == 0 else { throw InputFault(reason: Self.nothing, place: place) }
+        if let absence = path.absence { throw InputFault(reason: absence, place: InputPlace()) }
+    }
+
+    private static let nothing = "there is no XML here, or no whole element of it"
+
+    private func handOut(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
+        defer { found.removeAll(keepingCapacity: true) }
+        for record in found { try emit(record) }
+        if let fault { throw fault }
+    }
+
+    private func stop(_ reason: String) {
+        guard fault == nil else { return }
+        fault = InputFault(reason: reason, place: place, recordPlace: recordPlace)
+        parser.stop()
+    }
+
+    // MARK: - What the parser finds
+
+    func begin(_ name: [UInt8], _ attributes: [XMLAttribute]) {
+        hasBegun = true
+        guard fault == nil else { return }
+        depth += 1
+        guard depth <= Self.maximumDepth else {
+            return stop("the document is nested deeper than \(Self.maximumDepth) elements")
+        }
+        if recordPlace == nil {
+            guard path.begins(name, at: depth) else { return }
+            recordPlace = parser.tagPlace
+            recordDepth = depth
+        }
+        record.open(name, attributes)
+        checkSize()
+    }
+
+    func end() {
+        guard fault == nil else { return }
+        if let place = recordPlace {
+            record.close()
+            if depth == recordDepth {
+                guard let json = record.take() else { return stop(RecordLimits.tooDeep) }
+                found.append(InputRecord(json: json, place: place))
+                recordPlace = nil
+            }
+        }
+        depth -= 1
+        path.ended(at: depth)
+    }
+
+    func text(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard fault == nil, recordPlace != nil else { return }
+        record.append(bytes)
+        checkSize()
+    }
+
+    private func checkSize() {
+        guard record.size > RecordLimits.maximumBytes else { return }
+        stop(RecordLimits.tooLarge + (root.isWhole ? "; --root picks elements of the document as records" : ""))
+    }
+
+    func entity(_ name: String) {
+        stop(
+            "the document declares an entity, \"\(name)\", and such are not read, since they may stand for files or for "
+                + "more than there is room for; take the declaration out, and write what it stands for")
+    }
+
+    func attributeDefault(_ name: String) {
+        stop(
+            "the document declares a default for the attribute \"\(name)\", and such are not read; take the declaration "
+                + "out, and write the attribute where it is meant")
+    }
+
+    func error(_ code: Int, _ message: String) {
+        switch code {
+        // Where there are only spaces, or brackets of another kind, the parser misses something.
+        case _ where !hasBegun && (code == 4 || code == 5): stop(Self.nothing)
+        case 5 where isEnding && depth > 0, 77 where isEnding && depth > 0:
+            stop("the document ends before its elements do: \(depth == 1 ? "1 is" : "\(depth) are") still open")
+        case 26, 27: stop("\(message); write the character itself, or its number (&#…;)")
+        case 68: stop("this is not well-formed XML: \(message) (for itself, & is written &amp; and < is written &lt;)")
+        default: stop("this is not well-formed XML: \(message)")
+        }
+    }
+}

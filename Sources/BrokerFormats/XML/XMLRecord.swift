@@ -1,0 +1,145 @@
+import BrokerJSON
+
+/// The elements of one record, as they are read, and then as JSON.
+///
+/// An element is an object of its attributes (`@name`) and the elements in it; several of one name are an array. Its text
+/// is `#text` beside them, or else what it is. One of nothing is null.
+struct XMLRecord {
+    /// Nodes are known by their numbers; 0 is no child of any, and so means that there is none.
+    private struct Node {
+        let name: Int
+        var text: [UInt8] = []
+        var firstChild = 0
+        var lastChild = 0
+        var nextSibling = 0
+        /// It says itself that it has no value.
+        var isNil = false
+    }
+
+    /// What a node costs, so that no record of empty elements takes all memory.
+    private static let nodeBytes = 64
+
+    private var nodes: [Node] = []
+    /// Those that are not closed.
+    private var open: [Int] = []
+    private var names: [[UInt8]] = []
+    private var numbers: [[UInt8]: Int] = [:]
+    /// Bytes that the record takes, about.
+    private(set) var size = 0
+
+    mutating func open(_ name: [UInt8], _ attributes: [XMLAttribute]) {
+        let node = add(name)
+        open.append(node)
+        for attribute in attributes {
+            if attribute.name.elementsEqual("xsi:nil".utf8) {
+                nodes[node].isNil =
+                    attribute.value.elementsEqual("true".utf8) || attribute.value.elementsEqual("1".utf8)
+            }
+            let child = add([UInt8(ascii: "@")] + attribute.name)
+            nodes[child].text = attribute.value
+            size += attribute.value.count
+        }
+    }
+
+    mutating func append(_ text: some Collection<UInt8>) {
+        guard let node = open.last else { return }
+        nodes[node].text.append(contentsOf: text)
+        size += text.count
+    }
+
+    mutating func close() { open.removeLast() }
+
+    /// The record, which is gone then; nil when it is nested too deep.
+    mutating func take() -> [UInt8]? {
+        var writer = JSONWriter(capacity: 1024)
+        let isWhole = write(0, depth: 0, to: &writer)
+        nodes.removeAll(keepingCapacity: true)
+        names.removeAll(keepingCapacity: true)
+        numbers.removeAll(keepingCapacity: true)
+        size = 0
+        return isWhole ? writer.bytes : nil
+    }
+
+    /// A node in the one that is open.
+    private mutating func add(_ name: [UInt8]) -> Int {
+        let number: Int
+        if let known = numbers[name] {
+            number = known
+        } else {
+            number = names.count
+            names.append(name)
+            numbers[name] = number
+        }
+        let node = nodes.count
+        nodes.append(Node(name: number))
+        size += name.count + Self.nodeBytes
+        guard let parent = open.last else { return node }
+        if nodes[parent].firstChild == 0 {
+            nodes[parent].firstChild = node
+        } else {
+            nodes[nodes[parent].lastChild].nextSibling = node
+        }
+        nodes[parent].lastChild = node
+        return node
+    }
+
+    // MARK: - JSON
+
+    /// False when it is nested too deep.
+    private func write(_ node: Int, depth: Int, to writer: inout JSONWriter) -> Bool {
+        guard depth < RecordLimits.maximumDepth else { return false }
+        let element = nodes[node]
+        let isAttribute = names[element.name].first == UInt8(ascii: "@")
+        let text = isAttribute ? element.text[...] : Self.trimmed(element.text)
+        guard !element.isNil, element.firstChild != 0 else {
+            if element.isNil || (text.isEmpty && !isAttribute) { writer.null() } else { Self.write(text, to: &writer) }
+            return true
+        }
+        var isWhole = true
+        writer.object { writer in
+            for group in groups(of: element) {
+                names[nodes[group[0]].name].withUnsafeBufferPointer { writer.key(String(decoding: $0, as: UTF8.self)) }
+                if group.count == 1 {
+                    isWhole = write(group[0], depth: depth + 1, to: &writer) && isWhole
+                } else {
+                    writer.array { writer in
+                        for child in group { isWhole = write(child, depth: depth + 2, to: &writer) && isWhole }
+                    }
+                }
+            }
+            guard !text.isEmpty else { return }
+            writer.key("#text")
+            Self.write(text, to: &writer)
+        }
+        return isWhole
+    }
+
+    /// The children, those of one name together, in the order in which the names came.
+    private func groups(of element: Node) -> [[Int]] {
+        var groups: [[Int]] = []
+        var places: [Int: Int] = [:]
+        var child = element.firstChild
+        while child != 0 {
+            if let place = places[nodes[child].name] {
+                groups[place].append(child)
+            } else {
+                places[nodes[child].name] = groups.count
+                groups.append([child])
+            }
+            child = nodes[child].nextSibling
+        }
+        return groups
+    }
+
+    private static func write(_ text: ArraySlice<UInt8>, to writer: inout JSONWriter) {
+        text.withUnsafeBufferPointer { writer.string($0) }
+    }
+
+    /// Without the white space of XML before and behind it.
+    private static func trimmed(_ text: [UInt8]) -> ArraySlice<UInt8> {
+        func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }
+        guard let first = text.firstIndex(where: { !isSpace($0) }), let last = text.lastIndex(where: { !isSpace($0) })
+        else { return [] }
+        return text[first...last]
+    }
+}

@@ -1,0 +1,11 @@
+// libxml2's push parser, as Swift sees it.
+#ifndef BROKER_CXML2_SHIM_H
+#define BROKER_CXML2_SHIM_H
+
+#include <libxml/parser.h>
+#include <libxml/parserInternals.h>
+
+/// What tells libxml2 that a handler has the functions of its second interface; a macro beyond Swift's Int32.
+static inline unsigned int broker_xml_sax2_magic(void) { return XML_SAX2_MAGIC; }
+
+#endif

@@ -1,0 +1,80 @@
+import Foundation
+import Testing
+
+@testable import BrokerFormats
+
+@Suite(.timeLimit(.minutes(5))) struct RecordFormatTests {
+    @Test(
+        arguments: [
+            ("a.json", .json), ("a.ndjson", .ndjson), ("a.jsonl", .ndjson), ("dir.xml/a.CSV", .csv),
+            ("a.b.form", .form),
+            ("a.xml.gz", .xml), ("/x/a.csv.lz4", .csv), ("a.JSONL.GZ", .ndjson), ("a.gz", nil), ("a", nil),
+            ("a.txt", nil),
+            (".csv", nil), ("-", nil), ("", nil), ("a.csv.gz.gz", nil), ("x.csv/", .csv),
+        ] as [(String, RecordFormat?)])
+    func `a file's name tells its format, packed or not`(name: String, format: RecordFormat?) {
+        #expect(RecordFormat(fileName: name) == format)
+    }
+
+    @Test func `a root is looked for in the records of each format`() {
+        #expect(Reading(.csv, "a.b\n1\n", root: "a").records == [#"{"b":"1"}"#])
+        #expect(Reading(.form, "a[][b]=1&a[][b]=2\na[][b]=3", root: "a").lines == [1, 1, 2])
+        let json = Reading(.ndjson, "{\"a\": [1,\n2]}\n{\"b\": 1}", root: "a")
+        #expect(json.records == ["1", "2"] && json.lines == [1, 2])
+        #expect(json.told.contains(#"line 3, column 1 (byte 14): there is no "a"; there are "b""#), "\(json.told)")
+        #expect(Reading(.csv, "a\n1\n", root: "b").told.contains("line 2, column 1 (byte 2): there is no \"b\""))
+    }
+
+    @Test func `JSON that is XML is told how to be read`() {
+        #expect(Reading(.json, "<r/>").told.contains("saw '<' (is it XML? then: --type xml)"))
+    }
+
+    private func file(_ text: String) throws -> String {
+        let path = NSTemporaryDirectory() + "broker-\(UUID().uuidString)"
+        try text.write(toFile: path, atomically: true, encoding: .utf8)
+        return path
+    }
+
+    @Test func `a stream hands over every record in its order, and then the fault`() async throws {
+        let path = try file("id\n" + (1...200_000).map { "\($0)\n" }.joined() + "1,2\n")
+        defer { unlink(path) }
+        let stream = RecordStream(path: path, format: .csv, root: nil)
+        var count = 0
+        var bytes = 0
+        let fault = await #expect(throws: InputFault.self) {
+            while let batch = try await stream.next() {
+                for record in batch.records {
+                    count += 1
+                    #expect(record.json.elementsEqual("{\"id\":\"\(count)\"}".utf8))
+                }
+                #expect(batch.bytesRead >= bytes)
+                bytes = batch.bytesRead
+            }
+        }
+        #expect(count == 200_000 && fault?.place?.line == 200_002)
+    }
+
+    @Test func `a stream that nobody takes from any more ends, wherever it is`() async throws {
+        let path = try file("id\n" + (1...200_000).map { "\($0)\n" }.joined())
+        defer { unlink(path) }
+        for taken in 0..<4 {
+            weak var ended: RecordStream?
+            do {
+                let stream = RecordStream(path: path, format: .csv, root: nil)
+                ended = stream
+                for _ in 0..<taken { _ = try await stream.next() }
+                stream.abandon()
+            }
+            // Its thread holds it for as long as it runs.
+            while ended != nil { await Task.yield() }
+        }
+    }
+
+    @Test func `a file that is not there, and one that is none, are told`() async {
+        for (path, told) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
+            let stream = RecordStream(path: path, format: .csv, root: nil)
+            let fault = await #expect(throws: InputFault.self) { _ = try await stream.next() }
+            #expect(fault?.reason.contains(told) == true && fault?.place == nil)
+        }
+    }
+}
