@@ -84,6 +84,7 @@ public struct ModelFile {
         for fault in faults {
             Program.complain(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
         }
-        return CommandFailure(.failed, "\(name) is no model that can be used: \(faults.count) faults.")
+        return CommandFailure(
+            .failed, "\(name) is no model that can be used: \(faults.count) fault\(faults.count == 1 ? "" : "s").")
     }
 }

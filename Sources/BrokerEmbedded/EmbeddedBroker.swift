@@ -64,14 +64,15 @@ public final class EmbeddedBroker: Sendable {
     /// - Parameters:
     ///   - path: of the SQLite database.
     ///   - model: what the entities are, as `protocol/model.schema.json` has it.
+    ///   - overrides: models that change it, each what those before it say (`protocol/core-data.md`).
     /// - Throws: ``OpeningError``; no file was touched then. Among others when another process owns the store, which it
     ///   names, and when the store cannot be made to fit the model without loss.
     public static func open(
-        store path: String, model: JSON, options: Options = Options()
+        store path: String, model: JSON, overrides: [JSON] = [], options: Options = Options()
     ) async throws(OpeningError) -> EmbeddedBroker {
         let plan: StagingPlan
         do throws(ModelError) {
-            plan = try StagingPlan(try ModelReader.read(JSONText(copying: model.bytes)))
+            plan = try StagingPlan(try ModelReader.read(try document(model, overrides)))
         } catch {
             throw OpeningError(reason: .model, message: error.faults.map(\.description).joined(separator: "\n"))
         }
@@ -82,6 +83,16 @@ public final class EmbeddedBroker: Sendable {
         } catch {
             throw OpeningError(reason: .store, message: error.message)
         }
+    }
+
+    private static func document(_ model: JSON, _ overrides: [JSON]) throws(ModelError) -> ModelDocument {
+        let first = overrides.isEmpty ? "" : "the model"
+        var document = try ModelDocument(parsing: JSONText(copying: model.bytes), source: first)
+        for (index, override) in overrides.enumerated() {
+            let text = JSONText(copying: override.bytes)
+            document = document.merged(with: try ModelDocument(parsing: text, source: "override \(index + 1)"))
+        }
+        return document
     }
 
     // MARK: - Jobs

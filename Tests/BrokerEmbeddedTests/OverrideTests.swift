@@ -1,0 +1,32 @@
+import TestSupport
+import Testing
+
+@testable import BrokerEmbedded
+
+/// A model with others that change it.
+@Suite(.timeLimit(.minutes(5))) struct OverrideTests {
+    private let store = TestStore()
+
+    @Test func `overrides change the model, each what those before it say`() async throws {
+        let broker = try await EmbeddedBroker.open(
+            store: store.path, model: TestStore.model,
+            overrides: [
+                .init(#"{"entities": {"Employee": {"attributes": {"name": {"key": "first"}, "hiredAt": null}}}}"#),
+                .init(#"{"entities": {"Employee": {"attributes": {"name": {"key": "last"}}}}}"#),
+            ])
+        _ = try await broker.run(.process(#"{"id": 1, "first": "Ada", "last": "Lovelace"}"#, as: "Employee"))
+        await broker.stop()
+        #expect(try store.rows("SELECT * FROM Employee") == ["1|Lovelace|NULL"])
+    }
+
+    @Test func `a fault tells which of them it is in`() async throws {
+        let error = await #expect(throws: OpeningError.self) {
+            _ = try await EmbeddedBroker.open(
+                store: store.path, model: TestStore.model, overrides: [.init(#"{"entities": {"Emploee": null}}"#)])
+        }
+        #expect(
+            error?.message
+                == "override 1: line 1, column 16 (/entities/Emploee): there is no entity \"Emploee\" to take away; "
+                + "did you mean \"Employee\"?")
+    }
+}

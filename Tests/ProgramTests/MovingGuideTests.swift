@@ -1,0 +1,67 @@
+import Foundation
+import Testing
+
+/// The examples of `protocol/moving.md`, run as they stand.
+@Suite(.timeLimit(.minutes(5))) struct MovingGuideTests {
+    private struct Block {
+        /// The words behind the backticks.
+        let words: [String]
+        let text: String
+    }
+
+    /// The blocks of each chapter, by its heading.
+    private static func chapters() throws -> [(name: String, blocks: [Block])] {
+        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("../../protocol/moving.md").standardizedFileURL
+        var chapters: [(name: String, blocks: [Block])] = []
+        var open: (words: [String], lines: [String])?
+        for line in try String(contentsOf: page, encoding: .utf8).components(separatedBy: "\n") {
+            if let block = open {
+                if line == "```" {
+                    chapters[chapters.count - 1].blocks.append(
+                        Block(words: block.words, text: block.lines.joined(separator: "\n")))
+                    open = nil
+                } else {
+                    open?.lines.append(line)
+                }
+            } else if line.hasPrefix("```") {
+                open = (line.dropFirst(3).split(separator: " ").map(String.init), [])
+            } else if line.hasPrefix("## ") {
+                chapters.append((String(line.dropFirst(3)), []))
+            }
+        }
+        return chapters
+    }
+
+    @Test func `every example of the moving guides leaves the rows that it shows`() throws {
+        let chapters = try Self.chapters()
+        #expect(chapters.map(\.name) == ["MagicalRecord", "Groot", "Sync (hyper)", "RestKit"])
+        for (name, blocks) in chapters {
+            let programs = try Programs()
+            var queries = 0
+            for block in blocks {
+                switch block.words.first {
+                case "xml":
+                    try FileManager.default.createDirectory(
+                        atPath: programs.path("App.xcdatamodel"), withIntermediateDirectories: true)
+                    try programs.write("<model>\n\(block.text)\n</model>", to: "App.xcdatamodel/contents")
+                case "json":
+                    let entity = try #require(block.words.last)
+                    let result = try programs.run(
+                        "broker",
+                        ["submit", "--store", "app.sqlite", "--model", "App.xcdatamodel", "--entity", entity],
+                        input: block.text)
+                    #expect(result.status == 0, "\(name): \(result.complaints)")
+                case "sql":
+                    queries += 1
+                    let lines = block.text.split(separator: "\n").map(String.init)
+                    let expected = lines.filter { $0.hasPrefix("-- ") }.map { String($0.dropFirst(3)) }
+                    let query = lines.filter { !$0.hasPrefix("-- ") }.joined(separator: "\n")
+                    #expect(try Database(programs.path("app.sqlite")).rows(query) == expected, "\(name)")
+                default: Issue.record("\(name): a block of \(block.words)")
+                }
+            }
+            #expect(queries > 0, "\(name) shows nothing")
+        }
+    }
+}
