@@ -72,6 +72,8 @@ let package = Package(
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
         .target(
+            name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "CSQLite"], swiftSettings: strict),
+        .target(
             name: "BrokerStore",
             dependencies: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"],
             swiftSettings: strict),
@@ -139,8 +141,8 @@ let package = Package(
         .executableTarget(
             name: "broker",
             dependencies: [
-                "BrokerCommandLine", "BrokerFormats", "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging",
-                "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
+                "BrokerCommandLine", "BrokerFormats", "BrokerImport", "BrokerJSON", "BrokerModel", "BrokerWire",
+                "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],
@@ -164,6 +166,7 @@ let package = Package(
         tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
+        tests("BrokerImport", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",

@@ -1,4 +1,4 @@
-import BrokerJSON
+package import BrokerJSON
 
 /// Cuts a stream of JSON into its records, without holding more than one of them.
 ///
@@ -203,7 +203,7 @@ extension InputRecord {
     /// The record as a document.
     ///
     /// - Throws: what is wrong with it, at its place in the input.
-    func parsed() throws(InputFault) -> JSONDocument {
+    package func parsed() throws(InputFault) -> JSONDocument {
         do throws(JSONError) {
             return try JSONDocument(parsing: JSONText(copying: json))
         } catch {

@@ -1,9 +1,9 @@
-import BrokerJSON
+package import BrokerJSON
 
 /// Where in a value the records are: keys with dots between them, or a JSON Pointer (RFC 6901).
 package struct RecordRoot: Sendable {
     /// As it was given.
-    let text: String
+    package let text: String
     let tokens: [String]
     /// Numbers among the tokens may name elements of arrays.
     let isPointer: Bool
@@ -27,7 +27,7 @@ package struct RecordRoot: Sendable {
     /// The value at this place.
     ///
     /// - Throws: what was looked for and what there is instead.
-    func find(in value: JSONValue) throws(InputFault) -> JSONValue {
+    package func find(in value: JSONValue) throws(InputFault) -> JSONValue {
         var value = value
         for (depth, token) in tokens.enumerated() {
             guard let next = child(token, of: value) else {

@@ -16,7 +16,7 @@ struct ConnectionOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Do without a server: open this SQLite database here, as brokerd does, with the same guarantees. One that a \
-            server owns is refused. Needs --model.
+            server owns is refused. Needs --model, unless a model lies beside it (app.model.json of app.sqlite).
             """, valueName: "file"), completion: .file())
     var store: String?
 
@@ -48,9 +48,6 @@ struct ConnectionOptions: ParsableArguments {
         if store != nil, socket != nil {
             throw ValidationError("--socket is where a server is, and --store does without one; give one of them.")
         }
-        if store != nil, model.isEmpty {
-            throw ValidationError("--store needs --model, which says what the entities are.")
-        }
         if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
         }
@@ -80,6 +77,17 @@ struct ConnectionOptions: ParsableArguments {
             let interruption = onInterruption.map(Interruption.init)
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
+        }
+        var model = model
+        if model.isEmpty {
+            let besides = InferredModel.path(besideStore: store)
+            guard InferredModel.exists(besideStore: store) else {
+                throw CommandFailure(
+                    .usage,
+                    "--store needs --model, which says what the entities are, or \(besides). (broker --help tells more.)"
+                )
+            }
+            model = [besides]
         }
         let local = try await LocalServer.start(
             store: store, model: model, makesStore: makesStore, removal: removal ?? .refuse)

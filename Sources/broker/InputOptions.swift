@@ -23,7 +23,9 @@ struct InputOptions: ParsableArguments {
     var files: [String] = []
 
     /// In the order in which they are given.
-    var sources: [RecordSource] {
+    var sources: [RecordSource] { sources(root: root) }
+
+    func sources(root: RecordRoot?) -> [RecordSource] {
         (files.isEmpty ? ["-"] : files).map {
             RecordSource(path: $0, format: type ?? RecordFormat(fileName: $0) ?? .json, root: root)
         }

@@ -47,26 +47,9 @@ struct ModelShowCommand: AsyncParsableCommand {
     }
 }
 
-struct ModelImportCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Prints a Core Data model as a model.json to go on with.",
-        discussion: """
-            It says what the Core Data model says and no more; what was decided on the way stands beside each part as its \
-            "description". Several models are merged into one.
-            """)
-
-    @OptionGroup var arguments: ModelArguments
-
-    func run() async throws {
-        // One that has faults would be refused wherever it is used.
-        let document = try arguments.files.model.readOrComplain().document
-        try Program.say(document.described(by: document.notes), isCompact: arguments.json)
-    }
-}
-
 extension Program {
     /// A tree as JSON: on one line, or laid out for people.
-    fileprivate static func say(_ value: ModelValue, isCompact: Bool) throws {
+    static func say(_ value: ModelValue, isCompact: Bool) throws {
         guard isCompact else { return try say(value.indentedJSON) }
         var writer = JSONWriter()
         value.write(to: &writer)

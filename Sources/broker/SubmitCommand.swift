@@ -14,7 +14,9 @@ struct SubmitCommand: AsyncParsableCommand {
             which a window is kept in flight; each job takes effect or fails as a whole, in the order of the input. What \
             stands before a fault of the input is submitted, and so are the other files; then it is told what is \
             committed, and how to go on. \
-            For example: curl -s https://api.example.com/employees | broker submit --entity Employee
+            For example: curl -s https://api.example.com/employees | broker submit --entity Employee. \
+            With --store and without --model, the model that lies beside the store is used; if there is none, one is \
+            inferred from the first records and written there.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -67,7 +69,13 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let sources = input.sources
+        var connection = connection
+        var sources = input.sources
+        if let store = connection.store, connection.model.isEmpty {
+            let inferred = try await InferredModel(besideStore: store, entity: entity, sources)
+            connection.model = [inferred.path]
+            sources = input.sources(root: input.root ?? inferred.root)
+        }
         let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
         let hasID = id != nil
         // What was sent to ourselves is answered in any case.

@@ -18,6 +18,10 @@ final class FileBytes: ByteSource {
     }
 
     func next() throws(ByteFault) -> [UInt8] {
+        if descriptor == STDIN_FILENO, let ahead = StandardInput.take() {
+            bytesRead += ahead.count
+            return ahead
+        }
         while true {
             var count = 0
             let chunk = [UInt8](unsafeUninitializedCapacity: Self.chunkBytes) { space, filled in

@@ -1,0 +1,65 @@
+import Foundation
+import Testing
+
+/// Records without a model: one is inferred, told, written beside the store, and used again.
+@Suite(.timeLimit(.minutes(5))) struct InferredModelTests {
+    private let programs: Programs
+
+    init() throws { programs = try Programs() }
+
+    private static let records = #"""
+        {"statuses": [
+          {"id": 1, "created_at": "Mon Sep 24 03:35:21 +0000 2012", "text": "a", "user": {"id": 7, "name": "n"}, "n": null},
+          {"id": 2, "created_at": "Mon Sep 24 03:35:22 +0000 2012", "text": "b", "user": {"id": 7, "name": "n"}, "n": 3}
+        ], "count": 2}
+        """#
+
+    private func submit(_ arguments: [String], input: String = "") throws -> Programs.Result {
+        try programs.run("broker", ["submit", "--entity", "Status", "--store", "app.sqlite"] + arguments, input: input)
+    }
+
+    @Test(arguments: [false, true])
+    func `a submission without a model infers one, says so, and uses it the next time`(fromFile: Bool) throws {
+        try programs.write(Self.records, to: "twitter.json")
+        let (arguments, input) = fromFile ? (["twitter.json"], "") : ([], Self.records)
+        let first = try submit(arguments, input: input)
+        #expect(first.status == 0, "\(first.complaints)")
+        #expect(first.complaints.contains("inferred from 2 records and written to app.model.json"))
+        #expect(first.complaints.contains("the records are taken from /statuses"))
+        let database = try Database(programs.path("app.sqlite"))
+        #expect(
+            try database.rows("SELECT id, created_at, text, \"user\", n FROM Status ORDER BY id") == [
+                "1|2012-09-24T03:35:21.000Z|a|7|NULL", "2|2012-09-24T03:35:22.000Z|b|7|3",
+            ])
+        let model = try String(contentsOfFile: programs.path("app.model.json"), encoding: .utf8)
+        let second = try submit(arguments + ["--json"], input: input)
+        #expect(second.status == 0 && second.complaints.contains("the model is app.model.json, beside the store"))
+        #expect(second.output.contains(#""Status":{"inserted":0,"updated":0,"unchanged":2"#), "\(second.output)")
+        #expect(try String(contentsOfFile: programs.path("app.model.json"), encoding: .utf8) == model)
+        let fetched = try programs.run("broker", ["fetch", "--entity", "User", "--store", "app.sqlite"])
+        #expect(fetched.status == 0 && fetched.output == "{\"id\":7,\"name\":\"n\"}\n", "\(fetched)")
+    }
+
+    @Test func `import prints the model that a submission would infer`() throws {
+        try programs.write(Self.records, to: "twitter.json")
+        _ = try submit(["twitter.json"])
+        let imported = try programs.run("broker", ["model", "import", "--entity", "Status", "twitter.json"])
+        #expect(imported.status == 0)
+        #expect(try imported.output == String(contentsOfFile: programs.path("app.model.json"), encoding: .utf8))
+        #expect(imported.output.contains(#""description": "missing or null in 1 of 2""#), "\(imported.output)")
+        let both = try programs.run("broker", ["model", "import", "--root", "statuses", "twitter.json"])
+        #expect(both.status == 2 && both.complaints.contains("--entity"), "\(both.complaints)")
+    }
+
+    @Test func `what no model can be inferred from makes no file`() throws {
+        for (input, told) in [("", "no record to infer one from"), ("[1, 2]", "no record"), ("[{", "never closed")] {
+            let result = try submit([], input: input)
+            #expect(result.status == 1, "\(result)")
+            #expect(result.complaints.contains(told), "\(result.complaints)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: programs.path("app.model.json")))
+        #expect(!FileManager.default.fileExists(atPath: programs.path("app.sqlite")))
+        let fetched = try programs.run("broker", ["fetch", "--entity", "User", "--store", "app.sqlite"])
+        #expect(fetched.status == 2 && fetched.complaints.contains("app.model.json"))
+    }
+}
