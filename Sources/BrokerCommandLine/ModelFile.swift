@@ -15,7 +15,7 @@ public struct ModelFile {
 
     /// What the files say together, with what was decided on the way.
     ///
-    /// - Throws: ``BrokerModel/ModelError`` with what is wrong with any of them when one cannot be read at all.
+    /// - Throws: `ModelError` with what is wrong with any of them when one cannot be read at all.
     public func document() throws(ModelError) -> ModelDocument {
         var merged: ModelDocument?
         var faults: [ModelFault] = []

@@ -2,13 +2,13 @@ public import BrokerModel
 
 /// Reads the models that Xcode writes: `.xcdatamodeld`, of which the current version counts, and `.xcdatamodel`.
 ///
-/// The model becomes a ``BrokerModel/ModelDocument`` whose values stand at the XML's lines, with a note for everything
+/// The model becomes a `ModelDocument` whose values stand at the XML's lines, with a note for everything
 /// that was taken, inferred or left out (`protocol/core-data.md` has the tables).
 public enum CoreDataModel {
     /// Whether a path is that of a Core Data model, by its name.
     public static func isModel(_ path: String) -> Bool { ModelFolder.isModel(path) }
 
-    /// - Throws: ``BrokerModel/ModelError`` when there is no XML to read. What is wrong with what the XML says is among
+    /// - Throws: `ModelError` when there is no XML to read. What is wrong with what the XML says is among
     ///   the document's faults.
     public static func read(_ path: String) throws(ModelError) -> ModelDocument {
         let contents = try ModelFolder(path: path).contents()

@@ -121,6 +121,14 @@ import Testing
             <entity name="B" parentEntity="A"/><entity name="C" parentEntity="C"/>
             """)
         #expect(document.json("entities", "C", "parent") == "\"C\"")
+        #expect(document.faults.isEmpty)
+    }
+
+    @Test func `a line of parents that never ends is bounded`() throws {
+        let entities = (0..<20_000).map { "<entity name=\"E\($0)\" parentEntity=\"E\($0 + 1)\"/>" }
+        let document = try document(entities.joined(separator: "\n"))
+        #expect(document.faults.count == 20_000 - 65)
+        #expect(document.faults[0].message == "the entity has more than 64 ancestors; no model needs them")
     }
 
     @Test func `other uniqueness constraints and indexes become lists, what cannot is told`() throws {

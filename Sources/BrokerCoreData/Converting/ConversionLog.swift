@@ -3,8 +3,18 @@ internal import BrokerModel
 
 /// What is decided and found wrong while one model is converted. Belongs to one conversion on one thread.
 final class ConversionLog {
-    private(set) var notes: [ModelNote] = []
+    private var notes: [ModelNote] = []
     private(set) var faults: [ModelFault] = []
+
+    /// By place; notes of one place in the order in which they were made.
+    var notesInOrder: [ModelNote] {
+        notes.enumerated()
+            .sorted { first, second in
+                let (one, other) = (first.element.place, second.element.place)
+                return (one.line, one.column, first.offset) < (other.line, other.column, second.offset)
+            }
+            .map(\.element)
+    }
 
     func add(_ note: ModelNote) { notes.append(note) }
     func add(_ fault: ModelFault) { faults.append(fault) }

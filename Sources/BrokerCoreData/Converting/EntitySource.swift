@@ -77,9 +77,17 @@ struct EntitySources {
         var seen: Set<Int> = [index]
         var next = entities[index].parent
         while let parent = next, seen.insert(parent).inserted {
+            guard ancestors.count < Self.mostAncestors else {
+                entities[index].subject.fault(
+                    "the entity has more than \(Self.mostAncestors) ancestors; no model needs them")
+                break
+            }
             ancestors.append(parent)
             next = entities[parent].parent
         }
         return ancestors
     }
+
+    /// Bounds what a long line of parents costs, which grows with its square.
+    private static let mostAncestors = 64
 }

@@ -11,7 +11,7 @@ struct ModelConversion {
         self.source = source
     }
 
-    /// - Throws: ``ModelError`` when there is no entity at all, with what is wrong.
+    /// - Throws: `ModelError` when there is no entity at all, with what is wrong.
     func document() throws(ModelError) -> ModelDocument {
         let subject = Subject(pointer: "", place: root.place, log: log)
         guard root.name == "model" else {
@@ -35,7 +35,8 @@ struct ModelConversion {
         }
         var writer = DocumentWriter(at: root.place)
         writer.add("entities", entities.object)
-        return ModelDocument(root: writer.object, sources: [source], notes: log.notes, faults: log.faults)
+        return ModelDocument(
+            root: writer.object, sources: [source], notes: log.notesInOrder, faults: log.faults)
     }
 
     /// What a model has beside entities.

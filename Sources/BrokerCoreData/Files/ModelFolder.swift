@@ -14,7 +14,7 @@ struct ModelFolder {
 
     /// The path of the `contents` of the model, or of the current version of several.
     ///
-    /// - Throws: ``ModelError`` with one fault.
+    /// - Throws: `ModelError` with one fault.
     func contents() throws(ModelError) -> String {
         let path = Self.trimmed(path)
         if path.hasSuffix(".momd") || path.hasSuffix(".mom") {
@@ -24,7 +24,7 @@ struct ModelFolder {
         return try Self.contents(of: path.hasSuffix(".xcdatamodeld") ? currentVersion(of: path) : path)
     }
 
-    /// - Throws: ``ModelError`` with one fault.
+    /// - Throws: `ModelError` with one fault.
     static func bytes(of path: String) throws(ModelError) -> [UInt8] {
         do {
             return [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))

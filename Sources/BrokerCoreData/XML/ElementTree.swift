@@ -16,7 +16,7 @@ struct ElementTree {
 
     let root: SourceElement
 
-    /// - Throws: ``ModelError`` with one fault.
+    /// - Throws: `ModelError` with one fault.
     init(parsing text: [UInt8], source: String) throws(ModelError) {
         func fault(_ message: String, at place: SourcePlace) -> ModelError {
             ModelError(faults: [
