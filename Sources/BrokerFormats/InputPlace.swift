@@ -90,17 +90,6 @@ package struct InputFault: Error, Equatable {
     }
 }
 
-/// What no record may exceed, whatever its format.
-enum RecordLimits {
-    /// The limit for a message's nesting, less the containers that a job puts around a record.
-    static let maximumDepth = 508
-    /// The most that a message's content may be: no job can hold a larger record.
-    static let maximumBytes = 256 << 20
-
-    static let tooLarge = "the record is larger than \(maximumBytes >> 20) MiB, the most that a job may hold"
-    static let tooDeep = "the record is nested deeper than \(maximumDepth) levels"
-}
-
 extension UInt8 {
     /// The byte, as a message names it.
     var asSeen: String {
@@ -113,6 +102,9 @@ extension UInt8 {
         }
     }
 }
+
+/// What helps where a text is not UTF-8.
+let encodingRemedy = "convert it, if it is Windows-1252 or Latin-1: iconv -f WINDOWS-1252 -t UTF-8"
 
 /// How many of the bytes are UTF-8, from the first on; nil when all are.
 func utf8FaultOffset(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {

@@ -26,6 +26,7 @@ package struct RecordCutter: RecordReader {
 
     /// The elements of an array are records, and not the array.
     let opensArrays: Bool
+    private let limits: RecordLimits
     private var state = State.between
     /// Where the array of records began.
     private var arrayPlace: InputPlace?
@@ -35,7 +36,12 @@ package struct RecordCutter: RecordReader {
     private var open: [UInt8] = []
     private var position = TextPosition()
 
-    package init(opensArrays: Bool = true) { self.opensArrays = opensArrays }
+    package init(opensArrays: Bool = true) { self.init(opensArrays: opensArrays, limits: .ofJobs) }
+
+    init(opensArrays: Bool, limits: RecordLimits) {
+        self.opensArrays = opensArrays
+        self.limits = limits
+    }
 
     package var place: InputPlace { position.place }
 
@@ -102,7 +108,7 @@ package struct RecordCutter: RecordReader {
 
     private mutating func takeInside(_ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
     {
-        guard record.count < RecordLimits.maximumBytes else { throw fault(RecordLimits.tooLarge) }
+        guard record.count < limits.maximumBytes else { throw fault(limits.tooLarge) }
         switch state {
         case .string(let isKey):
             if byte == UInt8(ascii: "\\") {

@@ -39,14 +39,14 @@ extension RecordFormat {
     ///   - emit: takes each record; what it throws ends the reading.
     /// - Throws: the first fault, once the records before it were handed out.
     func read(
-        _ bytes: any ByteSource, root: RecordRoot?, wait: () throws(InputFault) -> Void,
-        _ emit: (InputRecord) throws(InputFault) -> Void
+        _ bytes: any ByteSource, root: RecordRoot?, limits: RecordLimits = .ofJobs,
+        wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {
         switch self {
-        case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil), root, wait, emit)
-        case .csv: try read(bytes, CSVReader(), root, wait, emit)
-        case .form: try read(bytes, FormReader(), root, wait, emit)
-        case .xml: try read(bytes, XMLReader(root: root), nil, wait, emit)
+        case .json, .ndjson: try read(bytes, RecordCutter(opensArrays: root == nil, limits: limits), root, wait, emit)
+        case .csv: try read(bytes, CSVReader(limits: limits), root, wait, emit)
+        case .form: try read(bytes, FormReader(limits: limits), root, wait, emit)
+        case .xml: try read(bytes, XMLReader(root: root, limits: limits), nil, wait, emit)
         }
     }
 

@@ -33,7 +33,7 @@ import Testing
     @Test(arguments: [
         ("a=1\nb=%4", "line 2, column 3 (byte 6): a percent sign needs two hexadecimal digits"),
         ("b=%zz", "column 3 (byte 2): a percent sign needs"),
-        ("a=%FF", "column 3 (byte 2): what is encoded here is not UTF-8"),
+        ("a=%FF", "column 3 (byte 2): what is written here is not UTF-8; convert it"),
         ("a=x y", "column 4 (byte 3): a space must be percent-encoded"),
         ("a=\u{0}", "column 3 (byte 2): the byte 0x00 (is it UTF-16?"),
         ("=1", "a value without a name"),
@@ -66,9 +66,10 @@ import Testing
     }
 
     @Test func `a line without an end is refused at the size of the largest record`() {
-        let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 20)
-        let reading = Reading(.form, RepeatedBytes("a=1\nb=", then: piece, times: 1024))
+        let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 16)
+        let reading = Reading(
+            .form, RepeatedBytes("a=1\nb=", then: piece, times: 1024), limits: RecordLimits(maximumBytes: 2 << 20))
         #expect(reading.records == [#"{"a":"1"}"#])
-        #expect(reading.told.contains("the record is larger than 256 MiB"), "\(reading.told)")
+        #expect(reading.told.contains("the record is larger than 2 MiB"), "\(reading.told)")
     }
 }

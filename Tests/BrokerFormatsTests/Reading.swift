@@ -23,10 +23,12 @@ struct Reading {
         self.init(format, text.utf8, root: root, pieces: size)
     }
 
-    init(_ format: RecordFormat, _ source: any ByteSource, root: String? = nil) {
+    init(_ format: RecordFormat, _ source: any ByteSource, root: String? = nil, limits: RecordLimits = .ofJobs) {
         var records: [InputRecord] = []
         do throws(InputFault) {
-            try format.read(source, root: root.flatMap(RecordRoot.init), wait: {}) { records.append($0) }
+            try format.read(source, root: root.flatMap(RecordRoot.init), limits: limits, wait: {}) {
+                records.append($0)
+            }
         } catch {
             fault = error
         }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import BrokerFormats
@@ -43,7 +44,7 @@ import Testing
     }
 
     @Test func `what is cut is what a parser takes, and what no parser takes is a fault`() throws {
-        var generator = SystemRandomNumberGenerator()
+        var generator = SeededGenerator()
         let tokens = ["[", "]", "{", "}", ",", ":", "1", "\"a\"", "null", " ", "\n"]
         for _ in 0..<20_000 {
             let text = (0..<Int.random(in: 1...7, using: &generator)).map { _ in

@@ -93,7 +93,7 @@ import Testing
     @Test(
         arguments: [
             ([0x28, 0xB5, 0x2F, 0xFD, 0x00], "zstd -dc"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], "xz -dc"),
-            ([0x42, 0x5A, 0x68, 0x39], "bzip2 -dc"), ([0x50, 0x4B, 0x03, 0x04], "save it as CSV"),
+            (Array("BZh91AY&SY".utf8), "bzip2 -dc"), ([0x50, 0x4B, 0x03, 0x04], "save it as CSV"),
             ([0x02, 0x21, 0x4C, 0x18, 0x00], "lz4 -dc"),
         ] as [([UInt8], String)])
     func `what else packs is told by its name, with what helps`(bytes: [UInt8], told: String) {

@@ -188,13 +188,22 @@ import Testing
     }
 
     @Test func `a record without an end is refused at the size of the largest one`() {
-        let text = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 20)
-        let reading = Reading(.xml, RepeatedBytes("<r><e>1</e><e>", then: text, times: 1024), root: "r.e")
+        let text = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 16)
+        let reading = Reading(
+            .xml, RepeatedBytes("<r><e>1</e><e>", then: text, times: 1024), root: "r.e",
+            limits: RecordLimits(maximumBytes: 2 << 20))
         #expect(reading.records == ["\"1\""])
-        #expect(reading.told.contains("the record is larger than 256 MiB"), "\(reading.told)")
-        let tags = Array(String(repeating: "<a/>", count: 1 << 18).utf8)
-        let whole = Reading(.xml, RepeatedBytes("<r><e>1</e>", then: tags, times: 1024))
+        #expect(reading.told.contains("the record is larger than 2 MiB"), "\(reading.told)")
+        let tags = Array(String(repeating: "<a/>", count: 1 << 12).utf8)
+        let whole = Reading(
+            .xml, RepeatedBytes("<r><e>1</e>", then: tags, times: 1024), limits: RecordLimits(maximumBytes: 2 << 20))
         #expect(whole.told.contains("--root picks elements of the document as records"), "\(whole.told)")
+    }
+
+    @Test func `a tag without an end is refused`() {
+        let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 20)
+        let reading = Reading(.xml, RepeatedBytes("<r><e>1</e><e a='", then: piece, times: 1024), root: "r.e")
+        #expect(reading.records == ["\"1\""] && reading.told.contains("may have 10 MB"), "\(reading.told)")
     }
 
     @Test func `records of a document without end are handed on as they end`() {

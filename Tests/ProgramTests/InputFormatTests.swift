@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What `broker submit` and `broker sync` read beside JSON.
@@ -108,7 +109,7 @@ import Testing
     @Test func `a packed file that is cut off is told, and what is whole before that is committed`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        var generator = SystemRandomNumberGenerator()
+        var generator = SeededGenerator()
         let rows = (1...20_000).map { "\($0),\(UInt64.random(in: 0...UInt64.max, using: &generator))\n" }
         try programs.write("id,name\n" + rows.joined(), to: "e.csv")
         _ = try programs.shell("gzip e.csv && head -c 200000 e.csv.gz > cut.csv.gz")

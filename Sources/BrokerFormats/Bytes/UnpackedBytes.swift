@@ -47,9 +47,9 @@ private struct Packing {
 
     func mayBegin(with bytes: [UInt8]) -> Bool { bytes.count < mark.count && mark.starts(with: bytes) }
 
-    static let longestMark = 6
+    static let longestMark = 10
 
-    /// Text begins with none of these bytes, but for `BZh` and `PK`, after which a record cannot go on either.
+    /// No text begins with any of these; bzip2's mark is that of its default level.
     static let all = [
         Packing(name: "gzip", mark: [0x1F, 0x8B], kind: .gzip),
         Packing(name: "lz4", mark: [0x04, 0x22, 0x4D, 0x18], kind: .lz4),
@@ -62,7 +62,7 @@ private struct Packing {
             name: "xz", mark: [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00],
             kind: .unread("unpack it first: xz -dc FILE | broker …")),
         Packing(
-            name: "bzip2", mark: Array("BZh".utf8) + [], kind: .unread("unpack it first: bzip2 -dc FILE | broker …")),
+            name: "bzip2", mark: Array("BZh91AY&SY".utf8), kind: .unread("unpack it first: bzip2 -dc FILE | broker …")),
         Packing(
             name: "zip", mark: Array("PK".utf8) + [0x03, 0x04],
             kind: .unread("unpack it first: unzip -p FILE | broker … (a spreadsheet? save it as CSV)")),

@@ -16,11 +16,14 @@ struct CSVReader: RecordReader {
         case carriageReturn
     }
 
+    private let limits: RecordLimits
     private var state = State.mark(0)
     private var position = TextPosition()
     private var row = CSVRow()
     private var rowPlace: InputPlace?
     private var header: CSVHeader?
+
+    init(limits: RecordLimits) { self.limits = limits }
 
     var place: InputPlace { position.place }
 
@@ -82,7 +85,7 @@ struct CSVReader: RecordReader {
         }
         row.append(bytes)
         position.advance(by: bytes.count)
-        guard row.count <= RecordLimits.maximumBytes else { throw fault(RecordLimits.tooLarge) }
+        guard row.count <= limits.maximumBytes else { throw fault(limits.tooLarge) }
     }
 
     private mutating func take(
@@ -94,7 +97,7 @@ struct CSVReader: RecordReader {
         case (.quoted, UInt8(ascii: "\"")): state = .quote
         case (.quoted, _):
             row.append([byte])
-            guard row.count <= RecordLimits.maximumBytes else { throw fault(RecordLimits.tooLarge) }
+            guard row.count <= limits.maximumBytes else { throw fault(limits.tooLarge) }
         case (.quote, UInt8(ascii: "\"")):
             row.append([byte])
             state = .quoted
@@ -149,7 +152,8 @@ struct CSVReader: RecordReader {
     private mutating func endField() throws(InputFault) {
         if let (place, seen) = row.fieldFault {
             throw InputFault(
-                reason: "the text is not UTF-8: \(seen) is out of place", place: place, recordPlace: rowPlace)
+                reason: "the text is not UTF-8: \(seen) is out of place; \(encodingRemedy)", place: place,
+                recordPlace: rowPlace)
         }
         row.endField()
     }
@@ -172,8 +176,8 @@ struct CSVReader: RecordReader {
                 place: place, recordPlace: place)
         }
         let json = header.record(of: row)
-        guard json.count <= RecordLimits.maximumBytes else {
-            throw InputFault(reason: RecordLimits.tooLarge, place: place, recordPlace: place)
+        guard json.count <= limits.maximumBytes else {
+            throw InputFault(reason: limits.tooLarge, place: place, recordPlace: place)
         }
         try emit(InputRecord(json: json, place: place))
         row.removeAll()

@@ -1,9 +1,12 @@
 /// Records of `application/x-www-form-urlencoded` (WHATWG URL), one on each line. Empty lines are passed over.
 struct FormReader: RecordReader {
+    private let limits: RecordLimits
     private var position = TextPosition()
     /// The line that is being read.
     private var line: [UInt8] = []
     private var linePlace = InputPlace()
+
+    init(limits: RecordLimits) { self.limits = limits }
 
     var place: InputPlace { position.place }
 
@@ -12,8 +15,8 @@ struct FormReader: RecordReader {
         while start < bytes.count {
             let end = bytes[start...].firstIndex(of: UInt8(ascii: "\n")) ?? bytes.count
             if line.isEmpty { linePlace = position.place }
-            guard line.count + end - start <= RecordLimits.maximumBytes else {
-                throw InputFault(reason: RecordLimits.tooLarge, place: position.place, recordPlace: linePlace)
+            guard line.count + end - start <= limits.maximumBytes else {
+                throw InputFault(reason: limits.tooLarge, place: position.place, recordPlace: linePlace)
             }
             // Decoding finds it, too, but where there are no lines that comes late.
             if let zero = bytes[start..<end].firstIndex(of: 0) {
@@ -81,7 +84,7 @@ struct FormReader: RecordReader {
             index += 1
         }
         if text.withUnsafeBufferPointer(utf8FaultOffset) != nil {
-            throw fault("what is encoded here is not UTF-8", at: encoded.startIndex)
+            throw fault("what is written here is not UTF-8; \(encodingRemedy)", at: encoded.startIndex)
         }
         return text
     }

@@ -7,6 +7,7 @@ final class XMLReader: RecordReader, XMLEvents {
     private static let maximumDepth = 512
 
     private let root: XMLRoot
+    private let limits: RecordLimits
     private let parser = XMLPushParser()
     private var path: XMLPath
     private var record = XMLRecord()
@@ -23,7 +24,8 @@ final class XMLReader: RecordReader, XMLEvents {
     private var isEnding = false
 
     /// - Parameter root: nil when the document's element is the record.
-    init(root: RecordRoot?) {
+    init(root: RecordRoot?, limits: RecordLimits) {
+        self.limits = limits
         self.root = XMLRoot(root)
         path = XMLPath(self.root)
         parser.events = self
@@ -101,8 +103,8 @@ final class XMLReader: RecordReader, XMLEvents {
     }
 
     private func checkSize() {
-        guard record.size > RecordLimits.maximumBytes else { return }
-        stop(RecordLimits.tooLarge + (root.isWhole ? "; --root picks elements of the document as records" : ""))
+        guard record.size > limits.maximumBytes else { return }
+        stop(limits.tooLarge + (root.isWhole ? "; --root picks elements of the document as records" : ""))
     }
 
     func entity(_ name: String) {
@@ -123,6 +125,7 @@ final class XMLReader: RecordReader, XMLEvents {
         case _ where !hasBegun && (code == 4 || code == 5): stop(Self.nothing)
         case 5 where isEnding && depth > 0, 77 where isEnding && depth > 0:
             stop("the document ends before its elements do: \(depth == 1 ? "1 is" : "\(depth) are") still open")
+        case 1: stop("libxml2 goes no further: \(message) (a tag, comment or CDATA section may have 10 MB)")
         case 26, 27: stop("\(message); write the character itself, or its number (&#…;)")
         case 68: stop("this is not well-formed XML: \(message) (for itself, & is written &amp; and < is written &lt;)")
         default: stop("this is not well-formed XML: \(message)")
