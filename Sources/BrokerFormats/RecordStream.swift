@@ -24,6 +24,8 @@ package final class RecordStream: Sendable {
         var batches: [Batch] = []
         var end: Result<Void, InputFault>?
         var isAbandoned = false
+        /// The thread waits until a batch is taken, or is about to.
+        var isWaiting = false
         /// The task that waits for a batch.
         var taker: CheckedContinuation<Void, Never>?
     }
@@ -63,6 +65,9 @@ package final class RecordStream: Sendable {
             }
         }
     }
+
+    /// What was read waits to be taken, and nothing more is read.
+    var isWaiting: Bool { state.withLock { $0.isWaiting } }
 
     /// Nothing more will be asked for.
     package func abandon() {
@@ -111,7 +116,11 @@ package final class RecordStream: Sendable {
     /// - Throws: when nobody will take it any more.
     private func put(_ batch: Batch) throws(InputFault) {
         // What abandons the stream wakes one wait, and there must be no other behind it.
-        if state.withLock({ $0.isAbandoned }) { throw Self.abandonment }
+        let isOver = state.withLock { state in
+            state.isWaiting = state.batches.count == Self.waitingBatches
+            return state.isAbandoned
+        }
+        if isOver { throw Self.abandonment }
         room.wait()
         let (isAbandoned, taker) = state.withLock { state in
             state.batches.append(batch)

@@ -2,6 +2,10 @@
 #ifndef BROKER_CXML2_SHIM_H
 #define BROKER_CXML2_SHIM_H
 
+// Where libxml2 was built with ICU, its header of encodings brings ICU's own, and these are others than those in Swift's
+// Foundation: no program could import both. Only the insides of a structure depend on it that nobody here looks into.
+#include <libxml/xmlversion.h>
+#undef LIBXML_ICU_ENABLED
 #include <libxml/parser.h>
 #include <libxml/parserInternals.h>
 

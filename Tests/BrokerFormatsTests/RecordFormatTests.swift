@@ -63,6 +63,8 @@ import Testing
                 let stream = RecordStream(path: path, format: .csv, root: nil)
                 ended = stream
                 for _ in 0..<taken { _ = try await stream.next() }
+                // Once it is abandoned at once, and else where it waits.
+                while taken > 0, !stream.isWaiting { await Task.yield() }
                 stream.abandon()
             }
             // Its thread holds it for as long as it runs.

@@ -46,7 +46,8 @@ import Testing
     @Test(arguments: [
         ("company.employee", [3]), ("company.department.employee", [1, 2, 4]),
         ("/company/department/employee", [1, 2, 4]),
-        ("/company/department/1/employee", [4]), ("/company/department/0/employee/1", [2]),
+        ("/company/department/1/employee", [4]), ("/company/department/employee/0", [1, 4]),
+        ("/company/department/0/employee/1", [2]),
     ])
     func `a root picks the elements at its path, in each parent that has them`(root: String, ids: [Int]) throws {
         let reading = try #require(Reading.always(.xml, Self.company, root: root))
