@@ -124,7 +124,7 @@ let package = Package(
         .target(
             name: "BrokerCommandLine",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerCoreData", "BrokerStaging", "CGlibc",
+                "BrokerJSON", "BrokerModel", "BrokerCoreData", "BrokerImport", "BrokerStaging", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],

@@ -1,7 +1,9 @@
 internal import BrokerCoreData
+internal import BrokerImport
 internal import BrokerJSON
 public import BrokerModel
 public import BrokerStaging
+internal import Glibc
 
 /// The files of one model, of which each changes what those before it say.
 public struct ModelFile {
@@ -33,6 +35,7 @@ public struct ModelFile {
 
     /// A file beside others tells its name in faults; one alone leaves that to whoever tells them.
     private func read(_ path: String) throws(ModelError) -> ModelDocument {
+        if path != "-", Self.isDatabase(path) { return try databaseModel(path) }
         if CoreDataModel.isModel(path) { return try CoreDataModel.read(path) }
         let text: JSONText
         do throws(CommandFailure) {
@@ -41,6 +44,24 @@ public struct ModelFile {
             throw ModelError(faults: [ModelFault(error.description, at: .unknown)])
         }
         return try ModelDocument(parsing: text, source: paths.count > 1 ? path : "")
+    }
+
+    /// By its first bytes.
+    private static func isDatabase(_ path: String) -> Bool {
+        guard let file = fopen(path, "r") else { return false }
+        defer { fclose(file) }
+        var bytes = [UInt8](repeating: 0, count: DatabaseModel.magic.count)
+        return fread(&bytes, 1, bytes.count, file) == bytes.count && bytes == DatabaseModel.magic
+    }
+
+    private func databaseModel(_ path: String) throws(ModelError) -> ModelDocument {
+        let text: String
+        do throws(DatabaseModel.Failure) {
+            text = try DatabaseModel.modelText(ofDatabaseAt: path)
+        } catch {
+            throw ModelError(faults: [ModelFault(error.description, at: .unknown)])
+        }
+        return try ModelDocument(parsing: JSONText(copying: Array(text.utf8)), source: paths.count > 1 ? path : "")
     }
 
     // MARK: - For starting

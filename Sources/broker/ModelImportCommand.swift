@@ -7,8 +7,8 @@ struct ModelImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import", abstract: "Prints what is there already as a model.json to go on with.",
         discussion: """
-            Of a Core Data model it says what that says and no more; several models are merged into one. With --entity the \
-            files are sample records, of which types, identity, nested entities and dates are inferred. What was decided \
+            Of a Core Data model it says what that says and no more; several models are merged into one. Of a \
+            SQLite database it takes tables, types, keys, unique lists and indexes. With --entity the files are sample records, of which types, identity, nested entities and dates are inferred. What was decided \
             on the way stands beside each part as its "description".
             """)
 

@@ -51,6 +51,28 @@ import Testing
         #expect(both.status == 2 && both.complaints.contains("--entity"), "\(both.complaints)")
     }
 
+    @Test func `a database that is there is a model, for import and for a store of its own`() throws {
+        let sql = """
+            CREATE TABLE city (id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL);
+            CREATE TABLE person (id INTEGER PRIMARY KEY, city_id INTEGER REFERENCES city, email TEXT UNIQUE);
+            """
+        #expect(try programs.shell("sqlite3 existing.sqlite", input: sql).status == 0)
+        let bytes = try Data(contentsOf: URL(filePath: programs.path("existing.sqlite")))
+        let imported = try programs.run("broker", ["model", "import", "existing.sqlite"])
+        #expect(imported.status == 0 && imported.output.contains(#""maxLength": 20"#), "\(imported)")
+        try programs.write(imported.output, to: "imported.json")
+        for model in ["existing.sqlite", "imported.json"] {
+            let result = try programs.run(
+                "broker", ["submit", "--entity", "person", "--store", "new.sqlite", "--model", model],
+                input: #"[{"id": 1, "city": {"id": 2, "name": "x"}, "email": "e"}]"#)
+            #expect(result.status == 0, "\(result.complaints)")
+        }
+        let database = try Database(programs.path("new.sqlite"))
+        #expect(
+            try database.rows("SELECT p.id, city_id, name FROM person p JOIN city c ON c.id = city_id") == ["1|2|x"])
+        #expect(try Data(contentsOf: URL(filePath: programs.path("existing.sqlite"))) == bytes)
+    }
+
     @Test func `what no model can be inferred from makes no file`() throws {
         for (input, told) in [("", "no record to infer one from"), ("[1, 2]", "no record"), ("[{", "never closed")] {
             let result = try submit([], input: input)

@@ -1,0 +1,177 @@
+/// Makes a model of a database's tables, such that Broker's statements fit them where they are.
+struct DatabaseConversion {
+    private let tables: [DatabaseTable]
+    private var leftOut: [String] = []
+    private var entities: [DatabaseTable] = []
+
+    init(_ tables: [DatabaseTable]) {
+        self.tables = tables
+        for table in tables {
+            if let reason = Self.obstacle(table) {
+                leftOut.append("\(table.name) (\(reason))")
+            } else {
+                entities.append(table)
+            }
+        }
+    }
+
+    /// Why a table can be no entity; nil when it can.
+    private static func obstacle(_ table: DatabaseTable) -> String? {
+        guard table.kind == "table" else { return "a \(table.kind == "virtual" ? "virtual table" : table.kind)" }
+        let key = table.key
+        guard !key.isEmpty else { return "no primary key, by which its rows could be found again" }
+        guard isName(table.name), key.allSatisfy({ isName($0.name) }) else { return "a name that no model can have" }
+        guard table.hasRowNumbers || (key.count == 1 && type(of: key[0]).name == "integer64") else {
+            return "WITHOUT ROWID, and its key is no single integer"
+        }
+        guard table.indexes.allSatisfy({ $0.origin != "pk" || $0.isPlain }) else {
+            return "its key is not compared byte by byte"
+        }
+        guard key.allSatisfy({ !["transformable", "binary"].contains(type(of: $0).name) || $0.declaredType != "" })
+        else {
+            return "its key has no type"
+        }
+        let hidden = table.columns.first {
+            !isName($0.name) && $0.isRequired && $0.defaultValue == nil && !$0.isGenerated
+        }
+        return hidden.map { "its required column \($0.name) has a name that no model can have" }
+    }
+
+    private static func isName(_ name: String) -> Bool {
+        !name.isEmpty && !name.contains(".") && name.lowercased() != "_pk"
+            && name.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }
+    }
+
+    // MARK: - The model
+
+    func model() -> ImportedModel {
+        var model = ImportedModel()
+        model.description = "Imported by broker from the tables of a SQLite database."
+        if !leftOut.isEmpty { model.description += " Left out: \(leftOut.joined(separator: ", "))." }
+        model.entities = entities.map(entity)
+        for table in entities {
+            for link in links(of: table) { addInverse(of: link, from: table, to: &model) }
+        }
+        return model
+    }
+
+    private struct Link {
+        let column: DatabaseTable.Column
+        let destination: DatabaseTable
+        let onDelete: String
+        let inverse: String
+    }
+
+    private func entity(named name: String) -> DatabaseTable? {
+        entities.first { $0.name.lowercased() == name.lowercased() }
+    }
+
+    /// Foreign keys that are to-one relationships: of one column outside the key, to the key of an entity.
+    private func links(of table: DatabaseTable) -> [Link] {
+        table.foreignKeys.compactMap { key in
+            guard obstacle(key, of: table) == nil, let column = table.column(key.columns[0]),
+                let destination = entity(named: key.table)
+            else { return nil }
+            let first = table.foreignKeys.first { $0.columns == key.columns }
+            guard first?.table == key.table else { return nil }
+            let others = table.foreignKeys.filter { $0.table == key.table }
+            let plain = others.count == 1 && destination.column(table.name) == nil
+            return Link(
+                column: column, destination: destination, onDelete: key.onDelete,
+                inverse: plain ? table.name : "\(table.name)_\(column.name)")
+        }
+    }
+
+    /// Why a foreign key is no relationship; nil when it is one.
+    private func obstacle(_ key: DatabaseTable.ForeignKey, of table: DatabaseTable) -> String? {
+        guard key.columns.count == 1, let column = table.column(key.columns[0]) else {
+            return "it has several columns, whose names are not a relationship's"
+        }
+        guard column.keyPosition == 0 else { return "it is a part of the primary key" }
+        guard Self.isName(column.name), !column.isGenerated else { return "its column is left out" }
+        guard let destination = entity(named: key.table) else { return "\(key.table) is left out" }
+        guard destination.key.count == 1,
+            key.keys[0] == nil || key.keys[0]?.lowercased() == destination.key[0].name.lowercased()
+        else { return "it does not refer to the primary key" }
+        return nil
+    }
+
+    private func entity(_ table: DatabaseTable) -> ImportedModel.Entity {
+        var entity = ImportedModel.Entity(name: table.name)
+        var told: [String] = []
+        entity.members.append(("identity", ImportedModel.json(table.key.map(\.name))))
+        let links = links(of: table)
+        for column in table.columns {
+            guard Self.isName(column.name), !column.isGenerated else {
+                told.append(
+                    "the column \(column.name) is left out: \(column.isGenerated ? "it is generated" : "its name")")
+                continue
+            }
+            if let link = links.first(where: { $0.column.name == column.name }) {
+                entity.relationships.append(Self.relationship(link))
+            } else {
+                entity.attributes.append(Self.attribute(column))
+            }
+        }
+        for key in table.foreignKeys {
+            guard let reason = obstacle(key, of: table) else { continue }
+            told.append("the foreign key \(key.columns.joined(separator: ", ")) is no relationship: \(reason)")
+        }
+        let attributes = Set(entity.attributes.map(\.name))
+        for (member, isUnique) in [("unique", true), ("indexes", false)] {
+            let lists = table.indexes.filter { $0.isUnique == isUnique && $0.origin != "pk" }.compactMap { index in
+                let names = index.columns.compactMap { $0 }
+                let fits = !index.isPartial && index.isPlain && names.count == index.columns.count
+                return fits && attributes.isSuperset(of: names) ? names : nil
+            }
+            let distinct = lists.filter { Set($0) != Set(table.key.map(\.name)) }
+            if !distinct.isEmpty {
+                entity.members.append((member, "[\(distinct.map(ImportedModel.json).joined(separator: ", "))]"))
+            }
+        }
+        if table.foreignKeys.count > 1,
+            table.foreignKeys.flatMap(\.columns).allSatisfy({ name in
+                table.key.contains { $0.name.lowercased() == name.lowercased() }
+            })
+        {
+            told.append("it joins tables, and its rows are objects that both keys identify")
+        }
+        if table.triggers > 0 { told.append("its triggers do not fire for what Broker writes") }
+        entity.description =
+            told.isEmpty
+            ? "" : told.joined(separator: "; ").prefix(1).uppercased() + told.joined(separator: "; ").dropFirst() + "."
+        return entity
+    }
+
+    private static func relationship(_ link: Link) -> ImportedModel.Property {
+        var keys = [link.column.name]
+        if link.column.name.lowercased().hasSuffix("_id"), link.column.name.count > 3 {
+            keys.append(String(link.column.name.dropLast(3)))
+        }
+        return ImportedModel.Property(
+            name: link.column.name,
+            members: [
+                ("entity", ImportedModel.json(link.destination.name)), ("inverse", ImportedModel.json(link.inverse)),
+                ("key", ImportedModel.json(keys)),
+            ],
+            description: "a foreign key"
+                + (link.column.isRequired ? "; the column is NOT NULL, so records must bring it" : ""))
+    }
+
+    private func addInverse(of link: Link, from table: DatabaseTable, to model: inout ImportedModel) {
+        guard let index = model.entities.firstIndex(where: { $0.name == link.destination.name }) else { return }
+        let rule =
+            switch link.onDelete {
+            case "CASCADE": "cascade"
+            case "SET NULL": "nullify"
+            default: "deny"
+            }
+        model.entities[index].relationships.append(
+            ImportedModel.Property(
+                name: link.inverse,
+                members: [
+                    ("entity", ImportedModel.json(table.name)), ("toMany", "true"),
+                    ("inverse", ImportedModel.json(link.column.name)), ("deleteRule", ImportedModel.json(rule)),
+                ], description: "the other side of \(table.name).\(link.column.name), ON DELETE \(link.onDelete)"))
+    }
+}

@@ -1,0 +1,183 @@
+internal import BrokerJSON
+internal import CSQLite
+
+/// The model of a SQLite database that is there already.
+public enum DatabaseModel {
+    public struct Failure: Error, CustomStringConvertible {
+        /// What happened and the remedy, in one line.
+        public let description: String
+    }
+
+    /// The first bytes of every SQLite database (sqlite.org/fileformat2.html, 1.2).
+    public static let magic = Array("SQLite format 3\0".utf8)
+
+    /// The model of the tables in its JSON form, with a `description` on each guess and on what is left out.
+    ///
+    /// The file is only read.
+    public static func modelText(ofDatabaseAt path: String) throws(Failure) -> String {
+        let tables = try DatabaseReader(path).tables()
+        return DatabaseConversion(tables).model().text
+    }
+}
+
+/// A table as SQLite tells it.
+struct DatabaseTable {
+    struct Column {
+        let name: String
+        let declaredType: String
+        let isRequired: Bool
+        /// SQL; nil when there is none.
+        let defaultValue: String?
+        /// From 1; 0 outside the primary key.
+        let keyPosition: Int
+        let isGenerated: Bool
+        /// Of the values that were looked at: `typeof`, and whether all texts have the form that Broker writes.
+        var storedTypes: Set<String> = []
+        var hasOurDates = true
+        var hasOurUUIDs = true
+    }
+
+    struct ForeignKey {
+        let columns: [String]
+        let table: String
+        /// Nil refers to the primary key.
+        let keys: [String?]
+        let onDelete: String
+    }
+
+    struct Index {
+        let columns: [String?]
+        let isUnique: Bool
+        let isPartial: Bool
+        let isPlain: Bool
+        /// `pk`, `u` or `c`.
+        let origin: String
+    }
+
+    let name: String
+    /// `table`, `view`, `virtual`, `shadow`.
+    let kind: String
+    let hasRowNumbers: Bool
+    var columns: [Column] = []
+    var foreignKeys: [ForeignKey] = []
+    var indexes: [Index] = []
+    var triggers = 0
+
+    var key: [Column] { columns.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition } }
+    func column(_ name: String) -> Column? { columns.first { $0.name.lowercased() == name.lowercased() } }
+}
+
+/// Reads what a database tells of its tables. For one call.
+final class DatabaseReader {
+    private var handle: OpaquePointer?
+    private let path: String
+    /// Rows of each table whose values are looked at.
+    private static let sampledRows = 1_000
+
+    init(_ path: String) throws(DatabaseModel.Failure) {
+        self.path = path
+        guard sqlite3_open_v2(path, &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nil) == SQLITE_OK else {
+            throw failure()
+        }
+        sqlite3_busy_timeout(handle, 5_000)
+    }
+
+    deinit { sqlite3_close_v2(handle) }
+
+    private func failure() -> DatabaseModel.Failure {
+        let cause = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "no memory"
+        return DatabaseModel.Failure(description: "The database \(path) cannot be read: \(cause). Check the file.")
+    }
+
+    func tables() throws(DatabaseModel.Failure) -> [DatabaseTable] {
+        var tables: [DatabaseTable] = []
+        let rows = try rows(
+            "SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' ORDER BY name", [])
+        for row in rows {
+            var table = DatabaseTable(name: row[0]!, kind: row[1]!, hasRowNumbers: row[2] == "0")
+            if table.kind == "table" { try read(&table) }
+            tables.append(table)
+        }
+        return tables
+    }
+
+    private func read(_ table: inout DatabaseTable) throws(DatabaseModel.Failure) {
+        let name = [table.name]
+        for row in try rows("SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1)", name)
+        {
+            var column = DatabaseTable.Column(
+                name: row[0]!, declaredType: row[1] ?? "", isRequired: row[2] != "0", defaultValue: row[3],
+                keyPosition: Int(row[4]!) ?? 0, isGenerated: row[5] != "0")
+            try sample(&column, of: table.name)
+            table.columns.append(column)
+        }
+        var keys: [String: [[String?]]] = [:]
+        var order: [String] = []
+        for row in try rows(
+            "SELECT id, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq", name)
+        {
+            if keys[row[0]!] == nil { order.append(row[0]!) }
+            keys[row[0]!, default: []].append(row)
+        }
+        table.foreignKeys = order.map { id in
+            let rows = keys[id]!
+            return DatabaseTable.ForeignKey(
+                columns: rows.map { $0[1]! }, table: rows[0][2]!, keys: rows.map { $0[3] }, onDelete: rows[0][4]!)
+        }
+        for row in try rows("SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1) ORDER BY name", name) {
+            let columns = try self.rows(
+                "SELECT name, coll FROM pragma_index_xinfo(?1) WHERE key = 1 ORDER BY seqno", [row[0]!])
+            table.indexes.append(
+                DatabaseTable.Index(
+                    columns: columns.map { $0[0] }, isUnique: row[1] != "0", isPartial: row[3] != "0",
+                    isPlain: columns.allSatisfy { $0[1] == "BINARY" }, origin: row[2]!))
+        }
+        let triggers = try rows("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1", name)
+        table.triggers = Int(triggers[0][0]!) ?? 0
+    }
+
+    private func sample(_ column: inout DatabaseTable.Column, of table: String) throws(DatabaseModel.Failure) {
+        guard !column.isGenerated else { return }
+        let value = Self.quoted(column.name)
+        let date = "____-__-__T__:__:__.___Z"
+        let found = try rows(
+            """
+            SELECT typeof(v), min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)) FROM (
+                SELECT \(value) AS v FROM \(Self.quoted(table)) WHERE \(value) IS NOT NULL LIMIT \(Self.sampledRows)
+            ) GROUP BY typeof(v)
+            """, [])
+        for row in found {
+            column.storedTypes.insert(row[0]!)
+            column.hasOurDates = column.hasOurDates && row[0] == "text" && row[1] == "1"
+            column.hasOurUUIDs = column.hasOurUUIDs && row[0] == "text" && row[2] == "1"
+        }
+    }
+
+    static func quoted(_ name: String) -> String {
+        "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
+    }
+
+    private func rows(_ sql: String, _ texts: [String]) throws(DatabaseModel.Failure) -> [[String?]] {
+        var statement: OpaquePointer?
+        guard sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK else { throw failure() }
+        defer { sqlite3_finalize(statement) }
+        for (index, text) in texts.enumerated() {
+            text.utf8CString.withUnsafeBufferPointer {
+                _ = broker_sqlite_bind_text(statement, Int32(index + 1), $0.baseAddress!, UInt64($0.count - 1))
+            }
+        }
+        var rows: [[String?]] = []
+        while true {
+            switch sqlite3_step(statement) {
+            case SQLITE_ROW:
+                rows.append(
+                    (0..<sqlite3_column_count(statement)).map { column in
+                        sqlite3_column_text(statement, column).map { String(cString: $0) }
+                    })
+            case SQLITE_DONE: return rows
+            default: throw failure()
+            }
+        }
+    }
+}

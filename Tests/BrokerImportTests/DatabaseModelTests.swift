@@ -1,0 +1,101 @@
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import CSQLite
+import TestSupport
+import Testing
+
+@testable import BrokerImport
+
+@Suite(.timeLimit(.minutes(5))) struct DatabaseModelTests {
+    private let folder = TemporaryFolder()
+
+    private func convert(_ sql: String) throws -> (model: Model, text: String) {
+        let path = folder.path("existing.sqlite")
+        var handle: OpaquePointer?
+        #expect(sqlite3_open(path, &handle) == SQLITE_OK)
+        defer { sqlite3_close(handle) }
+        try #require(
+            sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK, "\(String(cString: sqlite3_errmsg(handle)))")
+        let text = try DatabaseModel.modelText(ofDatabaseAt: path)
+        return (try StagingPlan(ModelReader.read(JSONText(copying: Array(text.utf8)))).model, text)
+    }
+
+    @Test(arguments: [
+        ("INTEGER", "1", "integer64"), ("BIGINT", "1", "integer64"), ("REAL", "1.5", "double"),
+        ("TEXT", "'a'", "string"), ("BLOB", "x'00'", "binary"), ("BOOLEAN", "1", "boolean"),
+        ("DATE", "'2011-12-22T02:24:51.000Z'", "date"), ("DATETIME", "1324520691", "date"),
+        ("TIMESTAMP", "'2011-12-22 02:24:51'", "string"), ("DECIMAL(10,2)", "1.5", "double"),
+        ("VARCHAR(20)", "'a'", "string"), ("UUID", "'68753A44-4D6F-1226-9C60-0050E4C00067'", "uuid"),
+        ("UUID", "'68753a44-4d6f-1226-9c60-0050e4c00067'", "string"), ("", "1", "integer64"), ("", "'a'", "string"),
+        ("INTEGER", "'a'", "string"), ("JSON", "'{}'", "transformable"),
+    ])
+    func `types follow from what is declared and what is stored`(type: String, value: String, expected: String) throws {
+        let model = try convert(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a \(type)); INSERT INTO t VALUES (1, \(value))"
+        ).model
+        let attribute = model.entities[0].attributes[1]
+        #expect(attribute.type.rawValue == expected)
+        #expect(attribute.constraints.maximumLength == (type == "VARCHAR(20)" ? 20 : nil))
+        #expect(attribute.dateStorage == (type == "DATETIME" ? .unix : .iso8601))
+    }
+
+    @Test func `keys, defaults, lists and indexes become those of entities`() throws {
+        let (model, text) = try convert(
+            """
+            CREATE TABLE department (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'it''s', made TEXT DEFAULT CURRENT_TIMESTAMP);
+            CREATE TABLE employee (code TEXT PRIMARY KEY, level INT NOT NULL, email TEXT UNIQUE, rate REAL DEFAULT 1.5,
+                both TEXT GENERATED ALWAYS AS (code || level), department_id INTEGER NOT NULL REFERENCES department ON DELETE CASCADE,
+                boss TEXT REFERENCES employee (code) ON DELETE SET NULL);
+            CREATE INDEX by_level ON employee (level, email);
+            CREATE INDEX partly ON employee (level) WHERE level > 1;
+            CREATE TABLE membership (who TEXT REFERENCES employee, what INTEGER REFERENCES department, PRIMARY KEY (who, what));
+            CREATE VIEW seen AS SELECT 1;
+            CREATE TABLE keyless (x);
+            CREATE TABLE words (word TEXT COLLATE NOCASE PRIMARY KEY);
+            CREATE TABLE packed (a TEXT PRIMARY KEY) WITHOUT ROWID;
+            CREATE TRIGGER t AFTER INSERT ON department BEGIN SELECT 1; END;
+            """)
+        #expect(model.entities.map(\.name) == ["department", "employee", "membership"])
+        for part in [
+            "keyless (no primary key", "packed (WITHOUT ROWID", "seen (a view)", "words (its key is not compared",
+            "both is left out: it is generated", "the default CURRENT_TIMESTAMP is SQLite's to give",
+            "triggers do not fire", "foreign key who is no relationship: it is a part of the primary key",
+        ] {
+            #expect(text.contains(part), "\(part) in \(text)")
+        }
+        let (department, employee, membership) = (model.entities[0], model.entities[1], model.entities[2])
+        #expect(department.attributes[1].defaultValue?.text == "\"it's\"" && !department.attributes[1].isOptional)
+        #expect(department.attributes[2].defaultValue == nil && department.attributes[2].isOptional)
+        #expect(employee.attributes.map(\.name) == ["code", "level", "email", "rate"])
+        #expect(employee.attributes[3].defaultValue?.text == "1.5")
+        #expect(employee.unique == [[2]] && employee.indexes == [[1, 2]])
+        #expect(membership.identity == [0, 1] && membership.relationships.isEmpty)
+        let link = employee.relationships[0]
+        #expect(link.name == "department_id" && link.keyPaths == [["department_id"], ["department"]])
+        #expect(model.inverse(of: link)?.name == "employee" && model.inverse(of: link)?.deleteRule == .cascade)
+        #expect(model.inverse(of: employee.relationships[1])?.deleteRule == .nullify)
+    }
+
+    @Test func `foreign keys that no relationship can be stay attributes, with the reason`() throws {
+        let (model, text) = try convert(
+            """
+            CREATE TABLE a (x INTEGER, y INTEGER, z TEXT UNIQUE, PRIMARY KEY (x, y));
+            CREATE TABLE b (id INTEGER PRIMARY KEY, p INTEGER, q INTEGER, r TEXT REFERENCES a (z),
+                FOREIGN KEY (p, q) REFERENCES a (x, y));
+            """)
+        #expect(model.entities[1].attributes.map(\.name) == ["id", "p", "q", "r"])
+        #expect(model.entities.allSatisfy { $0.relationships.isEmpty })
+        #expect(text.contains("p, q is no relationship: it has several columns"))
+        #expect(text.contains("r is no relationship: it does not refer to the primary key"))
+    }
+
+    @Test func `strange names and broken files are told, and the file is not touched`() throws {
+        let (model, _) = try convert(
+            #"CREATE TABLE "a""b" ("i d" INTEGER PRIMARY KEY, "x.y" TEXT, "select" TEXT); CREATE TABLE "_pk" ("k" TEXT PRIMARY KEY)"#
+        )
+        #expect(model.entities.map(\.name) == [#"a"b"#])
+        #expect(model.entities[0].attributes.map(\.name) == ["i d", "select"])
+        #expect(throws: DatabaseModel.Failure.self) { try DatabaseModel.modelText(ofDatabaseAt: "/missing/file") }
+    }
+}
