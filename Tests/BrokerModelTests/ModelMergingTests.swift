@@ -142,6 +142,8 @@ import Testing
         let first = #"{"entities": {"A": {"attributes": {"a": {"type": "integer64", "default": 0}}}}}"#
         let document = try merged(first, #"{"entities": {"A": {"identity": "a"}}}"#)
         #expect(try ModelReader.read(document).entities[0].attributes[0].defaultValue == nil)
+        let beside = try merged(first, #"{"entities": {"A": {"identity": "a", "attributes": {"a": {"key": "k"}}}}}"#)
+        #expect(try ModelReader.read(beside).entities[0].attributes[0].defaultValue == nil)
         let own = try merged(
             first, #"{"entities": {"A": {"identity": ["a"], "attributes": {"a": {"default": 1}}}}}"#)
         #expect(throws: ModelError.self) { try ModelReader.read(own) }
