@@ -67,7 +67,8 @@ let package = Package(
 
         // The pipeline, in the order in which the data flows through it.
         .target(name: "BrokerJSON", dependencies: ["CSimdjson"], swiftSettings: strict),
-        .target(name: "BrokerModel", dependencies: ["BrokerJSON"], swiftSettings: strict),
+        .target(name: "BrokerPaths", swiftSettings: strict),
+        .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
         .target(name: "BrokerCoreData", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
@@ -103,7 +104,7 @@ let package = Package(
         .target(
             name: "BrokerClient",
             dependencies: [
-                "BrokerJSON", "BrokerWire",
+                "BrokerJSON", "BrokerPaths", "BrokerWire",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
@@ -162,6 +163,7 @@ let package = Package(
             swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerFormats", also: ["BrokerJSON", "CLZ4", "CZlib"]),
+        tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
