@@ -67,6 +67,8 @@ public struct JSONFragment: Sendable, Equatable {
 /// A value of an object: one column.
 public struct Attribute: Sendable {
     public var name: String
+    /// The name of its column: its own, unless relatives in the same table have another attribute of that name.
+    public var column: String
     public var type: AttributeType
     /// Where a record may hold the value, most preferred first; each is a path of keys.
     public var keyPaths: [[String]]
@@ -94,6 +96,7 @@ public struct Attribute: Sendable {
         place: ModelPlace = .unknown
     ) {
         self.name = name
+        column = name
         self.type = type
         self.keyPaths = keyPaths ?? [[name]]
         self.isOptional = isOptional

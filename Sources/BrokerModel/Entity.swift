@@ -1,7 +1,7 @@
-/// A kind of object: one table in the store.
+/// A kind of object. One that stands alone has a table in the store; those of a hierarchy have one together.
 public struct Entity: Sendable {
     public var name: String
-    /// The table's name; the entity's own unless the model says otherwise.
+    /// The name of its table, of a subentity that of its view; the entity's own unless the model says otherwise.
     public var table: String
     /// The key that may wrap each record, beside the entity's name with a lower-case first letter.
     public var root: String?
@@ -9,8 +9,21 @@ public struct Entity: Sendable {
     public var identity: [Int]
     /// Records without identity are new objects with NULL there, instead of an error.
     public var isIdentityOptional: Bool
+    /// Of a hierarchy, those of all its entities: what the columns of their one table are. Its relatives name the same
+    /// ones by the same indices, and say of those that they have what they are for them.
     public var attributes: [Attribute]
+    /// Of a hierarchy, those of all its entities.
     public var relationships: [Relationship]
+    /// Indices of the attributes that its objects have, inherited ones first.
+    public var attributeIndices: [Int]
+    /// Indices of the relationships that its objects have, inherited ones first.
+    public var relationshipIndices: [Int]
+    /// Index of the entity that it inherits from; nil at the top of a hierarchy, and of an entity that stands alone.
+    public var parent: Int?
+    /// It has no objects of its own, only those of its subentities.
+    public var isAbstract: Bool
+    /// The topmost entity of its hierarchy has no identity, and this one, or one between them, has.
+    public var hasIdentityOfItsOwn = false
     /// Sets of attribute indices that are unique together, besides the identity.
     public var unique: [[Int]]
     /// Sets of attribute indices that have an index.
@@ -26,8 +39,8 @@ public struct Entity: Sendable {
     public init(
         name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
         attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
-        indexes: [[Int]] = [], modified: Int? = nil, tombstone: String? = nil,
-        renamedFrom: String? = nil, place: ModelPlace = .unknown
+        indexes: [[Int]] = [], modified: Int? = nil, tombstone: String? = nil, parent: Int? = nil,
+        isAbstract: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown
     ) {
         self.name = name
         self.table = table
@@ -41,22 +54,39 @@ public struct Entity: Sendable {
         self.modified = modified
         self.tombstone = tombstone
         self.renamedFrom = renamedFrom
+        self.parent = parent
+        self.isAbstract = isAbstract
+        attributeIndices = Array(attributes.indices)
+        relationshipIndices = Array(relationships.indices)
         self.place = place
     }
 
     /// Objects are found by a `_pk` that the store gives, because not every one of them has an identity.
     ///
     /// Relationships to such an entity hold the `_pk`.
-    public var hasRowKey: Bool { identity.isEmpty || isIdentityOptional }
+    public var hasRowKey: Bool { identity.isEmpty || isIdentityOptional || hasIdentityOfItsOwn }
 
     /// The attribute of a single-attribute identity.
     public var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
 
-    public func index(ofAttribute name: String) -> Int? { attributes.firstIndex { $0.name.hasSameBytes(as: name) } }
-    public func index(ofRelationship name: String) -> Int? {
-        relationships.firstIndex { $0.name.hasSameBytes(as: name) }
+    /// Of those that its objects have.
+    public func index(ofAttribute name: String) -> Int? {
+        attributeIndices.first { attributes[$0].name.hasSameBytes(as: name) }
     }
+
+    /// Of those that its objects have.
+    public func index(ofRelationship name: String) -> Int? {
+        relationshipIndices.first { relationships[$0].name.hasSameBytes(as: name) }
+    }
+
+    /// Of those that its objects have.
+    public var attributeNames: [String] { attributeIndices.map { attributes[$0].name } }
+    /// Of those that its objects have.
+    public var relationshipNames: [String] { relationshipIndices.map { relationships[$0].name } }
 }
+
+/// The column of a hierarchy's table that holds the name of each object's own entity.
+public let entityColumnName = "_entity"
 
 /// SQLite's own names for the number of a row, as long as no column has them.
 public let rowNumberNames = ["rowid", "_rowid_", "oid"]

@@ -2,7 +2,7 @@ public import BrokerJSON
 
 extension Model {
     /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it again
-    /// gives an equal model. Mappings and routes are no part of it.
+    /// gives an equal model.
     public func write(to writer: inout JSONWriter) {
         writer.object { writer in
             // Every key path is written out, so that no style is left to apply.
@@ -11,37 +11,58 @@ extension Model {
             writer.object { writer in
                 for entity in entities { write(entity, to: &writer) }
             }
+            writeMappings(to: &writer)
         }
     }
 
     private func write(_ entity: Entity, to writer: inout JSONWriter) {
         let names = { (indices: [Int]) in indices.map { entity.attributes[$0].name } }
+        let parent = entity.parent.map { entities[$0] }
         writer.key(entity.name)
         writer.object { writer in
             writer.member("table", entity.table)
+            if let parent { writer.member("parent", parent.name) }
+            if entity.isAbstract { writer.member("abstract", true) }
             if let root = entity.root { writer.member("root", root) }
             if let name = entity.renamedFrom { writer.member("renamedFrom", name) }
-            if !entity.identity.isEmpty { writer.member("identity", names(entity.identity)) }
-            if entity.isIdentityOptional { writer.member("identityOptional", true) }
+            if !entity.identity.isEmpty, parent?.identity.isEmpty ?? true {
+                writer.member("identity", names(entity.identity))
+                if entity.isIdentityOptional { writer.member("identityOptional", true) }
+            }
             writer.key("attributes")
             writer.object { writer in
-                for attribute in entity.attributes { attribute.write(to: &writer) }
-            }
-            if !entity.relationships.isEmpty {
-                writer.key("relationships")
-                writer.object { writer in
-                    for relationship in entity.relationships { write(relationship, to: &writer) }
+                for index in entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0) {
+                    entity.attributes[index].write(to: &writer)
                 }
             }
-            if let tombstone = entity.tombstone { writer.member("tombstone", tombstone) }
-            if let modified = entity.modified { writer.member("modified", entity.attributes[modified].name) }
-            for (key, lists) in [("unique", entity.unique), ("indexes", entity.indexes)] where !lists.isEmpty {
+            let relationships = entity.relationshipIndices.dropFirst(parent?.relationshipIndices.count ?? 0)
+            if !relationships.isEmpty {
+                writer.key("relationships")
+                writer.object { writer in
+                    for index in relationships { write(entity.relationships[index], to: &writer) }
+                }
+            }
+            if let tombstone = entity.tombstone, parent?.tombstone != tombstone {
+                writer.member("tombstone", tombstone)
+            }
+            if let modified = entity.modified, parent == nil {
+                writer.member("modified", entity.attributes[modified].name)
+            }
+            for (key, lists) in lists(of: entity) where !lists.isEmpty {
                 writer.key(key)
                 writer.array { writer in
                     for list in lists { writer.strings(names(list)) }
                 }
             }
         }
+    }
+
+    /// Each list of a hierarchy is written with the first entity that has all its attributes.
+    private func lists(of entity: Entity) -> [(key: String, lists: [[Int]])] {
+        let parent = entity.parent.map { Set(entities[$0].attributeIndices) } ?? []
+        let own = Set(entity.attributeIndices)
+        let isOwn = { (list: [Int]) in own.isSuperset(of: list) && (entity.parent == nil || !parent.isSuperset(of: list)) }
+        return [("unique", entity.unique.filter(isOwn)), ("indexes", entity.indexes.filter(isOwn))]
     }
 
     private func write(_ relationship: Relationship, to writer: inout JSONWriter) {
@@ -56,6 +77,7 @@ extension Model {
             if relationship.isOrdered { writer.member("ordered", true) }
             writer.member("missing", relationship.missing.rawValue)
             if let name = relationship.renamedFrom { writer.member("renamedFrom", name) }
+            if let mapping = relationship.mapping { writer.member("mapping", mappings[mapping].name) }
         }
     }
 }
@@ -100,12 +122,12 @@ extension ValueConstraints {
 }
 
 extension JSONWriter {
-    fileprivate mutating func member(_ key: String, _ value: String) {
+    mutating func member(_ key: String, _ value: String) {
         self.key(key)
         string(value)
     }
 
-    fileprivate mutating func member(_ key: String, _ value: Bool) {
+    mutating func member(_ key: String, _ value: Bool) {
         self.key(key)
         bool(value)
     }

@@ -1,19 +1,55 @@
 /// What the entities are: read once, checked whole, then immutable and shared by every thread.
 ///
-/// Entities, attributes and relationships refer to each other by index, in the order in which the model names them.
+/// Entities, attributes, relationships and mappings refer to each other by index, in the order in which the model names
+/// them.
 public struct Model: Sendable {
     public let entities: [Entity]
+    public let mappings: [Mapping]
+    /// In the order in which they are tried.
+    public let routes: [Route]
+    /// By entity index.
+    private let families: [Family]
     /// By the bytes of the name: what clients ask for is compared as it stands, never by Unicode's normal forms.
     private let indexByName: [[UInt8]: Int]
+    private let mappingByName: [[UInt8]: Int]
 
-    /// - Precondition: every index inside `entities` is in range and names are unique; ``ModelReader`` sees to that.
-    public init(entities: [Entity]) {
+    /// An entity among those that it inherits from, and those that inherit from it.
+    private struct Family: Sendable {
+        var topmost: Int
+        /// The nearest one first.
+        var ancestors: [Int] = []
+        /// Itself and those below it, in the model's order.
+        var subentities: [Int] = []
+    }
+
+    /// - Precondition: every index inside is in range, names are unique, and parents make no circle; ``ModelReader`` sees to
+    ///   that.
+    public init(entities: [Entity], mappings: [Mapping] = [], routes: [Route] = []) {
         self.entities = entities
+        self.mappings = mappings
+        self.routes = routes
+        var families = entities.indices.map { Family(topmost: $0) }
+        for index in entities.indices {
+            var ancestor = index
+            families[index].subentities.append(index)
+            while let parent = entities[ancestor].parent {
+                families[index].ancestors.append(parent)
+                families[parent].subentities.append(index)
+                ancestor = parent
+            }
+            families[index].topmost = ancestor
+        }
+        for index in families.indices { families[index].subentities.sort() }
+        self.families = families
         indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { (Array($1.name.utf8), $0) })
+        mappingByName = Dictionary(uniqueKeysWithValues: mappings.enumerated().map { (Array($1.name.utf8), $0) })
     }
 
     /// The index of the entity of that name (exact case), nil when the model has none.
     public func index(ofEntity name: String) -> Int? { indexByName[Array(name.utf8)] }
+
+    /// The index of the mapping of that name (exact case), nil when the model has none.
+    public func index(ofMapping name: String) -> Int? { mappingByName[Array(name.utf8)] }
 
     /// The other side of a relationship, nil when it has no inverse.
     public func inverse(of relationship: Relationship) -> Relationship? {
@@ -27,6 +63,38 @@ public struct Model: Sendable {
     }
 
     static func positionColumn(of relationship: Relationship, inverse: Relationship) -> String? {
-        !relationship.isToMany && inverse.isOrdered ? "\(relationship.name)_position" : nil
+        !relationship.isToMany && inverse.isOrdered ? "\(relationship.column)_position" : nil
+    }
+}
+
+// MARK: - Hierarchies
+
+extension Model {
+    /// The entity whose table the objects are in; itself, when it inherits from none.
+    public func topmost(of entity: Int) -> Int { families[entity].topmost }
+
+    /// Those that it inherits from, the nearest one first.
+    public func ancestors(of entity: Int) -> [Int] { families[entity].ancestors }
+
+    /// Itself and all that inherit from it, in the model's order: what its objects may be.
+    public func subentities(of entity: Int) -> [Int] { families[entity].subentities }
+
+    /// It shares a table with others.
+    public func isInHierarchy(_ entity: Int) -> Bool { families[families[entity].topmost].subentities.count > 1 }
+
+    /// The entity in whose table the objects are that a relationship leads to.
+    public func destinationTable(_ entity: Int, _ relationship: Int) -> Int {
+        topmost(of: entities[entity].relationships[relationship].destination)
+    }
+
+    /// The name of the table that has the entity's objects.
+    public func table(of entity: Int) -> String { entities[topmost(of: entity)].table }
+
+    /// Entities that have a table of their own: alone, or for their hierarchy.
+    public var tableEntities: [Int] { entities.indices.filter { entities[$0].parent == nil } }
+
+    /// An object of `entity` is one of `other`, too.
+    public func isKind(_ entity: Int, of other: Int) -> Bool {
+        entity == other || families[entity].ancestors.contains(other)
     }
 }

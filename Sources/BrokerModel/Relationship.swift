@@ -20,6 +20,11 @@ public enum MissingDestination: String, Sendable, CaseIterable {
 /// A link from an entity's objects to those of another, or of the same one.
 public struct Relationship: Sendable {
     public var name: String
+    /// What the names of its columns begin with: its own, unless relatives in the same table have another property of
+    /// that name.
+    public var column: String
+    /// Of a hierarchy, the entity that has it and gives it to those below: what its link table is named for.
+    public var owner: Int?
     /// Index of the destination entity in the model.
     public var destination: Int
     public var isToMany: Bool
@@ -35,6 +40,8 @@ public struct Relationship: Sendable {
     public var isOrdered: Bool
     /// The name before: a store that knows the relationship by it keeps its links.
     public var renamedFrom: String?
+    /// Index of the mapping that records nested here are read by; nil reads them as the destination's.
+    public var mapping: Int?
     public var place: ModelPlace
 
     public init(
@@ -43,6 +50,7 @@ public struct Relationship: Sendable {
         isOrdered: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown
     ) {
         self.name = name
+        column = name
         self.destination = destination
         self.isToMany = isToMany
         self.inverse = inverse

@@ -13,7 +13,8 @@ struct ForgottenLinks {
         self.part = part
         deletedAt = Array(repeating: [:], count: plan.entities.count)
         for deletion in deletions where part.tables.exists(deletion.entity) {
-            guard let row = part.tables[deletion.entity].pointee.find(identity: deletion.identity) else { continue }
+            guard let row = part.tables[deletion.entity].pointee.find(
+                identity: deletion.identity, kind: deletion.kind) else { continue }
             deletedAt[deletion.entity][row] = max(deletion.offset, deletedAt[deletion.entity][row] ?? 0)
         }
     }
@@ -28,7 +29,7 @@ struct ForgottenLinks {
         }
         part.pairs = part.pairs.compactMap(remaining)
         part.places.removeAll { place in
-            let destination = plan.model.entities[place.entity].relationships[place.relationship].destination
+            let destination = plan.destinationTable(of: place)
             return ending(destination, place.element, place.saidAt) != nil
                 || place.row.map { ending(place.entity, $0, place.saidAt) != nil } ?? false
         }
@@ -66,6 +67,7 @@ struct ForgottenLinks {
 /// An object that a record deletes.
 struct StagedDeletion {
     let entity: Int
+    let kind: Int
     /// A row's worth of cells; valid as long as the part that has the record.
     let identity: UnsafePointer<Cell>
     let offset: UInt32

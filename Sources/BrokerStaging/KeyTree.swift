@@ -20,8 +20,10 @@ struct KeyTree: Sendable {
     private var indexes: [ChildIndex?] = []
 
     /// The node at the end of that path, made when it is new.
-    mutating func claim(_ path: [String]) -> Int {
-        var node = 0
+    ///
+    /// - Parameter start: the node at which it begins.
+    mutating func claim(_ path: [String], below start: Int = 0) -> Int {
+        var node = start
         for key in path {
             let bytes = Array(key.utf8)
             if let child = nodes[node].children.first(where: { nodes[$0].key == bytes }) {
@@ -34,6 +36,12 @@ struct KeyTree: Sendable {
         }
         nodes[node].isClaimed = true
         return node
+    }
+
+    /// A node that no key leads to: who scans a record begins there for what is below a key of any name.
+    mutating func addNode() -> Int {
+        nodes.append(Node(key: []))
+        return nodes.count - 1
     }
 
     /// All paths are claimed: from here on children are found quickly, however many they are.

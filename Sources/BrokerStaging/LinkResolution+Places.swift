@@ -68,6 +68,6 @@ extension LinkResolution {
     private func clearing(atElementOf place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Clearing? {
         let relationship = plan.model.entities[place.entity].relationships[place.relationship]
         guard let inverse = relationship.inverse, !cleared.isEmpty else { return nil }
-        return cleared[ClearedSet(entity: relationship.destination, row: place.element, relationship: inverse)]
+        return cleared[ClearedSet(entity: plan.destinationTable(of: place), row: place.element, relationship: inverse)]
     }
 }

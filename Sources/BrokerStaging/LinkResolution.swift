@@ -112,18 +112,21 @@ struct LinkResolution {
             let set = ClearedSet(entity: link.entity, row: link.row, relationship: link.relationship)
             guard let last = cleared[set], last.before == link.operation else { continue }
             if last.since == 0 { staying.append(link) }
-            let destination = plan.model.entities[link.entity].relationships[link.relationship].destination
-            if let row = row(of: link.identity, destination) { cleared[set]!.spared.insert(row) }
+            if let row = row(of: link) { cleared[set]!.spared.insert(row) }
         }
         return staying
     }
 
-    private func row(of identity: [Cell], _ entity: Int) -> Int? {
+    /// The row of the element that was left out, if something else named it.
+    private func row(of link: SparedLink) -> Int? {
+        let entity = plan.entities[link.entity].relationships[link.relationship].destinationTable
         guard tables.exists(entity) else { return nil }
         let plan = plan.entities[entity]
         var cells = [Cell](repeating: .absent, count: plan.layout.columnCount)
-        for (column, cell) in zip(plan.identity, identity) { cells[column] = cell }
-        return cells.withUnsafeBufferPointer { tables[entity].pointee.find(identity: $0.baseAddress!) }
+        for (column, cell) in zip(plan.identityColumns(of: link.kind), link.identity) { cells[column] = cell }
+        return cells.withUnsafeBufferPointer {
+            tables[entity].pointee.find(identity: $0.baseAddress!, kind: link.kind)
+        }
     }
 
     private func clear(_ cleared: [ClearedSet: Clearing], _ links: inout [[StagedLink]]) {
@@ -132,11 +135,11 @@ struct LinkResolution {
         /// By link table and side (1 for its destination).
         var sides: [[Int]: [Int: Clearing]] = [:]
         for (set, clearing) in cleared {
-            let relationship = plan.model.entities[set.entity].relationships[set.relationship]
+            let destination = plan.entities[set.entity].relationships[set.relationship].destinationTable
             switch plan.layout.entities[set.entity].forms[set.relationship] {
             case .column: continue
             case .destinationColumn(let column):
-                columns[[relationship.destination, column], default: [:]][set.row] = clearing
+                columns[[destination, column], default: [:]][set.row] = clearing
             case .linkTable(let table, let isReversed):
                 sides[[table, isReversed ? 1 : 0], default: [:]][set.row] = clearing
                 if plan.layout.linkTables[table].isSymmetric { sides[[table, 1], default: [:]][set.row] = clearing }

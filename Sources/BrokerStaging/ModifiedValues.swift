@@ -64,19 +64,19 @@ final class ModifiedValues {
     }
 
     private func meet(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
-        if tables[entity].pointee.find(identity: identity) == nil { hasMetUnknown = true }
+        if tables[entity].pointee.find(identity: identity, kind: entity) == nil { hasMetUnknown = true }
         return place(entity, identity)
     }
 
     private func place(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
         let table = tables[entity]
-        if let known = table.pointee.find(identity: identity) { return known }
+        if let known = table.pointee.find(identity: identity, kind: entity) { return known }
         let columns = plan.entities[entity].identity
         var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
         for column in columns { cells[column] = arena.copy(of: identity[column]) }
         values[entity].append(Value(stored: .absent, current: .absent))
         return cells.withUnsafeBufferPointer {
-            table.pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record)
+            table.pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record, kind: entity)
         }
     }
 }

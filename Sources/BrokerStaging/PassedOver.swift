@@ -12,7 +12,9 @@ public final class PassedOver {
         case absent
     }
 
+    /// And its subentities.
     let entity: Int
+    private let table: Int
     private let inserts: Bool
     private let updates: Bool
     private let existing: TableSet
@@ -21,6 +23,7 @@ public final class PassedOver {
 
     public init(_ sync: StagedSync, _ plan: StagingPlan) {
         entity = sync.selection.entity
+        table = plan.entities[entity].index
         inserts = sync.inserts
         updates = sync.updates
         existing = TableSet(plan)
@@ -29,18 +32,20 @@ public final class PassedOver {
 
     /// The object of that staged row is in the store.
     public func noteExisting(_ row: Int, of rows: StagedRows) {
-        let identity = rows.tables[entity]!.row(row)
-        var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
+        let staged = rows.tables[table]!
+        let identity = staged.row(row)
+        var cells = Array(repeating: Cell.absent, count: staged.columnCount)
         // The rows that the cells point into go before this object does.
-        for column in plan.entities[entity].identity { cells[column] = arena.copy(of: identity[column]) }
+        for column in staged.identityColumns(ofRow: row) { cells[column] = arena.copy(of: identity[column]) }
         cells.withUnsafeBufferPointer {
-            _ = existing[entity].pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record)
+            _ = existing[table].pointee.findOrAdd(
+                identity: $0.baseAddress!, offset: 0, origin: .record, kind: staged.kind(of: row))
         }
     }
 
     /// - Parameter identity: a row's worth of cells; nil of a record that has none.
-    func word(_ identity: UnsafePointer<Cell>?) -> Word {
-        let exists = identity.map { existing[entity].pointee.find(identity: $0) != nil } ?? false
+    func word(_ identity: UnsafePointer<Cell>?, kind: Int) -> Word {
+        let exists = identity.map { existing[table].pointee.find(identity: $0, kind: kind) != nil } ?? false
         if exists { return updates ? .taken : .named }
         return inserts ? .taken : .absent
     }
@@ -49,8 +54,10 @@ public final class PassedOver {
 extension StagingContext {
     /// What becomes of a record, or a bare key, of that identity.
     func passing(_ entity: EntityPlan, identity: Int?) -> PassedOver.Word {
-        guard let passedOver = exclusions?.passedOver, passedOver.entity == entity.index else { return .taken }
-        guard let identity else { return passedOver.word(nil) }
-        return scratch.withCells(at: identity) { passedOver.word($0) }
+        guard let passedOver = exclusions?.passedOver,
+            entity.kind == passedOver.entity || entity.family?.inherits(from: passedOver.entity) ?? false
+        else { return .taken }
+        guard let identity else { return passedOver.word(nil, kind: entity.kind) }
+        return scratch.withCells(at: identity) { passedOver.word($0, kind: entity.kind) }
     }
 }

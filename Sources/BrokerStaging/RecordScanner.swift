@@ -13,12 +13,18 @@ struct RecordScanner: ~Copyable {
         let target: Int
     }
 
-    /// An unknown key of an object at one node of an entity's tree. Its bytes lie in the document.
+    /// An unknown key of an object at one node of all trees. Its bytes lie in the document.
     private struct UnknownKey: Hashable {
-        let entity: Int
-        let node: Int
+        let place: Int
         /// Nil stands for all keys of the entity that are too many to name.
         let key: BytesKey?
+    }
+
+    private struct UnknownCount {
+        let entity: EntityPlan
+        let node: Int
+        let key: BytesKey?
+        var count = 0
     }
 
     /// Unknown keys named in the warnings of one job: a record that uses keys as data must not fill the answer.
@@ -31,7 +37,7 @@ struct RecordScanner: ~Copyable {
     /// By node over all trees. The keys point into the document, which outlives the scanner.
     private var predictions: [[Prediction]]
     private var unknownKeys: [UnknownKey: Int] = [:]
-    private var unknownCounts: [(key: UnknownKey, count: Int)] = []
+    private var unknownCounts: [UnknownCount] = []
     private var slots: [JSONValue?] = []
     private(set) var depth = 0
 
@@ -40,7 +46,11 @@ struct RecordScanner: ~Copyable {
     }
 
     /// Scans one record and returns where its slots begin; ``close(_:)`` gives them back.
-    mutating func open(_ record: JSONValue, _ entity: EntityPlan) -> Int {
+    ///
+    /// - Parameter nested: what is in the record, or is it, below a key that is a value of it.
+    mutating func open(
+        _ record: JSONValue?, nested: (key: JSONValue, value: JSONValue)? = nil, _ entity: EntityPlan
+    ) -> Int {
         let base = depth
         let count = entity.tree.nodes.count
         if slots.count < base + count {
@@ -48,7 +58,8 @@ struct RecordScanner: ~Copyable {
         }
         for slot in base..<base + count { slots[slot] = nil }
         depth = base + count
-        scan(record, 0, entity, base)
+        if let record { scan(record, 0, entity, base, apartFrom: nested?.key) }
+        if let nested, let nesting = entity.nesting { scan(nested.value, nesting.node, entity, base) }
         return base
     }
 
@@ -66,9 +77,12 @@ struct RecordScanner: ~Copyable {
         return null
     }
 
-    private mutating func scan(_ object: JSONValue, _ node: Int, _ entity: EntityPlan, _ base: Int) {
+    private mutating func scan(
+        _ object: JSONValue, _ node: Int, _ entity: EntityPlan, _ base: Int, apartFrom nestedKey: JSONValue? = nil
+    ) {
         var position = 0
         for (key, value) in object.members {
+            if let nestedKey, nestedKey.offset == key.offset { continue }
             let target = self.target(of: key, position, node, entity)
             position += 1
             if target >= 0 {
@@ -101,26 +115,39 @@ struct RecordScanner: ~Copyable {
     }
 
     private mutating func unknown(_ key: JSONValue, _ node: Int, _ entity: EntityPlan) -> Int {
-        var unknown = UnknownKey(entity: entity.index, node: node, key: BytesKey(bytes: key.bytes))
+        var unknown = UnknownKey(place: entity.firstNode + node, key: BytesKey(bytes: key.bytes))
         if let known = unknownKeys[unknown] { return -1 - known }
         if unknownCounts.count >= Self.namedUnknownKeys {
-            unknown = UnknownKey(entity: entity.index, node: 0, key: nil)
+            unknown = UnknownKey(place: entity.firstNode, key: nil)
             if let known = unknownKeys[unknown] { return -1 - known }
         }
         unknownKeys[unknown] = unknownCounts.count
-        unknownCounts.append((unknown, 0))
+        unknownCounts.append(UnknownCount(entity: entity, node: node, key: unknown.key))
         return -unknownCounts.count
     }
 
     /// One warning per unknown key that was met, in the order of meeting.
-    func warnings(_ plan: StagingPlan) -> [Warning] {
-        unknownCounts.map { unknown, count in
-            let entity = plan.entities[unknown.entity]
-            let path = unknown.key.map {
-                (entity.path(to: unknown.node) + [Self.shown($0.bytes)]).joined(separator: ".")
-            }
-            return Warning(.unknownKey, entity: entity.name, key: path, count: count)
+    func warnings() -> [Warning] {
+        struct Told: Hashable {
+            let entity: Int
+            let path: [UInt8]?
         }
+        var warnings: [Warning] = []
+        /// An entity may be read in several ways, each of which meets the same key.
+        var places: [Told: Int] = [:]
+        for unknown in unknownCounts {
+            let path = unknown.key.map {
+                (unknown.entity.path(to: unknown.node) + [Self.shown($0.bytes)]).joined(separator: ".")
+            }
+            let told = Told(entity: unknown.entity.kind, path: path.map { Array($0.utf8) })
+            if let place = places[told] {
+                warnings[place].count += unknown.count
+                continue
+            }
+            places[told] = warnings.count
+            warnings.append(Warning(.unknownKey, entity: unknown.entity.name, key: path, count: unknown.count))
+        }
+        return warnings
     }
 
     /// The key, or its beginning.
@@ -138,6 +165,7 @@ extension EntityPlan {
         var path: [String] = []
         var node = node
         while node != 0 {
+            if let nesting, nesting.node == node { return ["(\(attributes[nesting.column].converter.name))"] + path }
             path.insert(String(decoding: tree.nodes[node].key, as: UTF8.self), at: 0)
             node = tree.nodes.firstIndex { $0.children.contains(node) }!
         }

@@ -13,6 +13,7 @@ public enum RelationshipForm: Sendable, Equatable {
 /// A to-one relationship among an entity's columns.
 public struct LinkColumn: Sendable {
     public let relationship: Int
+    /// The entity in whose table the objects are that it leads to.
     public let destination: Int
     /// The link column at the other side, of a one-to-one pair.
     public let oneToOneColumn: Int?
@@ -20,9 +21,10 @@ public struct LinkColumn: Sendable {
 
 /// A table of links: a to-many relationship without a to-one inverse, or a many-to-many pair.
 public struct LinkTable: Sendable {
-    /// The entity that owns the table, and its relationship; the rows' `source` side.
+    /// The entity in whose table the owner's objects are, and its relationship; the rows' `source` side.
     public let source: Int
     public let relationship: Int
+    /// The entity in whose table the objects of the other side are.
     public let destination: Int
     /// A relationship that is its own inverse: every link is there in both directions.
     public let isSymmetric: Bool
@@ -31,7 +33,7 @@ public struct LinkTable: Sendable {
     public let isInverseOrdered: Bool
 }
 
-/// An entity's row: its attributes' columns first, in the model's order, then one link column per to-one relationship.
+/// A row of an entity's table: its attributes' columns first, in the model's order, then one link column per to-one relationship.
 public struct EntityLayout: Sendable {
     public let attributeCount: Int
     public let links: [LinkColumn]
@@ -44,28 +46,29 @@ public struct EntityLayout: Sendable {
 
 /// The shape of staged rows, derived from the model: what staging fills and what the store merges.
 public struct RowLayout: Sendable {
-    /// By entity index.
+    /// By entity index; of a hierarchy, each time the one of its table.
     public let entities: [EntityLayout]
     public let linkTables: [LinkTable]
 
     public init(_ model: Model) {
         var linkTables: [LinkTable] = []
         var linkTableIndices: [RelationshipID: Int] = [:]
-        for (source, entity) in model.entities.enumerated() {
-            for (index, relationship) in entity.relationships.enumerated() {
+        for source in model.tableEntities {
+            for (index, relationship) in model.entities[source].relationships.enumerated() {
                 let id = RelationshipID(entity: source, relationship: index)
                 guard Self.ownsLinkTable(id, in: model) else { continue }
                 linkTableIndices[id] = linkTables.count
-                let isSymmetric = relationship.destination == source && relationship.inverse == index
+                let destination = model.topmost(of: relationship.destination)
+                let isSymmetric = destination == source && relationship.inverse == index
                 linkTables.append(
                     LinkTable(
-                        source: source, relationship: index, destination: relationship.destination,
+                        source: source, relationship: index, destination: destination,
                         isSymmetric: isSymmetric, isOrdered: relationship.isOrdered,
                         isInverseOrdered: !isSymmetric && model.inverse(of: relationship)?.isOrdered ?? false))
             }
         }
         self.linkTables = linkTables
-        entities = model.entities.indices.map { Self.layout(ofEntity: $0, in: model, linkTableIndices) }
+        entities = model.entities.indices.map { Self.layout(ofEntity: model.topmost(of: $0), in: model, linkTableIndices) }
     }
 
     private struct RelationshipID: Hashable {
@@ -75,13 +78,13 @@ public struct RowLayout: Sendable {
 
     /// Of a many-to-many pair, the entity that comes first by name owns the table (of the same entity, the relationship).
     private static func ownsLinkTable(_ id: RelationshipID, in model: Model) -> Bool {
-        let entity = model.entities[id.entity]
-        let relationship = entity.relationships[id.relationship]
+        let relationship = model.entities[id.entity].relationships[id.relationship]
         guard relationship.isToMany else { return false }
         guard let inverse = model.inverse(of: relationship) else { return true }
         guard inverse.isToMany else { return false }
-        let destination = model.entities[relationship.destination]
-        return (entity.name, relationship.name) <= (destination.name, inverse.name)
+        let owner = model.entities[relationship.owner ?? id.entity]
+        let destination = model.entities[inverse.owner ?? relationship.destination]
+        return (owner.name, relationship.name) <= (destination.name, inverse.name)
     }
 
     private static func layout(
@@ -95,7 +98,7 @@ public struct RowLayout: Sendable {
                 let isOneToOne = inverse.map { !$0.isToMany } ?? false
                 links.append(
                     LinkColumn(
-                        relationship: position, destination: relationship.destination,
+                        relationship: position, destination: model.topmost(of: relationship.destination),
                         oneToOneColumn: isOneToOne ? linkColumn(of: relationship.inverse, relationship, model) : nil))
                 return .column(entity.attributes.count + links.count - 1)
             }
@@ -104,7 +107,8 @@ public struct RowLayout: Sendable {
             }
             let own = RelationshipID(entity: index, relationship: position)
             if let table = linkTables[own] { return .linkTable(table, isReversed: false) }
-            let other = RelationshipID(entity: relationship.destination, relationship: relationship.inverse!)
+            let other = RelationshipID(
+                entity: model.topmost(of: relationship.destination), relationship: relationship.inverse!)
             return .linkTable(linkTables[other]!, isReversed: true)
         }
         return EntityLayout(attributeCount: entity.attributes.count, links: links, forms: forms)

@@ -32,9 +32,13 @@ public final class StagedExclusions: @unchecked Sendable {
     public var passedOver: PassedOver?
     /// Nil when no entity has such an attribute.
     let modified: ModifiedValues?
+    /// Nil as long as nobody asked what the store has.
+    private(set) var kinds: KnownKinds?
+    private let plan: StagingPlan
 
     public init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
         self.policy = policy
+        self.plan = plan
         tables = TableSet(plan)
         numbers = Array(repeating: [], count: plan.entities.count)
         modified = plan.entitiesWithModified.isEmpty ? nil : ModifiedValues(plan)
@@ -52,9 +56,10 @@ public final class StagedExclusions: @unchecked Sendable {
         if table.hasIdentity(row) {
             var cells = Array(UnsafeBufferPointer(start: table.row(row), count: table.columnCount))
             // The rows that the cells point into go before this object does.
-            for column in table.entity.identity { cells[column] = arena.copy(of: cells[column]) }
+            for column in table.identityColumns(ofRow: row) { cells[column] = arena.copy(of: cells[column]) }
             cells.withUnsafeBufferPointer {
-                _ = tables[entity].pointee.findOrAdd(identity: $0.baseAddress!, offset: offset, origin: .record)
+                _ = tables[entity].pointee.findOrAdd(
+                    identity: $0.baseAddress!, offset: offset, origin: .record, kind: table.kind(of: row))
             }
             numbers[entity].append(objects.count)
         } else {
@@ -82,18 +87,28 @@ public final class StagedExclusions: @unchecked Sendable {
     /// Tells the same of the object that the operation names by its key.
     public func note(modifiedOfSubject stored: Cell) { modified?.note(subject: stored) }
 
+    /// Tells what the object of a row is in the store: the index of its entity, or nil when it is not there.
+    public func note(kind: Int?, of row: Int, in table: FrozenTable) {
+        let known = kinds ?? KnownKinds(plan)
+        kinds = known
+        known.note(stored: kind, table.entityIndex, identity: table.row(row), kind: table.kind(of: row))
+    }
+
     // MARK: - While staging
 
     /// A new staging meets what is left out anew. What is nested in something left out it does not meet.
     func begin() {
         for number in objects.indices { (objects[number].metAt, objects[number].metAs) = (nil, .passedOver) }
         modified?.begin()
+        kinds?.begin()
     }
 
     /// Whether the object of that identity is left out, which a record or a bare key at `offset` names.
-    func meet(_ entity: Int, identity: UnsafePointer<Cell>, at offset: Int, as origin: RowOrigin) -> Bool {
-        guard tables.exists(entity), let row = tables[entity].pointee.find(identity: identity) else { return false }
-        meet(numbers[entity][row], at: offset, as: origin)
+    func meet(_ entity: EntityPlan, identity: UnsafePointer<Cell>, at offset: Int, as origin: RowOrigin) -> Bool {
+        guard tables.exists(entity.index),
+            let row = tables[entity.index].pointee.find(identity: identity, kind: entity.kind)
+        else { return false }
+        meet(numbers[entity.index][row], at: offset, as: origin)
         return true
     }
 

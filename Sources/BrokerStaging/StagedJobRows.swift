@@ -32,7 +32,7 @@ public enum StagedJobRows {
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             places: whole.places, nestings: whole.nestings, rejections: whole.rejections,
             conditionalFault: whole.conditionalFault,
-            hasOvertaken: whole.hasOvertaken || isKnown && hasMetUnknown, isCompared: isKnown && !hasMetUnknown,
+            hasDoubtfulKinds: whole.hasDoubtfulKinds, hasOvertaken: whole.hasOvertaken || isKnown && hasMetUnknown, isCompared: isKnown && !hasMetUnknown,
             warnings: whole.warnings, subject: whole.subject,
             buried: buried,
             payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)
@@ -62,7 +62,8 @@ private struct PartTranslation {
         return (0..<table.pointee.rowCount).map { row in
             let merged = target.pointee.findOrAdd(
                 identity: table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil,
-                offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row])
+                offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row],
+                kind: whole.unitedKind(of: row, in: table, target))
             let uniqueCount = table.pointee.entity.uniqueColumns.count
             for position in 0..<uniqueCount {
                 target.pointee.claim(merged, position, at: table.pointee.claims[row * uniqueCount + position])
@@ -94,11 +95,11 @@ private struct PartTranslation {
         }
         whole.spared += part.spared.map {
             SparedLink(
-                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, identity: $0.identity,
-                operation: $0.operation)
+                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, kind: $0.kind,
+                identity: $0.identity, operation: $0.operation)
         }
         whole.places += part.places.map { place in
-            let destination = plan.model.entities[place.entity].relationships[place.relationship].destination
+            let destination = plan.destinationTable(of: place)
             return StagedPlace(
                 entity: place.entity, relationship: place.relationship, row: place.row.map { rows[place.entity][$0] },
                 element: rows[destination][place.element], saidAt: place.saidAt, offset: place.offset)
@@ -111,6 +112,7 @@ private struct PartTranslation {
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)
         if let payload = part.payload { whole.payload?.add(payload, translating: rows) }
         whole.hasOvertaken = whole.hasOvertaken || part.hasOvertaken
+        whole.hasDoubtfulKinds = whole.hasDoubtfulKinds || part.hasDoubtfulKinds
         addWarnings()
         whole.memory += part.memory
     }
@@ -165,5 +167,22 @@ private struct PartTranslation {
                 whole.warnings.append(warning)
             }
         }
+    }
+}
+
+extension StagedPart {
+    /// What an object is that several parts name: what is most special of what they say. Where that is not on one path, or
+    /// may depend on their order, the job is staged again, knowing what the store has.
+    fileprivate func unitedKind(
+        of row: Int, in table: UnsafeMutablePointer<StagedTable>, _ target: UnsafeMutablePointer<StagedTable>
+    ) -> Int {
+        let kind = table.pointee.kind(of: row)
+        guard let family = tables.family(kind), table.pointee.hasIdentity(row),
+            let known = target.pointee.find(identity: table.pointee.row(row), kind: kind)
+        else { return kind }
+        let staged = target.pointee.kind(of: known)
+        if staged == kind || family.inherits(from: staged) { return kind }
+        if !family.isInherited(by: staged) { hasDoubtfulKinds = true }
+        return staged
     }
 }

@@ -23,6 +23,8 @@ public final class StagedPart: @unchecked Sendable {
     /// A record is not newer than one of an earlier part, or deletes an object that may be newer: only staging them
     /// together, knowing what the store has, tells what counts.
     var hasOvertaken = false
+    /// A record was taken though only the store can tell whether its object may be of that entity.
+    var hasDoubtfulKinds = false
     var warnings: [Warning]
     let subject: StagedSubject?
     let tombstones: StagedTombstones?
@@ -95,6 +97,8 @@ public struct SparedLink: Sendable {
     public let entity: Int
     public let row: Int
     public let relationship: Int
+    /// The entity that the element is a record of, whose identity it is.
+    public let kind: Int
     /// The identity of the element, in the order of its entity's identity. The rows keep alive what its cells point at.
     public let identity: [Cell]
     /// Where the operation begins that left it out.

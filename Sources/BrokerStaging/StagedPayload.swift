@@ -6,29 +6,40 @@ internal import BrokerModel
 public struct StagedPayload: Sendable {
     /// One operation.
     public struct Operation: Sendable {
-        /// Of the objects: an index among the model's entities.
-        public let entity: Int
+        /// Of the objects, the index of the entity in whose table they are; nil where each may be in another.
+        fileprivate let table: Int?
         fileprivate var places: [UInt32] = []
+        /// Where each may be in another, the tables.
+        fileprivate var tables: [UInt32] = []
 
         fileprivate static let nothing = UInt32.max
 
-        /// The staged row of each record, or bare key; nil of one that left no object of its own.
-        public var rows: some RandomAccessCollection<Int?> {
-            places.lazy.map { $0 == Self.nothing ? nil : Int($0) }
+        /// The table (by entity index) and the staged row of each record, or bare key; nil of one that left no object of its
+        /// own.
+        public var objects: some RandomAccessCollection<(table: Int, row: Int)?> {
+            places.indices.lazy.map { position in
+                let row = places[position]
+                return row == Self.nothing ? nil : (table ?? Int(tables[position]), Int(row))
+            }
         }
 
-        fileprivate mutating func note(_ row: Int?) { places.append(row.map { UInt32($0) } ?? Self.nothing) }
+        public var count: Int { places.count }
+
+        fileprivate mutating func note(_ object: (table: Int, row: Int)?) {
+            places.append(object.map { UInt32($0.row) } ?? Self.nothing)
+            if table == nil { tables.append(UInt32(object?.table ?? 0)) }
+        }
     }
 
     /// In payload order.
     public private(set) var operations: [Operation] = []
 
     /// Bytes that each record takes, with the room that an array grows into.
-    static let bytesPerRecord = 2 * MemoryLayout<UInt32>.stride
+    static let bytesPerRecord = 4 * MemoryLayout<UInt32>.stride
 
-    mutating func begin(_ entity: Int) { operations.append(Operation(entity: entity)) }
+    mutating func begin(_ table: Int?) { operations.append(Operation(table: table)) }
 
-    mutating func note(_ row: Int?) { operations[operations.count - 1].note(row) }
+    mutating func note(_ object: (table: Int, row: Int)?) { operations[operations.count - 1].note(object) }
 
     /// What the newest operation noted so far.
     var notedCount: Int { operations.last?.places.count ?? 0 }
@@ -38,24 +49,25 @@ public struct StagedPayload: Sendable {
     /// - Parameter rows: by entity index and the part's row, the row that it is here.
     mutating func add(_ part: StagedPayload, translating rows: [[Int]]) {
         for operation in part.operations {
-            begin(operation.entity)
-            for row in operation.rows { note(row.map { rows[operation.entity][$0] }) }
+            begin(operation.table)
+            for object in operation.objects { note(object.map { ($0.table, rows[$0.table][$0.row]) }) }
         }
     }
 }
 
 extension StagingContext {
-    /// The job asks for its objects, and an operation on them begins.
-    ///
-    /// - Parameter entity: of the objects: those that its `json` describes.
-    mutating func beginPayload(_ entity: Int) { payload?.begin(entity) }
+    /// The job asks for its objects, and an operation on those of one table begins.
+    mutating func beginPayload(_ table: Int) { payload?.begin(table) }
+
+    /// An operation begins whose objects may be in any table.
+    mutating func beginMixedPayload() { payload?.begin(nil) }
 
     /// Notes which object a record of the operation's own is; nil when it left none.
     @inline(__always)
-    mutating func notePayload(_ row: Int?) throws(StagingFault) {
+    mutating func notePayload(_ object: (table: Int, row: Int)?) throws(StagingFault) {
         guard payload != nil else { return }
         try take(StagedPayload.bytesPerRecord)
-        payload?.note(row)
+        payload?.note(object)
     }
 
     /// Notes the records that were left out as a whole with their operation.

@@ -20,6 +20,13 @@ public struct StagedPlace: Sendable {
     }
 }
 
+extension StagingPlan {
+    /// The entity in whose table the element is.
+    func destinationTable(of place: StagedPlace) -> Int {
+        entities[place.entity].relationships[place.relationship].destinationTable
+    }
+}
+
 extension StagingContext {
     /// Notes the link's place in the order of this side and of the other.
     ///
@@ -37,7 +44,7 @@ extension StagingContext {
         if let inverse = plan.orderedInverse {
             try note(
                 StagedPlace(
-                    entity: plan.relationship.destination, relationship: inverse, row: destination,
+                    entity: plan.destinationTable, relationship: inverse, row: destination,
                     element: speaker.row, saidAt: speaker.saidAt, offset: UInt32(offset)))
         }
     }

@@ -21,6 +21,9 @@ public final class StagedRows: Sendable {
     public let unlistedRejections: [String: Int]
     public let warnings: [Warning]
     private let conditionalFault: ConditionalFault?
+    /// Only the store can tell whether all objects may be of the entities that their records are of: it must be staged
+    /// again, knowing what they are.
+    public let hasDoubtfulKinds: Bool
     /// A record was taken that is not newer than one before it in the job, or that deletes an object that may be newer: it
     /// must be staged again.
     public let hasOvertaken: Bool
@@ -39,7 +42,7 @@ public final class StagedRows: Sendable {
     init(
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
         places: [StagedPlace], nestings: [StagedNesting], rejections: RejectionList,
-        conditionalFault: ConditionalFault?, hasOvertaken: Bool, isCompared: Bool,
+        conditionalFault: ConditionalFault?, hasDoubtfulKinds: Bool, hasOvertaken: Bool, isCompared: Bool,
         warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, payload: StagedPayload?,
         collections: [JobCollection], memory: [ArenaChunks]
     ) {
@@ -52,6 +55,7 @@ public final class StagedRows: Sendable {
         rejected = rejections.located(in: collections[0].document)
         unlistedRejections = rejections.unlisted
         self.conditionalFault = conditionalFault
+        self.hasDoubtfulKinds = hasDoubtfulKinds
         self.hasOvertaken = hasOvertaken
         self.isCompared = isCompared
         self.warnings = warnings

@@ -75,9 +75,7 @@ public struct StepPlan {
     ///
     /// - Returns: false when it is a step of its own.
     public mutating func add(_ operation: StagingOperation) -> Bool {
-        guard case .merge = action, case .process = operation.action, case .process = operations.last?.action else {
-            return false
-        }
+        guard case .merge = action, operation.isMerged, operations.last?.isMerged ?? false else { return false }
         operations.append(operation)
         return true
     }

@@ -15,10 +15,11 @@ public enum RowOrigin: UInt8, Sendable {
     case passedOver = 4
 }
 
-/// The staged rows of one entity: at most one per identity.
+/// The staged rows of one table, an entity's or a hierarchy's: at most one per identity.
 ///
 /// Owned by one context while it grows; frozen into ``StagedRows`` it never changes again.
 struct StagedTable: ~Copyable {
+    /// Of a hierarchy the topmost.
     let entity: EntityPlan
     private(set) var rowCount = 0
     private var capacity = 0
@@ -31,11 +32,16 @@ struct StagedTable: ~Copyable {
     /// By row, of an entity with `modified`: what the first record brought of it that brought anything, null included.
     private(set) var firstModified: [Cell] = []
     private(set) var index = IdentityIndex()
+    /// Of a hierarchy whose entities have several identities, those of the others.
+    private(set) var otherIndexes: [IdentityIndex]
+    /// By row, of a hierarchy: the index of the entity that the object is, as far as the job says.
+    private(set) var kinds: [Int32] = []
     /// Rows of objects that were named by their key of the store's own, by that.
     private(set) var givenKeys: [Int64: Int] = [:]
 
     init(_ entity: EntityPlan) {
         self.entity = entity
+        otherIndexes = Array(repeating: IdentityIndex(), count: max(0, (entity.family?.identities.count ?? 1) - 1))
         capacity = 8
         storage.grow(to: capacity * entity.layout.columnCount)
     }
@@ -49,38 +55,71 @@ struct StagedTable: ~Copyable {
 
     /// The row of that identity, added when it is new; a row without identity is always new.
     ///
-    /// - Parameter identity: a row's worth of cells, of which the identity's are read; none when there is no identity.
-    mutating func findOrAdd(identity: UnsafePointer<Cell>?, offset: Int, origin: RowOrigin) -> Int {
+    /// - Parameters:
+    ///   - identity: a row's worth of cells, of which the identity's are read; none when there is no identity.
+    ///   - kind: of a hierarchy, the index of the entity that the object is known to be.
+    mutating func findOrAdd(identity: UnsafePointer<Cell>?, offset: Int, origin: RowOrigin, kind: Int) -> Int {
         guard let identity else {
             index.skip()
-            return add(offset, origin)
+            for other in otherIndexes.indices { otherIndexes[other].skip() }
+            return add(offset, origin, kind)
         }
-        let hash = IdentityIndex.hash(identity, entity.identity)
-        if let row = index.find(hash, { isSame($0, identity) }) {
+        let columns = identityColumns(of: kind)
+        let hash = IdentityIndex.hash(identity, columns)
+        if let row = find(hash, identity, columns, kind) {
             if origin.rawValue < origins[row].rawValue { origins[row] = origin }
+            if !kinds.isEmpty { kinds[row] = Int32(kind) }
             return row
         }
-        let row = add(offset, origin)
-        for column in entity.identity { self.row(row)[column] = identity[column] }
-        let cells = cells, columns = columnCount, identityColumns = entity.identity
-        index.insert(hash, row: row) { row in
-            StagedTable.identityHash(cells + row * columns, identityColumns)
-        }
+        let row = add(offset, origin, kind)
+        for column in columns { self.row(row)[column] = identity[column] }
+        insert(hash, row, columns, number: entity.family?.identityNumber(of: kind) ?? 0)
         return row
     }
 
     /// The row of the object that has this key of the store's own.
-    mutating func findOrAdd(key: Int64, offset: Int, origin: RowOrigin) -> Int {
-        if let row = givenKeys[key] { return row }
-        let row = findOrAdd(identity: nil, offset: offset, origin: origin)
+    mutating func findOrAdd(key: Int64, offset: Int, origin: RowOrigin, kind: Int) -> Int {
+        if let row = givenKeys[key] {
+            if !kinds.isEmpty { kinds[row] = Int32(kind) }
+            return row
+        }
+        let row = findOrAdd(identity: nil, offset: offset, origin: origin, kind: kind)
         givenKeys[key] = row
         return row
     }
 
     /// The row of that identity, nil when nothing staged it.
-    func find(identity: UnsafePointer<Cell>) -> Int? {
-        index.find(IdentityIndex.hash(identity, entity.identity)) { isSame($0, identity) }
+    ///
+    /// - Parameter kind: the entity whose identity it is, or one of those below it.
+    func find(identity: UnsafePointer<Cell>, kind: Int) -> Int? {
+        let columns = identityColumns(of: kind)
+        return find(IdentityIndex.hash(identity, columns), identity, columns, kind)
     }
+
+    private func find(_ hash: UInt64, _ identity: UnsafePointer<Cell>, _ columns: [Int], _ kind: Int) -> Int? {
+        let number = entity.family?.identityNumber(of: kind) ?? 0
+        if number == 0 { return index.find(hash) { isSame($0, identity, columns) } }
+        return otherIndexes[number - 1].find(hash) { isSame($0, identity, columns) }
+    }
+
+    private mutating func insert(_ hash: UInt64, _ row: Int, _ columns: [Int], number: Int) {
+        let cells = cells, width = columnCount
+        let rehash = { (row: Int) in StagedTable.identityHash(cells + row * width, columns) }
+        if number == 0 { index.insert(hash, row: row, rehash: rehash) } else { index.skip() }
+        for other in otherIndexes.indices {
+            if other == number - 1 {
+                otherIndexes[other].insert(hash, row: row, rehash: rehash)
+            } else {
+                otherIndexes[other].skip()
+            }
+        }
+    }
+
+    /// The columns that identify an object of that entity.
+    func identityColumns(of kind: Int) -> [Int] { entity.identityColumns(of: kind) }
+
+    /// The index of the entity that the row's object is, as far as the job says.
+    func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
 
     /// The record at `offset` brought a value of the `position`th attribute of those that must be unique.
     mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
@@ -93,7 +132,7 @@ struct StagedTable: ~Copyable {
         if firstModified[row].kind == .absent { firstModified[row] = cell }
     }
 
-    private mutating func add(_ offset: Int, _ origin: RowOrigin) -> Int {
+    private mutating func add(_ offset: Int, _ origin: RowOrigin, _ kind: Int) -> Int {
         if rowCount == capacity {
             capacity *= 2
             storage.grow(to: capacity * columnCount)
@@ -104,13 +143,14 @@ struct StagedTable: ~Copyable {
         origins.append(origin)
         if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
         if entity.modified != nil { firstModified.append(.absent) }
+        if entity.family != nil { kinds.append(Int32(kind)) }
         rowCount += 1
         return rowCount - 1
     }
 
-    private func isSame(_ row: Int, _ identity: UnsafePointer<Cell>) -> Bool {
+    private func isSame(_ row: Int, _ identity: UnsafePointer<Cell>, _ columns: [Int]) -> Bool {
         let own = self.row(row)
-        return entity.identity.allSatisfy { own[$0].isSame(as: identity[$0]) }
+        return columns.allSatisfy { own[$0].isSame(as: identity[$0]) }
     }
 
     private static func identityHash(_ cells: UnsafePointer<Cell>, _ columns: [Int]) -> UInt64? {
@@ -119,19 +159,25 @@ struct StagedTable: ~Copyable {
     }
 
     /// The row has a value for its entity's whole identity.
-    func hasIdentity(_ row: Int) -> Bool { entity.hasIdentity(self.row(row)) }
+    func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: kind(of: row)), self.row(row)) }
 
     /// Freezes the rows: grouped by the columns they bring, each group in the identity's order.
     consuming func freeze() -> FrozenTable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
-            firstModified: firstModified, index: index, givenKeys: givenKeys)
+            firstModified: firstModified, index: index, otherIndexes: otherIndexes, kinds: kinds, givenKeys: givenKeys)
     }
 }
 
 extension EntityPlan {
+    /// The columns that identify an object of an entity in the same table.
+    func identityColumns(of kind: Int) -> [Int] {
+        guard let family else { return identity }
+        return family.identityNumber(of: kind).map { family.identities[$0] } ?? []
+    }
+
     /// Whether a row's worth of cells has a value for the whole identity.
-    func hasIdentity(_ cells: UnsafePointer<Cell>) -> Bool {
+    static func has(_ identity: [Int], _ cells: UnsafePointer<Cell>) -> Bool {
         !identity.isEmpty && identity.allSatisfy { cells[$0].kind.rawValue > Cell.Kind.null.rawValue }
     }
 
@@ -167,7 +213,8 @@ extension Cell {
     }
 }
 
-/// The tables of a context, by entity index; made when they are first wanted. Belongs to one thread at a time.
+/// The tables of a context, by entity index, that of a hierarchy by its topmost one; made when they are first wanted.
+/// Belongs to one thread at a time.
 final class TableSet {
     private let tables: UnsafeMutableBufferPointer<UnsafeMutablePointer<StagedTable>?>
     private let plan: StagingPlan
@@ -197,6 +244,9 @@ final class TableSet {
     }
 
     func exists(_ entity: Int) -> Bool { tables[entity] != nil }
+
+    /// The relatives of an entity; nil of one that stands alone.
+    func family(_ kind: Int) -> FamilyPlan? { plan.entities[kind].family }
 
     var count: Int { tables.count }
 

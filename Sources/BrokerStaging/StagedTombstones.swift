@@ -23,7 +23,8 @@ final class StagedTombstones {
 
     /// - Parameter identity: a row's worth of cells, which stay valid as long as the part does.
     func add(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>, at offset: Int, isNamedBefore isBefore: Bool) {
-        let row = tables[entity.index].pointee.findOrAdd(identity: identity, offset: offset, origin: .record)
+        let row = tables[entity.index].pointee.findOrAdd(
+            identity: identity, offset: offset, origin: .record, kind: entity.kind)
         if row == isNamedBefore[entity.index].count {
             isNamedBefore[entity.index].append(false)
             isNamedBehind[entity.index].append(false)
@@ -37,19 +38,23 @@ final class StagedTombstones {
     /// A record or bare key names the row's object. If it was deleted, it is a fresh one, without what it had.
     func revive(_ entity: EntityPlan, _ row: Int, of table: UnsafeMutablePointer<StagedTable>) {
         let cells = table.pointee.row(row)
-        guard let own = find(entity.index, UnsafePointer(cells)), !isNamedBehind[entity.index][own] else { return }
+        guard let own = find(entity, UnsafePointer(cells)), !isNamedBehind[entity.index][own] else { return }
         isNamedBehind[entity.index][own] = true
         for column in 0..<entity.layout.columnCount where !entity.identity.contains(column) { cells[column] = .absent }
     }
 
     /// Whether the last that was said of the object deletes it.
     func isDeleted(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Bool {
-        find(entity.index, identity).map { !isNamedBehind[entity.index][$0] } ?? false
+        find(entity, identity).map { !isNamedBehind[entity.index][$0] } ?? false
     }
 
-    private func find(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int? {
+    private func find(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Int? {
+        find(entity.index, identity, kind: entity.kind)
+    }
+
+    private func find(_ entity: Int, _ identity: UnsafePointer<Cell>, kind: Int) -> Int? {
         guard tables.exists(entity) else { return nil }
-        return tables[entity].pointee.find(identity: identity)
+        return tables[entity].pointee.find(identity: identity, kind: kind)
     }
 
     /// All objects that the parts' records delete.
@@ -58,7 +63,8 @@ final class StagedTombstones {
             plan.entities.indices.filter(own.tables.exists).flatMap { entity in
                 own.offsets[entity].enumerated().map { row, offset in
                     StagedDeletion(
-                        entity: entity, identity: UnsafePointer(own.tables[entity].pointee.row(row)), offset: offset)
+                        entity: entity, kind: own.tables[entity].pointee.kind(of: row),
+                        identity: UnsafePointer(own.tables[entity].pointee.row(row)), offset: offset)
                 }
             }
         }
@@ -70,23 +76,24 @@ final class StagedTombstones {
         let before = TableSet(plan), behind = TableSet(plan)
         for (position, part) in parts.enumerated() {
             guard let own = part.tombstones else { continue }
-            for entity in plan.entities where own.tables.exists(entity.index) {
+            for entity in plan.entities where entity.index == entity.kind && own.tables.exists(entity.index) {
                 let table = own.tables[entity.index]
                 for row in 0..<table.pointee.rowCount {
                     let identity = UnsafePointer(table.pointee.row(row))
+                    let kind = table.pointee.kind(of: row)
                     func isNamed(by others: ArraySlice<StagedPart>) -> Bool {
                         others.contains { other in
                             other.tables.exists(entity.index)
-                                && other.tables[entity.index].pointee.find(identity: identity) != nil
+                                && other.tables[entity.index].pointee.find(identity: identity, kind: kind) != nil
                         }
                     }
                     let later = parts[(position + 1)...]
-                    if later.contains(where: { $0.tombstones?.find(entity.index, identity) != nil }) { continue }
+                    if later.contains(where: { $0.tombstones?.find(entity.index, identity, kind: kind) != nil }) { continue }
                     let isBehind = own.isNamedBehind[entity.index][row] || isNamed(by: later)
                     let isBefore = own.isNamedBefore[entity.index][row] || isNamed(by: parts[..<position])
                     let target = isBefore && !isBehind ? behind : before
                     _ = target[entity.index].pointee.findOrAdd(
-                        identity: identity, offset: Int(table.pointee.offsets[row]), origin: .record)
+                        identity: identity, offset: Int(table.pointee.offsets[row]), origin: .record, kind: kind)
                 }
             }
         }

@@ -5,6 +5,10 @@ public struct StagingOperation {
     public enum Action {
         /// `json` is a record, or an array of records.
         case process
+        /// `json` is what that mapping reads: a record, an array of records, or a dictionary of them.
+        case map(mapping: Int, PathParameters?)
+        /// `json` stands for nothing: an operation that finds nothing to do.
+        case nothing
         /// `json` is a record for the object of that key.
         case change(object: JSONValue)
         /// `json` is what a record of the object of that key would hold at the relationship.
@@ -24,10 +28,20 @@ public struct StagingOperation {
         self.action = action
     }
 
-    /// Of the objects that its `json` describes.
-    func objectEntity(_ plan: StagingPlan) -> Int {
-        guard case .relate(_, let relationship) = action else { return entity }
-        return plan.entities[entity].relationships[relationship].relationship.destination
+    /// Of the objects that its `json` describes, the entity in whose table they are; nil where each may be in another.
+    func objectTable(_ plan: StagingPlan) -> Int? {
+        switch action {
+        case .relate(_, let relationship): plan.entities[entity].relationships[relationship].destinationTable
+        case .map: nil
+        case .process, .change, .name, .nothing: plan.model.topmost(of: entity)
+        }
+    }
+
+    var isMerged: Bool {
+        switch action {
+        case .process, .map, .nothing: true
+        case .change, .relate, .name: false
+        }
     }
 }
 

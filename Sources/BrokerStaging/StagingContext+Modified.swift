@@ -39,7 +39,7 @@ extension StagingContext {
             if let values = exclusions?.modified {
                 return values.take(tombstone: cell, modified, entity.index, identity: identity)
             }
-            guard let row = table.pointee.find(identity: identity) else { return true }
+            guard let row = table.pointee.find(identity: identity, kind: entity.kind) else { return true }
             return tombstones?.isDeleted(entity, identity) == true
                 || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }

@@ -15,32 +15,35 @@ extension StagingContext {
     ///
     /// - Throws: when this very record is to be left out; faults deeper inside are rejected there, or, when the job is to
     ///   fail, thrown.
-    mutating func stage(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> Int {
-        try stageTelling(value, entity).row
+    mutating func stage(_ record: MappedRecord) throws(StagingFault) -> Int {
+        try stageTelling(record, nil).row
     }
 
     /// Stages a record of the operation's own, and notes which object it is.
-    mutating func stageOwn(_ value: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
-        let (row, taking) = try stageTelling(value, entity)
-        try notePayload(taking == .passedOver ? nil : row)
+    mutating func stageOwn(_ record: MappedRecord) throws(StagingFault) {
+        let (row, taking) = try stageTelling(record, parameters)
+        try notePayload(taking == .passedOver ? nil : (record.entity.index, row))
     }
 
     private mutating func stageTelling(
-        _ value: JSONValue, _ entity: EntityPlan
+        _ mapped: MappedRecord, _ parameters: PathParameters?
     ) throws(StagingFault) -> (row: Int, Taking) {
-        guard value.kind == .object else {
+        let entity = mapped.entity
+        guard mapped.value.kind == .object else {
             throw fault(
-                .invalidValue, "A record of \(entity.name) must be an object, not \(value.kind.phrase).", value, entity)
+                .invalidValue, "A record of \(entity.name) must be an object, not \(mapped.value.kind.phrase).",
+                mapped.value, entity)
         }
-        let record = entity.unwrap(value)
-        let slots = scanner.open(record, entity)
+        let record = entity.unwrap(mapped.value)
+        let source = try open(mapped, record, parameters)
+        let slots = source.slots
         defer { scanner.close(slots) }
-        let (row, taking) = try convert(record, entity, slots)
+        let (row, taking) = try convert(record, entity, source)
         if taking == .passedOver {
             try stageNestedAlone(entity, slots, Speaker(entity: entity, row: 0, saidAt: UInt32(record.offset)))
         }
         guard let row else { throw .leftOut }
-        if taking == .taken, !entity.relationships.isEmpty {
+        if taking == .taken, !entity.ownRelationships.isEmpty {
             let isConditional = isConditional(entity, row)
             if isConditional { conditionalDepth += 1 }
             defer { if isConditional { conditionalDepth -= 1 } }
@@ -55,21 +58,22 @@ extension StagingContext {
 
     /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.
     private mutating func convert(
-        _ record: JSONValue, _ entity: EntityPlan, _ slots: Int
+        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
     ) throws(StagingFault) -> (row: Int?, Taking) {
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         var first: StagingFault?
         var firstOffset = Int.max
         var failed: Set<Int> = []
-        for column in 0..<entity.attributes.count {
+        for column in entity.ownColumns {
             let attribute = entity.attributes[column]
-            guard let value = scanner.value(attribute.nodes, slots) else { continue }
+            guard let value = value(of: attribute, column, source, entity) else { continue }
             do throws(StagingFault) {
                 scratch[cells + column] = try cell(value, attribute, column, entity)
             } catch {
+                let (error, offset) = source.placed(error, at: value.offset, in: record)
                 // Of several the one is told that begins first in the text.
-                if value.offset < firstOffset { (first, firstOffset) = (error, value.offset) }
+                if offset < firstOffset { (first, firstOffset) = (error, offset) }
                 failed.insert(column)
             }
         }
@@ -77,7 +81,7 @@ extension StagingContext {
             try entity.tombstone.map { tombstone throws(StagingFault) in
                 try isMet(tombstone, record, entity, cells, failed)
             } ?? false
-        if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, slots) }
+        if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, source) }
         try take(arena.takeFresh())
         let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
         if isSubject { completeIdentity(entity, cells) }
@@ -100,7 +104,7 @@ extension StagingContext {
         }
         try noteNesting(entity, at: record.offset)
         let own = tables[entity.index].pointee.row(row)
-        for column in 0..<entity.attributes.count {
+        for column in entity.ownColumns {
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
@@ -118,8 +122,10 @@ extension StagingContext {
     ) throws(StagingFault) -> Int {
         guard let identity else {
             if let exclusions, exclusions.meet(recordAt: record.offset) { throw .leftOut }
+            let kind = try kind(ofFresh: entity, at: record.offset)
             try take(entity.rowByteCount)
-            return tables[entity.index].pointee.findOrAdd(identity: nil, offset: record.offset, origin: .record)
+            return tables[entity.index].pointee.findOrAdd(
+                identity: nil, offset: record.offset, origin: .record, kind: kind)
         }
         return try findOrAdd(entity, identity: identity, offset: record.offset, .record)
     }
@@ -130,14 +136,15 @@ extension StagingContext {
     ) throws(StagingFault) -> Int {
         if let exclusions {
             let isLeftOut = scratch.withCells(at: identity) {
-                exclusions.meet(entity.index, identity: $0, at: offset, as: origin)
+                exclusions.meet(entity, identity: $0, at: offset, as: origin)
             }
             if isLeftOut { throw .leftOut }
         }
+        let (kind, origin) = try kind(of: entity, identity: identity, offset: offset, origin)
         let table = tables[entity.index]
         let count = table.pointee.rowCount
         let row = scratch.withCells(at: identity) {
-            table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin)
+            table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, kind: kind)
         }
         if table.pointee.rowCount != count { try take(entity.rowByteCount) }
         if let tombstones { tombstones.revive(entity, row, of: table) }
@@ -147,21 +154,22 @@ extension StagingContext {
     /// The fault of a record with a bad attribute that begins first in the text: a missing identity stands where the
     /// record does, and when the job is to fail, a fault in a nested record may stand before the attribute.
     private mutating func earliest(
-        _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ slots: Int
+        _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
     ) throws(StagingFault) -> StagingFault {
         if !entity.isIdentityOptional {
             // The record of a subject takes what it lacks from that.
             let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
             let missing = entity.identity.first { column in
-                scanner.value(entity.attributes[column].nodes, slots)?.isNull ?? !isSubject
+                value(of: entity.attributes[column], column, source, entity)?.isNull ?? !isSubject
             }
             if let missing { return missingIdentity(missing, record, entity) }
         }
         guard policy == .fail else { return fault }
         // Nothing of this job will be used, so the nested records may be staged for any row.
-        let row = tables[entity.index].pointee.findOrAdd(identity: nil, offset: offset, origin: .record)
+        let row = tables[entity.index].pointee.findOrAdd(
+            identity: nil, offset: offset, origin: .record, kind: entity.kind)
         let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(record.offset))
-        try stageRelationships(entity, slots, speaker, before: offset)
+        try stageRelationships(entity, source.slots, speaker, before: offset)
         return fault
     }
 
@@ -176,7 +184,7 @@ extension StagingContext {
     }
 
     private func missingIdentity(_ column: Int, _ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
-        let attribute = plan.model.entities[entity.index].attributes[column]
+        let attribute = plan.model.entities[entity.kind].attributes[column]
         return .invalid(
             Fault(
                 .missingIdentity, entity.missingIdentityMessages[column] ?? "", entity: entity.name,
@@ -207,11 +215,11 @@ extension StagingContext {
         .invalid(
             Fault(
                 fault.code, rejections.isListing ? fault.message : "", entity: entity.name,
-                attribute: plan.model.entities[entity.index].attributes[column].name), offset: value.offset)
+                attribute: plan.model.entities[entity.kind].attributes[column].name), offset: value.offset)
     }
 
     private func nullCell(_ column: Int, _ entity: EntityPlan) throws(ValueFault) -> Cell {
-        let attribute = plan.model.entities[entity.index].attributes[column]
+        let attribute = plan.model.entities[entity.kind].attributes[column]
         guard attribute.isOptional || entity.attributes[column].isIdentity else {
             throw ValueFault(
                 reason: .missing,

@@ -16,13 +16,13 @@ extension StagingContext {
         _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int = .max
     ) throws(StagingFault) {
         var last = -1
-        for relationship in entity.relationships {
+        for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots) else { continue }
             guard value.offset > last else { return try stageSorted(entity, slots, speaker, before: limit) }
             last = value.offset
         }
         // As a rule the model names them in the order in which they come.
-        for relationship in entity.relationships {
+        for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots), value.offset < limit else { continue }
             try stage(value, relationship, speaker)
         }
@@ -32,7 +32,7 @@ extension StagingContext {
         _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int
     ) throws(StagingFault) {
         var values: [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] = []
-        for relationship in entity.relationships {
+        for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots), value.offset < limit else { continue }
             values.append((value, relationship))
         }
@@ -55,20 +55,45 @@ extension StagingContext {
         switch value.kind {
         case .null: return
         case .array:
-            for element in value.elements { try stageElement(element, plan, speaker) }
-        default: try stageElement(value, plan, speaker)
+            for element in value.elements { try stageElements(element, plan, speaker) }
+        default: try stageElements(value, plan, speaker)
         }
+    }
+
+    /// Stages what a value of a to-many relationship names: one object, or those of a dictionary that holds many.
+    private mutating func stageElements(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+    ) throws(StagingFault) {
+        guard let entity = try dictionaryPlan(value, plan) else { return try stageElement(value, plan, speaker) }
+        for (key, record) in value.members {
+            try stageElement(record, plan, speaker, MappedRecord(value: record, entity: entity, nestedKey: key))
+        }
+    }
+
+    /// What reads the records of a dictionary that holds many; nil of a value that is one record.
+    private mutating func dictionaryPlan(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan
+    ) throws(StagingFault) -> EntityPlan? {
+        guard let mapping = plan.mapping, value.kind == .object, case .record(let entity) = self.plan.mappings[mapping],
+            entity.nesting?.isCollection ?? false
+        else { return nil }
+        return entity
     }
 
     /// Stages what is nested in a record that is passed over: nothing is linked to it.
     mutating func stageNestedAlone(
         _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker
     ) throws(StagingFault) {
-        for relationship in entity.relationships {
+        for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots), !value.isNull else { continue }
             if value.kind == .array, relationship.relationship.isToMany {
                 for element in value.elements {
                     _ = try destination(element, relationship, speaker, isLinked: false)
+                }
+            } else if let entity = try dictionaryPlan(value, relationship) {
+                for (key, record) in value.members {
+                    let mapped = MappedRecord(value: record, entity: entity, nestedKey: key)
+                    _ = try destination(record, relationship, speaker, mapped, isLinked: false)
                 }
             } else {
                 _ = try destination(value, relationship, speaker, isLinked: false)
@@ -90,14 +115,14 @@ extension StagingContext {
     }
 
     private mutating func stageElement(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord? = nil
     ) throws(StagingFault) {
-        guard let destination = try destination(value, plan, speaker) else { return }
+        guard let destination = try destination(value, plan, speaker, mapped) else { return }
         try notePlaces(plan, speaker, destination, at: value.offset)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
-            let other = self.plan.entities[plan.relationship.destination]
+            let other = self.plan.entities[plan.destinationTable]
             try say(other, destination, column, speaker.row, speaker.saidAt)
         case .linkTable(let table, let isReversed):
             try say(
@@ -110,19 +135,26 @@ extension StagingContext {
 
     /// The row that a relationship's value means; nil when it was left out.
     private mutating func destination(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, isLinked: Bool = true
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord? = nil,
+        isLinked: Bool = true
     ) throws(StagingFault) -> Int? {
-        let row = try meant(value, plan, speaker, isLinked: isLinked)
-        if relatedAt == speaker.saidAt { try notePayload(row) }
+        let row = try meant(value, plan, speaker, mapped, isLinked: isLinked)
+        if relatedAt == speaker.saidAt { try notePayload(row.map { (plan.destinationTable, $0) }) }
         return row
     }
 
     private mutating func meant(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, isLinked: Bool
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord?,
+        isLinked: Bool
     ) throws(StagingFault) -> Int? {
         let destination = self.plan.entities[plan.relationship.destination]
+        var record = mapped ?? MappedRecord(value: value, entity: destination)
         do throws(StagingFault) {
-            if value.kind == .object { return try stage(value, destination) }
+            if mapped == nil, value.kind == .object, let mapping = plan.mapping {
+                guard let chosen = try self.plan(of: mapping, for: value) else { return nil }
+                record = MappedRecord(value: value, entity: chosen)
+            }
+            if value.kind == .object || mapped != nil { return try stage(record) }
             return try stageBareKey(value, plan.relationship, of: speaker.entity, to: destination)
         } catch {
             switch error {
@@ -135,7 +167,7 @@ extension StagingContext {
             }
             // The smallest object around the fault is left out; its parent keeps everything but the link.
             if isLinked, plan.relationship.isToMany, plan.relationship.assignment == .replace {
-                try spare(value, destination, plan, speaker)
+                try spare(record, plan, speaker)
             }
             return nil
         }
@@ -175,27 +207,29 @@ extension StagingContext {
 
     /// An element that is left out keeps the link that it has, if it can be told which object it is.
     private mutating func spare(
-        _ value: JSONValue, _ destination: EntityPlan, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ record: MappedRecord, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
     ) throws(StagingFault) {
-        guard let identity = identityCells(of: value, destination) else { return }
+        guard let identity = try identityCells(of: record) else { return }
         try take(MemoryLayout<SparedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
         spared.append(
             SparedLink(
-                entity: speaker.entity.index, row: speaker.row, relationship: plan.index, identity: identity,
-                operation: operationOffset))
+                entity: speaker.entity.index, row: speaker.row, relationship: plan.index, kind: record.entity.kind,
+                identity: identity, operation: operationOffset))
     }
 
-    private mutating func identityCells(of value: JSONValue, _ entity: EntityPlan) -> [Cell]? {
+    private mutating func identityCells(of mapped: MappedRecord) throws(StagingFault) -> [Cell]? {
+        let (value, entity) = (mapped.value, mapped.entity)
         guard !entity.identity.isEmpty, value.kind != .array, !value.isNull else { return nil }
         var cells: [Cell] = []
         if value.kind != .object {
             guard entity.identity.count == 1 else { return nil }
             cells = [identityCell(value, entity, entity.identity[0])]
         } else {
-            let slots = scanner.open(entity.unwrap(value), entity)
-            defer { scanner.close(slots) }
+            let source = try open(mapped, entity.unwrap(value), nil)
+            defer { scanner.close(source.slots) }
             cells = entity.identity.map { column in
-                scanner.value(entity.attributes[column].nodes, slots).map { identityCell($0, entity, column) } ?? .null
+                self.value(of: entity.attributes[column], column, source, entity)
+                    .map { identityCell($0, entity, column) } ?? .null
             }
         }
         return cells.contains { $0.kind == .null } ? nil : cells

@@ -3,7 +3,12 @@ internal import BrokerModel
 
 /// The object that an operation names by its key and works on. It must exist.
 public struct StagedSubject: @unchecked Sendable {
+    /// The entity in whose table it is.
     public let entity: Int
+    /// What it must be: that entity, or one of its subentities.
+    public let kind: Int
+    /// An object of an ancestor becomes one of that entity.
+    public let mayBecome: Bool
     /// Its staged row.
     public internal(set) var row: Int
     /// The key that it was named by: the identity's values, or the store's own key. The rows keep alive what these cells
@@ -34,9 +39,10 @@ extension StagingContext {
         let cells = try keyCells(key, entity)
         let record = entity.unwrap(json)
         subject = StagedSubject(
-            entity: entity.index, row: 0, key: cells, offset: key.offset, recordOffset: record.offset)
+            entity: entity.index, kind: entity.kind, mayBecome: true, row: 0, key: cells, offset: key.offset,
+            recordOffset: record.offset)
         do throws(StagingFault) {
-            try stageOwn(json, entity)
+            try stageOwn(MappedRecord(value: json, entity: entity))
         } catch {
             // What is left out says nothing of the object, either.
             subject = nil
@@ -50,7 +56,9 @@ extension StagingContext {
     ) throws(StagingFault) {
         let cells = try keyCells(key, entity)
         let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
-        subject = StagedSubject(entity: entity.index, row: row, key: cells, offset: key.offset, recordOffset: -1)
+        subject = StagedSubject(
+            entity: entity.index, kind: entity.kind, mayBecome: false, row: row, key: cells, offset: key.offset,
+            recordOffset: -1)
         // As if a record said it that held it and would begin before it: what is nested has the later word.
         operationOffset = UInt32(json.offset - 1)
         relatedAt = operationOffset
@@ -91,7 +99,8 @@ extension StagingContext {
         }
         if let exclusions, exclusions.meet(recordAt: record.offset) { throw .leftOut }
         try take(entity.rowByteCount)
-        let row = tables[entity.index].pointee.findOrAdd(key: key, offset: record.offset, origin: .record)
+        let row = tables[entity.index].pointee.findOrAdd(
+            key: key, offset: record.offset, origin: .record, kind: entity.kind)
         subject?.row = row
         return row
     }
@@ -152,8 +161,11 @@ extension StagingContext {
     ) throws(StagingFault) -> Int {
         if plan.model.entities[entity.index].hasRowKey {
             try take(entity.rowByteCount)
-            return tables[entity.index].pointee.findOrAdd(key: cells[0].integer, offset: offset, origin: origin)
+            return tables[entity.index].pointee.findOrAdd(
+                key: cells[0].integer, offset: offset, origin: origin, kind: entity.index)
         }
+        // A key says nothing of what its object is.
+        let entity = plan.entities[entity.index]
         let first = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         for (cell, column) in zip(cells, entity.identity) { scratch[first + column] = cell }

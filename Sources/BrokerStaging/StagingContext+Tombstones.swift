@@ -70,7 +70,9 @@ extension StagingContext {
             tombstones = known
             let table = tables[entity.index]
             scratch.withCells(at: identity) {
-                known.add(entity, $0, at: record.offset, isNamedBefore: table.pointee.find(identity: $0) != nil)
+                let isNamedBefore = table.pointee.find(identity: $0, kind: entity.kind) != nil
+                known.add(entity, $0, at: record.offset, isNamedBefore: isNamedBefore)
+                exclusions?.kinds?.noteDeletion(entity, $0)
             }
         }
         guard let row else { throw .leftOut }

@@ -54,6 +54,10 @@ struct StagingContext: ~Copyable {
     var wantsComparison = false
     /// Nil as long as no record deletes its object.
     var tombstones: StagedTombstones?
+    /// Records were taken of which only the store can tell whether their objects may be of that entity.
+    var hasDoubtfulKinds = false
+    /// For the operation's own records.
+    var parameters: PathParameters?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
     /// While a `relate` is staged, where its own words stand: what its `json` names is the payload's own.
@@ -79,9 +83,21 @@ struct StagingContext: ~Copyable {
         let entity = plan.entities[operation.entity]
         let json = operation.json
         operationOffset = UInt32(json.offset)
-        beginPayload(operation.objectEntity(plan))
+        if let table = operation.objectTable(plan) { beginPayload(table) } else { beginMixedPayload() }
         switch operation.action {
-        case .process: try process(json, entity)
+        case .nothing: return
+        case .process:
+            try process(json, "json must be an object or an array of objects", entity: entity) {
+                context, record throws(StagingRefusal) in
+                try context.processRecord(MappedRecord(value: record, entity: entity))
+            }
+        case .map(let mapping, let parameters):
+            self.parameters = parameters
+            defer { self.parameters = nil }
+            try process(json, "What a mapping reads is an object or an array of objects") {
+                context, record throws(StagingRefusal) in
+                try context.mapRecord(record, mapping)
+            }
         case .name: try leavingOut { context throws(StagingFault) in try context.name(json, entity) }
         case .change(let key):
             try leavingOut { context throws(StagingFault) in try context.change(json, key, entity) }
@@ -93,23 +109,42 @@ struct StagingContext: ~Copyable {
         }
     }
 
-    /// Stages the `json` of one `process` operation: a record, or an array of them.
-    private mutating func process(_ json: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
+    /// Stages the `json` of one operation: a record, or an array of them.
+    @inline(__always)
+    private mutating func process(
+        _ json: JSONValue, _ expectation: String, entity: EntityPlan? = nil,
+        _ body: (inout StagingContext, JSONValue) throws(StagingRefusal) -> Void
+    ) throws(StagingRefusal) {
         switch json.kind {
-        case .object: try processRecord(json, entity)
+        case .object: try body(&self, json)
         case .array:
-            for record in json.elements { try processRecord(record, entity) }
+            for record in json.elements { try body(&self, record) }
         default:
-            let fault = Fault(
-                .invalidValue, "json must be an object or an array of objects, not \(json.kind.phrase).",
-                entity: entity.name)
+            let fault = Fault(.invalidValue, "\(expectation), not \(json.kind.phrase).", entity: entity?.name)
             throw .fault(located(fault, json.offset))
         }
     }
 
-    private mutating func processRecord(_ record: JSONValue, _ entity: EntityPlan) throws(StagingRefusal) {
-        let isStaged = try leavingOut { context throws(StagingFault) in try context.stageOwn(record, entity) }
+    @inline(__always)
+    private mutating func processRecord(_ record: MappedRecord) throws(StagingRefusal) {
+        let isStaged = try leavingOut { context throws(StagingFault) in try context.stageOwn(record) }
         if !isStaged { _ = try leavingOut { context throws(StagingFault) in try context.notePayload(nil) } }
+    }
+
+    /// Stages what a mapping reads: each record that is at fault is left out by itself.
+    private mutating func mapRecord(_ value: JSONValue, _ mapping: Int) throws(StagingRefusal) {
+        var chosen: EntityPlan?
+        try leavingOut { context throws(StagingFault) in chosen = try context.plan(of: mapping, for: value) }
+        guard let entity = chosen else {
+            _ = try leavingOut { context throws(StagingFault) in try context.notePayload(nil) }
+            return
+        }
+        guard entity.nesting?.isCollection ?? false, value.kind == .object else {
+            return try processRecord(MappedRecord(value: value, entity: entity))
+        }
+        for (key, record) in value.members {
+            try processRecord(MappedRecord(value: record, entity: entity, nestedKey: key))
+        }
     }
 
     /// Stages something as a whole: when it is at fault it is left out, or the job fails.
@@ -162,9 +197,10 @@ struct StagingContext: ~Copyable {
         let part = StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
             places: places, nestings: nestings, rejections: rejections, conditionalFault: conditionalFault,
-            warnings: scanner.warnings(plan), subject: subject, tombstones: tombstones, payload: payload,
+            warnings: scanner.warnings(), subject: subject, tombstones: tombstones, payload: payload,
             memory: arena.release())
         part.hasOvertaken = wantsComparison
+        part.hasDoubtfulKinds = hasDoubtfulKinds
         return part
     }
 }

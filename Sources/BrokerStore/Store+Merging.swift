@@ -31,7 +31,7 @@ extension Store {
             switch error {
             case .store(let error): throw error
             case .fault(let fault), .subjectRefused(let fault): return .failed(fault)
-            case .rejected, .contended, .stale: preconditionFailure("a step is tried until it is neither")
+            case .rejected, .contended, .stale, .misjudged: preconditionFailure("a step is tried until it is neither")
             }
         }
     }

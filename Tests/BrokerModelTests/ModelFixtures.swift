@@ -25,12 +25,17 @@ let staffModel = """
           "relationships": {
             "department": {"entity": "Department", "inverse": "employees", "deleteRule": "nullify"}
           }
-        }
+        },
+        "User": {"identity": "username", "attributes": {"username": "string", "email": "string"}},
+        "Child": {"abstract": true, "identity": "name", "attributes": {"name": "string"}},
+        "Boy": {"parent": "Child"}, "Girl": {"parent": "Child"},
+        "Article": {"identity": "articleID", "attributes": {"articleID": "integer64", "title": "string"}}
       },
       "mappings": {
         "people": {"select": {"key": "type", "cases": {"Boy": "boy", "Girl": "girl"}, "otherwise": null}},
-        "boy": {"entity": "Boy"},
-        "users": {"entity": "User", "nestingKey": "username"}
+        "boy": {"entity": "Boy"}, "girl": {"entity": "Girl"},
+        "users": {"entity": "User", "nestingKey": "username"},
+        "article": {"entity": "Article", "attributes": {"headline.text": "title"}}
       },
       "routes": [
         {"keyPath": "articles", "mapping": "article"},
@@ -80,5 +85,15 @@ func content(of model: Model) -> String {
         for index in entity.relationships.indices { entity.relationships[index].place = .unknown }
         return entity
     }
-    return String(reflecting: entities)
+    let mappings = model.mappings.map { mapping in
+        var mapping = mapping
+        mapping.place = .unknown
+        // Dictionaries have no order.
+        guard case .record(let record) = mapping.form else { return String(reflecting: mapping) }
+        return "\(mapping.name) \(record.entity) \(String(reflecting: record.nesting)) "
+            + String(reflecting: record.attributes.sorted { $0.key < $1.key })
+            + String(reflecting: record.relationships.sorted { $0.key < $1.key })
+    }
+    let routes = model.routes.map { "\($0.summary) \(String(reflecting: $0.mapping))" }
+    return String(reflecting: entities) + mappings.joined() + routes.joined()
 }

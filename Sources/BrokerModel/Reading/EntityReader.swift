@@ -1,19 +1,25 @@
-/// An entity as the model gives it, before its relationships are linked.
+/// An entity as the model gives it, before it is linked to others.
 struct EntityDraft {
+    /// Its attributes and relationships are in it when the linker has put those of its hierarchy together.
     var entity: Entity
+    /// Its own.
+    var attributes: [AttributeDraft] = []
+    /// Its own.
     var relationships: [RelationshipDraft] = []
     let key: ModelNode
     /// Where the table's name stands: at `table`, or at the entity's own name.
     var tableNode: ModelNode
-    /// Where the attributes' names stand.
-    var attributeKeys: [ModelNode] = []
     /// Where the model tells the name before.
     var renamedFrom: ModelNode?
+    var fields: ModelFields?
+    /// By index of the entity's attributes, those that its objects have.
+    var attributesByIndex: [Int: AttributeDraft] = [:]
 
     var name: String { entity.name }
+    var parentNode: ModelNode? { fields?["parent"] }
 }
 
-/// Reads one entity, as far as that goes without the others.
+/// Reads one entity, as far as that goes without the others; and the rest, when its attributes are all there.
 struct EntityReader {
     let keyStyle: KeyStyle
 
@@ -24,48 +30,61 @@ struct EntityReader {
             tableNode: member.key)
         defer { if let fault = ModelName.fault(ofTable: draft.entity.table) { draft.tableNode.report(fault) } }
         guard let fields = ModelFields(of: member.node, vocabulary: .entity) else { return draft }
+        draft.fields = fields
         if member.name.isEmpty, fields["table"] != nil { member.key.report("the name is empty; give it one") }
         if let node = fields["table"], let table = node.string() {
             draft.entity.table = table
             draft.tableNode = node
         }
         draft.entity.root = fields["root"]?.string()
-        fields.refuseIfTrue("abstract", meaning: "entities without objects of their own")
-        let attributes =
+        draft.entity.isAbstract = fields.flag("abstract")
+        draft.attributes =
             fields["attributes"]?.members(expected: "an object of attributes by name")?
             .map(AttributeReader(keyStyle: keyStyle).read) ?? []
-        draft.entity.attributes = attributes.map(\.attribute)
-        draft.attributeKeys = attributes.map(\.key)
         draft.relationships =
             fields["relationships"]?.members(expected: "an object of relationships by name")?
             .map(RelationshipReader(keyStyle: keyStyle).read) ?? []
         draft.renamedFrom = fields["renamedFrom"]
         draft.entity.renamedFrom = draft.renamedFrom?.string()
-        FormerNames.check(attributes, draft.relationships)
-        readIdentity(fields, attributes: attributes, into: &draft.entity)
-        claimPlainID(in: &draft)
-        readIndexes(fields, attributes: attributes, into: &draft.entity)
-        readModified(fields, attributes: attributes, into: &draft.entity)
-        readTombstone(fields, into: &draft.entity)
+        FormerNames.check(draft.attributes, draft.relationships)
         return draft
     }
 
-    /// The contract's rule: a key `id` that nothing claims is the single identity attribute's, after all of its own.
-    private func claimPlainID(in draft: inout EntityDraft) {
-        guard draft.entity.identity.count == 1 else { return }
-        let plain = ["id"]
-        let isClaimed = draft.entity.attributes.contains { $0.keyPaths.contains(plain) }
-        guard !isClaimed, !draft.relationships.contains(where: { $0.relationship.keyPaths.contains(plain) }) else {
-            return
-        }
-        draft.entity.attributes[draft.entity.identity[0]].keyPaths.append(plain)
+    /// Reads what names attributes, which may be inherited ones.
+    ///
+    /// - Parameter parent: what it inherits from, completed; nil of an entity that stands at the top.
+    static func complete(_ draft: inout EntityDraft, inheritingFrom parent: EntityDraft?) {
+        guard let fields = draft.fields else { return }
+        let reader = PropertyNamesReader(fields: fields, attributes: draft.attributesByIndex)
+        reader.readIdentity(inheritingFrom: parent, into: &draft.entity)
+        reader.readIndexes(of: draft.attributes, into: &draft.entity)
+        reader.readModified(inheritingFrom: parent, into: &draft.entity)
+        reader.readTombstone(inheritingFrom: parent, into: &draft.entity)
     }
+
+    /// The contract's rule: a key `id` that nothing claims is the single identity attribute's, after all of its own.
+    static func claimPlainID(in entity: inout Entity) {
+        guard entity.identity.count == 1 else { return }
+        let plain = ["id"]
+        let isClaimed = entity.attributeIndices.contains { entity.attributes[$0].keyPaths.contains(plain) }
+        guard !isClaimed, !entity.relationshipIndices.contains(where: { entity.relationships[$0].keyPaths.contains(plain) })
+        else { return }
+        entity.attributes[entity.identity[0]].keyPaths.append(plain)
+    }
+}
+
+/// Reads the fields of an entity that name its attributes.
+struct PropertyNamesReader {
+    let fields: ModelFields
+    /// By index, those that the entity's objects have.
+    let attributes: [Int: AttributeDraft]
 }
 
 // MARK: - Identity
 
-extension EntityReader {
-    private func readIdentity(_ fields: ModelFields, attributes: [AttributeDraft], into entity: inout Entity) {
+extension PropertyNamesReader {
+    fileprivate func readIdentity(inheritingFrom parent: EntityDraft?, into entity: inout Entity) {
+        if let parent, !parent.entity.identity.isEmpty { return inheritIdentity(of: parent.entity, into: &entity) }
         entity.isIdentityOptional = fields.flag("identityOptional")
         guard let node = fields["identity"] else {
             if entity.isIdentityOptional {
@@ -76,8 +95,9 @@ extension EntityReader {
         }
         let expected = "the name of an attribute or an array of them"
         entity.identity = indices(of: node.oneOrMore(expected: expected) ?? [], in: entity)
+        entity.hasIdentityOfItsOwn = parent != nil && !entity.identity.isEmpty
         for index in entity.identity {
-            let draft = attributes[index]
+            guard let draft = attributes[index] else { continue }
             if draft.isTyped, draft.attribute.type == .transformable {
                 node.report(
                     "\"\(draft.attribute.name)\" is transformable and cannot identify an object; choose another")
@@ -91,10 +111,22 @@ extension EntityReader {
             for index in entity.identity { entity.attributes[index].isOptional = false }
             return
         }
-        if !entity.identity.isEmpty, entity.identity.allSatisfy({ !attributes[$0].attribute.isOptional }) {
-            attributes[entity.identity[0]].optional?.report(
+        if let first = entity.identity.first, entity.identity.allSatisfy({ !entity.attributes[$0].isOptional }) {
+            attributes[first]?.optional?.report(
                 "the entity says \"identityOptional\", so its identity is optional; take this out")
         }
+    }
+
+    private func inheritIdentity(of parent: Entity, into entity: inout Entity) {
+        entity.identity = parent.identity
+        entity.isIdentityOptional = parent.isIdentityOptional
+        entity.hasIdentityOfItsOwn = parent.hasIdentityOfItsOwn
+        let names = parent.identity.map { "\"\(parent.attributes[$0].name)\"" }.joined(separator: ", ")
+        if let node = fields["identity"], !node.isEmptyArray {
+            node.report(
+                "\(parent.name) has the identity \(names) already, and what inherits from it has the same; take one out")
+        }
+        fields["identityOptional"]?.report("the identity is that of \(parent.name); say there whether it is optional")
     }
 
     /// The indices of the attributes that `nodes` name, each once; what names none is reported.
@@ -103,7 +135,7 @@ extension EntityReader {
         for node in nodes {
             guard let name = node.string() else { continue }
             guard let index = entity.index(ofAttribute: name) else {
-                let question = NearMiss.question(name, among: entity.attributes.map(\.name))
+                let question = NearMiss.question(name, among: entity.attributeNames)
                 node.report("the entity has no attribute \"\(name)\"" + question)
                 continue
             }
@@ -119,15 +151,17 @@ extension EntityReader {
 
 // MARK: - Indexes
 
-extension EntityReader {
+extension PropertyNamesReader {
     /// Those of the attributes come first. What the identity or another list gives already is left out.
-    private func readIndexes(_ fields: ModelFields, attributes: [AttributeDraft], into entity: inout Entity) {
-        let single = attributes.indices
-        let unique = single.filter { attributes[$0].isUnique }.map { [$0] } + lists("unique", of: fields, in: entity)
+    fileprivate func readIndexes(of own: [AttributeDraft], into entity: inout Entity) {
+        let single = own.compactMap { draft in
+            entity.index(ofAttribute: draft.attribute.name).map { (index: $0, draft: draft) }
+        }
+        let unique = single.filter(\.draft.isUnique).map { [$0.index] } + lists("unique", of: fields, in: entity)
         for list in unique where Set(list) != Set(entity.identity) && !entity.unique.contains(list) {
             entity.unique.append(list)
         }
-        let indexes = single.filter { attributes[$0].isIndexed }.map { [$0] } + lists("indexes", of: fields, in: entity)
+        let indexes = single.filter(\.draft.isIndexed).map { [$0.index] } + lists("indexes", of: fields, in: entity)
         for list in indexes where list != entity.identity && !(entity.unique + entity.indexes).contains(list) {
             entity.indexes.append(list)
         }
@@ -153,27 +187,33 @@ extension EntityReader {
 
 // MARK: - Modified
 
-extension EntityReader {
-    private func readModified(_ fields: ModelFields, attributes: [AttributeDraft], into entity: inout Entity) {
+extension PropertyNamesReader {
+    fileprivate func readModified(inheritingFrom parent: EntityDraft?, into entity: inout Entity) {
+        entity.modified = parent?.entity.modified
         guard let node = fields["modified"], node.string() != nil else { return }
-        guard let index = indices(of: [node], in: entity).first else { return }
-        let attribute = attributes[index].attribute
+        if let parent {
+            return node.report(
+                "what tells how new a record is, is the same for a whole hierarchy; say it of its topmost entity, above "
+                    + "\(parent.name)")
+        }
+        guard let index = indices(of: [node], in: entity).first, let draft = attributes[index] else { return }
+        let attribute = draft.attribute
         if entity.identity.isEmpty {
             node.report(
                 "every record of an entity without identity is a new object; take this out, or add \"identity\"")
         } else if entity.identity.contains(index) {
             node.report("\"\(attribute.name)\" identifies the object and so is never newer; choose another")
-        } else if attributes[index].isTyped, !attribute.type.tellsNewer {
+        } else if draft.isTyped, !attribute.type.tellsNewer {
             node.report(
                 "\"\(attribute.name)\" is \(attribute.type.rawValue), and of those none is newer than another; "
                     + "choose a date, a number or a string")
         }
         entity.modified = index
     }
-}
 
-extension EntityReader {
-    private func readTombstone(_ fields: ModelFields, into entity: inout Entity) {
+    /// One of its own takes the place of an inherited one.
+    fileprivate func readTombstone(inheritingFrom parent: EntityDraft?, into entity: inout Entity) {
+        entity.tombstone = parent?.entity.tombstone
         guard let node = fields["tombstone"], let text = node.string() else { return }
         if entity.identity.isEmpty {
             node.report(

@@ -10,8 +10,6 @@ struct ModelFields {
         for member in members {
             if vocabulary.fields.contains(member.name) {
                 nodes[member.name] = member.node
-            } else if let meaning = vocabulary.later[member.name] {
-                member.key.report(Self.refusal(of: "\"\(member.name)\"", meaning: meaning))
             } else if member.name == "description" {
                 _ = member.node.string()
             } else {
@@ -25,16 +23,6 @@ struct ModelFields {
 
     /// The field as true or false; false when it is absent.
     func flag(_ name: String) -> Bool { nodes[name]?.bool() ?? false }
-
-    /// Reports a field that may only be false as long as this version cannot do what it asks for.
-    func refuseIfTrue(_ name: String, meaning: String) {
-        guard let node = nodes[name], node.bool() == true else { return }
-        node.report(Self.refusal(of: "\"\(name)\": true", meaning: meaning))
-    }
-
-    private static func refusal(of field: String, meaning: String) -> String {
-        "\(field) (\(meaning)) is not supported by this version of Broker; take it out"
-    }
 }
 
 /// The fields that one kind of the model's objects may have.
@@ -42,8 +30,6 @@ struct ModelVocabulary: Sendable {
     /// As it stands in a sentence: "an entity".
     let subject: String
     let fields: [String]
-    /// Fields of the form that this version refuses, and what they mean. To ignore them would lose data silently.
-    var later: [String: String] = [:]
 
     static let model = ModelVocabulary(
         subject: "a model", fields: ["$schema", "keyStyle", "entities", "mappings", "routes"])
@@ -52,9 +38,8 @@ struct ModelVocabulary: Sendable {
         subject: "an entity",
         fields: [
             "table", "root", "identity", "identityOptional", "attributes", "relationships", "unique", "indexes",
-            "abstract", "modified", "tombstone", "renamedFrom",
-        ],
-        later: ["parent": "inheritance"])
+            "parent", "abstract", "modified", "tombstone", "renamedFrom",
+        ])
 
     static let attribute = ModelVocabulary(
         subject: "an attribute",
@@ -67,7 +52,17 @@ struct ModelVocabulary: Sendable {
     static let relationship = ModelVocabulary(
         subject: "a relationship",
         fields: [
-            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered", "renamedFrom",
-        ],
-        later: ["mapping": "a named mapping for its values"])
+            "entity", "toMany", "inverse", "key", "deleteRule", "assignment", "missing", "ordered", "mapping",
+            "renamedFrom",
+        ])
+
+    static let mapping = ModelVocabulary(
+        subject: "a mapping", fields: ["entity", "attributes", "relationships", "nestingKey", "collection", "select"])
+
+    static let mappedRelationship = ModelVocabulary(
+        subject: "a mapped relationship", fields: ["relationship", "mapping"])
+
+    static let select = ModelVocabulary(subject: "a select", fields: ["key", "cases", "otherwise"])
+
+    static let route = ModelVocabulary(subject: "a route", fields: ["path", "keyPath", "mapping", "error"])
 }

@@ -1,6 +1,10 @@
 /// Resolves what entities say of each other, and checks what can only be seen in all of them together.
+///
+/// ```
+/// parents ─▶ destinations ─▶ inverses ─▶ hierarchies put together, topmost entities first ─▶ names in the store
+/// ```
 struct ModelLinker {
-    private var drafts: [EntityDraft]
+    var drafts: [EntityDraft]
     /// The first of each name.
     private let indexByName: [[UInt8]: Int]
 
@@ -12,30 +16,64 @@ struct ModelLinker {
 
     /// The entities with relationships that lead somewhere; only meaningful when nothing was reported.
     mutating func link() -> [Entity] {
+        resolveParents()
         for entity in drafts.indices {
             for index in drafts[entity].relationships.indices { resolveDestination(of: index, in: entity) }
         }
         for entity in drafts.indices {
             for index in drafts[entity].relationships.indices { resolveInverse(of: index, in: entity) }
         }
-        let entities = drafts.map { draft in
-            var entity = draft.entity
-            entity.relationships = draft.relationships.map(\.relationship)
-            return entity
-        }
+        var hierarchies = HierarchyLinker(drafts)
+        hierarchies.link()
+        drafts = hierarchies.drafts
+        let entities = drafts.map(\.entity)
         StoreNames(drafts: drafts, entities: entities).check()
         FormerNames.check(drafts)
         return entities
     }
 
+    /// The entity that a node names; nil, and reported, when there is none.
+    private func entity(namedBy node: ModelNode) -> Int? {
+        guard let name = node.string() else { return nil }
+        if let index = indexByName[Array(name.utf8)] { return index }
+        node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: drafts.map(\.name)))
+        return nil
+    }
+
     private mutating func resolveDestination(of index: Int, in entity: Int) {
-        guard let node = drafts[entity].relationships[index].destinationNode, let name = node.string() else { return }
-        guard let destination = indexByName[Array(name.utf8)] else {
-            node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: drafts.map(\.name)))
-            return
-        }
+        guard let node = drafts[entity].relationships[index].destinationNode,
+            let destination = self.entity(namedBy: node)
+        else { return }
         drafts[entity].relationships[index].relationship.destination = destination
         drafts[entity].relationships[index].isResolved = true
+    }
+}
+
+// MARK: - Parents
+
+extension ModelLinker {
+    private mutating func resolveParents() {
+        for index in drafts.indices {
+            guard let node = drafts[index].parentNode else { continue }
+            drafts[index].entity.parent = entity(namedBy: node)
+        }
+        for index in drafts.indices where isInCircle(index) {
+            drafts[index].parentNode?.report(
+                "\(drafts[index].name) would inherit from itself, over its parents; one of them must have no parent")
+        }
+        // Nothing climbs around a circle from here on.
+        let circle = drafts.indices.filter(isInCircle)
+        for index in circle { drafts[index].entity.parent = nil }
+    }
+
+    private func isInCircle(_ index: Int) -> Bool {
+        var ancestor = drafts[index].entity.parent
+        for _ in drafts.indices {
+            guard let current = ancestor else { return false }
+            if current == index { return true }
+            ancestor = drafts[current].entity.parent
+        }
+        return false
     }
 }
 
@@ -48,9 +86,7 @@ extension ModelLinker {
         guard let node = draft.inverseNode, let name = node.string(), draft.isResolved else { return }
         let destination = drafts[draft.relationship.destination]
         guard let otherIndex = destination.relationships.firstIndex(where: { $0.name.hasSameBytes(as: name) }) else {
-            let question = NearMiss.question(name, among: destination.relationships.map(\.name))
-            node.report("\(destination.name) has no relationship \"\(name)\"" + question)
-            return
+            return reportNoInverse(named: name, at: node, of: destination)
         }
         let other = destination.relationships[otherIndex]
         guard other.isResolved else { return }
@@ -76,5 +112,20 @@ extension ModelLinker {
         }
         drafts[entity].relationships[index].relationship.inverse = otherIndex
         drafts[draft.relationship.destination].relationships[otherIndex].relationship.inverse = index
+    }
+
+    private func reportNoInverse(named name: String, at node: ModelNode, of destination: EntityDraft) {
+        var ancestor = destination.entity.parent
+        while let current = ancestor {
+            if drafts[current].relationships.contains(where: { $0.name.hasSameBytes(as: name) }) {
+                let owner = drafts[current].name
+                return node.report(
+                    "\(destination.name) has \"\(name)\" from \(owner), and so has every \(owner); "
+                        + "an inverse of it leads to \(owner)")
+            }
+            ancestor = drafts[current].entity.parent
+        }
+        let question = NearMiss.question(name, among: destination.relationships.map(\.name))
+        node.report("\(destination.name) has no relationship \"\(name)\"" + question)
     }
 }

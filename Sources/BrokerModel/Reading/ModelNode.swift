@@ -30,6 +30,8 @@ struct ModelMember {
 // MARK: - Scalars
 
 extension ModelNode {
+    var isEmptyArray: Bool { value.kind == .array && value.elements.first { _ in true } == nil }
+
     /// A string that is not empty.
     func string() -> String? {
         guard let string = value.string else {

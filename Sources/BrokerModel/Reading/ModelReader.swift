@@ -14,27 +14,29 @@ public enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document.
     public static func read(_ document: ModelDocument) throws(ModelError) -> Model {
         let faults = ModelFaultLog(of: document)
-        let entities = readEntities(in: ModelNode(value: document.root, pointer: "", faults: faults))
-        guard faults.isEmpty else { throw ModelError(faults: faults.inDocumentOrder) }
-        return Model(entities: entities)
+        let parts = read(ModelNode(value: document.root, pointer: "", faults: faults))
+        guard faults.isEmpty, let parts else { throw ModelError(faults: faults.inDocumentOrder) }
+        return Model(entities: parts.entities, mappings: parts.mappings, routes: parts.routes)
     }
 
-    private static func readEntities(in root: ModelNode) -> [Entity] {
-        guard let fields = ModelFields(of: root, vocabulary: .model) else { return [] }
-        // Mappings and routes have no effect on `process`, so here only their shape matters.
-        if let mappings = fields["mappings"], mappings.value.kind != .object {
-            mappings.reportExpected("an object of mappings by name")
-        }
-        if let routes = fields["routes"], routes.value.kind != .array { routes.reportExpected("an array of routes") }
+    /// Only meaningful when nothing was reported; nil when there is nothing that could be linked.
+    private static func read(_ root: ModelNode) -> (entities: [Entity], mappings: [Mapping], routes: [Route])? {
+        guard let fields = ModelFields(of: root, vocabulary: .model) else { return nil }
         let keyStyle: KeyStyle = fields["keyStyle"]?.choice() ?? .exact
         guard let node = fields["entities"] else {
             root.report("a model needs \"entities\"; add an object of entities by name")
-            return []
+            return nil
         }
-        guard let members = node.members(expected: "an object of entities by name") else { return [] }
+        guard let members = node.members(expected: "an object of entities by name") else { return nil }
         if members.isEmpty { node.report("the model has no entity; add one, or nothing can be stored") }
         let reader = EntityReader(keyStyle: keyStyle)
         var linker = ModelLinker(members.map(reader.read))
-        return linker.link()
+        var entities = linker.link()
+        let mappings = MappingReader(
+            fields["mappings"]?.members(expected: "an object of mappings by name") ?? [], entities)
+        let read = mappings.read()
+        mappings.resolveRelationships(of: linker.drafts, in: &entities, read)
+        let routes = fields["routes"]?.elements(expected: "an array of routes", mayBeEmpty: true) ?? []
+        return (entities, read, RouteReader(mappings: mappings).read(routes))
     }
 }

@@ -7,6 +7,8 @@ struct RelationshipDraft {
     var inverseNode: ModelNode?
     /// Where it tells the name before.
     var renamedFrom: ModelNode?
+    /// Where the model names the mapping of its values.
+    var mappingNode: ModelNode?
     /// False until the destination is found; the relationship's own is then a stand-in.
     var isResolved = false
 
@@ -31,6 +33,7 @@ struct RelationshipReader {
         draft.inverseNode = fields["inverse"]
         draft.renamedFrom = fields["renamedFrom"]
         draft.relationship.renamedFrom = draft.renamedFrom?.string()
+        draft.mappingNode = fields["mapping"]
         draft.relationship.isToMany = fields.flag("toMany")
         draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify

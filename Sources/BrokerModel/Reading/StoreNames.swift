@@ -10,35 +10,62 @@ struct StoreNames {
             tables.add(entity.table, of: "the entity \(entity.name)", at: draft.tableNode)
         }
         for index in entities.indices {
-            checkColumns(of: index)
-            for (draft, relationship) in zip(drafts[index].relationships, entities[index].relationships)
-            where draft.isResolved && ownsJoinTable(relationship, of: index) {
+            checkProperties(of: index)
+            if entities[index].parent == nil { checkColumns(of: index) }
+            for draft in drafts[index].relationships where draft.isResolved {
+                guard let place = entities[index].index(ofRelationship: draft.name) else { continue }
+                let relationship = entities[index].relationships[place]
+                guard ownsJoinTable(relationship, of: index) else { continue }
                 let owner = "the relationship \"\(relationship.name)\" of \(entities[index].name)"
                 tables.add("\(entities[index].name)_\(relationship.name)", of: owner, at: draft.key)
             }
         }
     }
 
-    private func checkColumns(of index: Int) {
-        let entity = entities[index]
+    private func checkProperties(of index: Int) {
+        for draft in drafts[index].relationships where entities[index].index(ofAttribute: draft.name) != nil {
+            draft.key.report("\"\(draft.name)\" is an attribute of the entity as well; rename one of them")
+        }
+    }
+
+    /// The columns of an entity's table, or of its hierarchy's, each once.
+    private func checkColumns(of topmost: Int) {
         var columns = NameRegister(kind: "column")
-        for (attribute, key) in zip(entity.attributes, drafts[index].attributeKeys) {
-            columns.add(attribute.name, of: "the attribute \"\(attribute.name)\"", at: key)
+        let members = entities.indices.filter { isBelow($0, topmost) }
+        if members.count > 1 { columns.reserve(entityColumnName, for: "what tells the kind of an object") }
+        var seen = (attributes: Set<Int>(), relationships: Set<Int>())
+        for member in members {
+            let entity = entities[member]
+            for draft in drafts[member].attributes {
+                guard let place = place(of: draft, entity), seen.attributes.insert(place).inserted else { continue }
+                columns.add(
+                    entity.attributes[place].column, of: "the attribute \"\(draft.attribute.name)\"", at: draft.key)
+            }
+            for draft in drafts[member].relationships where draft.isResolved && !draft.relationship.isToMany {
+                guard entity.index(ofAttribute: draft.name) == nil, let place = entity.index(ofRelationship: draft.name),
+                    seen.relationships.insert(place).inserted
+                else { continue }
+                let relationship = entity.relationships[place]
+                for column in Self.columns(of: relationship, to: entities[relationship.destination]) {
+                    columns.add(column, of: "the relationship \"\(relationship.name)\"", at: draft.key)
+                }
+                if let position = relationship.inverse.flatMap({ positionColumn(relationship, inverse: $0) }) {
+                    columns.add(position, of: "the order of the inverse of \"\(relationship.name)\"", at: draft.key)
+                }
+            }
         }
-        for (draft, relationship) in zip(drafts[index].relationships, entity.relationships) {
-            guard entity.index(ofAttribute: relationship.name) == nil else {
-                draft.key.report("\"\(relationship.name)\" is an attribute of the entity as well; rename one of them")
-                continue
-            }
-            guard draft.isResolved, !relationship.isToMany else { continue }
-            for column in Self.columns(of: relationship, to: entities[relationship.destination]) {
-                columns.add(column, of: "the relationship \"\(relationship.name)\"", at: draft.key)
-            }
-            if let position = relationship.inverse.flatMap({ positionColumn(relationship, inverse: $0) }) {
-                columns.add(position, of: "the order of the inverse of \"\(relationship.name)\"", at: draft.key)
-            }
-        }
-        checkTable(columns, of: index)
+        checkTable(columns, of: topmost)
+    }
+
+    /// The place of the draft's attribute; the last one of a name that stands twice.
+    private func place(of draft: AttributeDraft, _ entity: Entity) -> Int? {
+        entity.attributeIndices.last { entity.attributes[$0].name.hasSameBytes(as: draft.attribute.name) }
+    }
+
+    private func isBelow(_ index: Int, _ topmost: Int) -> Bool {
+        var ancestor = index
+        while let parent = entities[ancestor].parent { ancestor = parent }
+        return ancestor == topmost
     }
 
     /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be told apart.
@@ -61,8 +88,8 @@ struct StoreNames {
 
     /// The contract's columns of a to-one relationship: one of its name, several for a compound identity.
     private static func columns(of relationship: Relationship, to destination: Entity) -> [String] {
-        guard !destination.hasRowKey, destination.identity.count > 1 else { return [relationship.name] }
-        return destination.identity.map { "\(relationship.name)_\(destination.attributes[$0].name)" }
+        guard !destination.hasRowKey, destination.identity.count > 1 else { return [relationship.column] }
+        return destination.identity.map { "\(relationship.column)_\(destination.attributes[$0].column)" }
     }
 
     /// Where the order of the to-many at the other side is kept.
@@ -92,6 +119,9 @@ private struct NameRegister {
     }
 
     var count: Int { owners.count }
+
+    /// Nobody of the model's may have that name.
+    mutating func reserve(_ name: String, for meaning: String) { owners[Array(ModelName.folded(name).utf8)] = meaning }
 
     func has(_ name: String) -> Bool { owners[Array(name.utf8)] != nil }
 

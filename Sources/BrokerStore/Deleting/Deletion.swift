@@ -20,23 +20,35 @@ struct Deletion {
     ///
     /// - Returns: how many keys name nothing.
     func delete(named rows: StagedRows) throws(MergeFailure) -> Int {
-        guard let table = rows.tables[entity] else { return 0 }
+        guard let table = rows.tables[merger.plan.model.topmost(of: entity)] else { return 0 }
         return try delete(named: table)
     }
 
     /// - Returns: how many rows name nothing.
     func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
-        let keys = NamedKeys(table, merger.entities[entity])
+        let keys = NamedKeys(table, merger.entities)
         return try deleting { isDirect throws(StoreError) in
             let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
             var missing = 0
             for row in 0..<table.rowCount {
+                guard try isOfKind(row, table) else {
+                    missing += 1
+                    continue
+                }
                 try keys.bind(row, to: statement)
                 try statement.run()
                 if merger.connection.changes == 0 { missing += 1 }
             }
             return missing
         }
+    }
+
+    /// A record that deletes its object finds what it would find as any other record.
+    private func isOfKind(_ row: Int, _ table: FrozenTable) throws(StoreError) -> Bool {
+        let (model, kind) = (merger.plan.model, table.kind(of: row))
+        guard kind != table.entityIndex, table.hasIdentity(row) else { return true }
+        guard let stored = try merger.kind(of: table.row(row), kind) else { return false }
+        return model.isKind(stored, of: kind) || model.isKind(kind, of: stored)
     }
 
     /// Deletes the objects for which the condition holds.
@@ -131,12 +143,13 @@ struct NamedKeys {
     private let table: FrozenTable
     private let entity: Entity
     private let rowKeys: [Int: Int64]
-    private let statements: EntityStatements
+    /// By entity index.
+    private let statements: [EntityStatements]
 
-    init(_ table: FrozenTable, _ statements: EntityStatements) {
+    init(_ table: FrozenTable, _ statements: [EntityStatements]) {
         self.table = table
         self.statements = statements
-        entity = statements.entity
+        entity = statements[table.entityIndex].entity
         rowKeys = Dictionary(table.givenKeys.map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
     }
 
@@ -156,6 +169,7 @@ struct NamedKeys {
     /// The store's own key of an object that was named by its identity.
     private func foundRowKey(_ row: Int) throws(StoreError) -> Int64? {
         guard table.hasIdentity(row) else { return nil }
+        let statements = statements[table.kind(of: row)]
         let find = try statements.findRowKey()
         statements.bindIdentity(table.row(row), to: find, from: 1)
         defer { find.reset() }

@@ -12,7 +12,7 @@ final class DeletionStatements {
     private let naming: ColumnNaming
     private let connection: Connection
     private var statements: [String: Statement] = [:]
-    /// By entity index: deleting its objects may delete, or be held back by, others.
+    /// By entity index: deleting its objects, or its relatives', may delete, or be held back by, others.
     let reachesOthers: [Bool]
 
     /// - Parameter connection: outside of a transaction.
@@ -40,29 +40,29 @@ final class DeletionStatements {
 
     /// Parameters: a key. Dooms the object; nothing changes when there is none.
     func doomKey(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared(doom(entity, generation: "0", from: "", where: keyIsParameters(entity)))
+        try prepared(doom(entity, generation: "0", from: "", where: own(entity, keyIsParameters(entity))))
     }
 
     /// Parameters: a key. Deletes the object, when that reaches no others.
     func deleteKey(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared("DELETE FROM \(table(entity)) WHERE \(keyIsParameters(entity))")
+        try prepared("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, keyIsParameters(entity)))")
     }
 
     /// Dooms the objects for which the condition holds, which speaks of them as `o`.
     func doom(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
-        try connection.prepare(doom(entity, generation: "0", from: "", where: condition))
+        try connection.prepare(doom(entity, generation: "0", from: "", where: own(entity, condition)))
     }
 
     /// Deletes the objects for which the condition holds, which speaks of them as `o`, when that reaches no others.
     func delete(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
-        try connection.prepare("DELETE FROM \(table(entity)) AS o WHERE \(condition)")
+        try connection.prepare("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, condition))")
     }
 
     // MARK: - Rules
 
     /// Parameters: the generation. Dooms what the relationship links to objects of that generation.
     func cascade(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
-        let destination = plan.model.entities[entity].relationships[relationship].destination
+        let destination = plan.model.destinationTable(entity, relationship)
         return try prepared(
             doom(
                 destination, generation: "x.generation + 1",
@@ -72,7 +72,7 @@ final class DeletionStatements {
 
     /// A row when an object that is doomed is linked by the relationship to one that is not: the key of the first.
     func denied(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
-        let destination = plan.model.entities[entity].relationships[relationship].destination
+        let destination = plan.model.destinationTable(entity, relationship)
         return try prepared(
             "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
                 + "FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
@@ -101,10 +101,16 @@ final class DeletionStatements {
 
     // MARK: - SQL
 
-    private func table(_ entity: Int) -> String { quoted(plan.model.entities[entity].table) }
+    private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
 
+    /// Of the rows `o` of the table, those that are the entity's.
+    private func own(_ entity: Int, _ condition: String) -> String {
+        naming.isKind(entity, alias: "o").map { "(\(condition)) AND \($0)" } ?? condition
+    }
+
+    /// What is doomed is known by its table.
     private func doom(_ entity: Int, generation: String, from: String, where condition: String) -> String {
-        "INSERT OR IGNORE INTO \(Self.doomed) SELECT \(entity), o.\(naming.rowNumber(entity)), \(generation) "
+        "INSERT OR IGNORE INTO \(Self.doomed) SELECT \(plan.model.topmost(of: entity)), o.\(naming.rowNumber(entity)), \(generation) "
             + "FROM \(from)\(table(entity)) o WHERE \(condition)"
     }
 

@@ -19,6 +19,7 @@ struct FetchSQL {
         var conditions: [String] = []
         if request.key != nil { conditions += keys.map { "\($0) = ?" } }
         if let predicate { conditions.append("(\(predicate.condition))") }
+        if let isKind = naming.isKind(request.entity, alias: ObjectShape.alias) { conditions.append(isKind) }
         let order = request.sort.map { sortKey($0, of: request.entity) } + keys
         return """
             SELECT \(shape.columns.joined(separator: ", ")) FROM \(table(request.entity)) AS \(ObjectShape.alias) \
@@ -53,7 +54,7 @@ struct FetchSQL {
             """
     }
 
-    private func table(_ entity: Int) -> String { quoted(plan.model.entities[entity].table) }
+    private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
 
     private func keys(_ entity: Int) -> [String] { naming.keyColumns(entity).map(\.name) }
 
@@ -113,7 +114,7 @@ struct FetchSQL {
     ) -> (sql: String, Attribute) {
         guard let first = path.first else {
             let attribute = plan.model.entities[entity].attributes[attribute]
-            return ("\(alias).\(quoted(attribute.name))", attribute)
+            return ("\(alias).\(quoted(attribute.column))", attribute)
         }
         let relationship = plan.model.entities[entity].relationships[first]
         let next = "s\(depth)"

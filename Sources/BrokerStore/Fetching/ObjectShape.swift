@@ -19,6 +19,15 @@ struct ObjectShape {
         case link(column: Int, required: [Int], Node)
         /// The objects of an included relationship, by its number among those.
         case inclusion(Int)
+        /// A text of ours.
+        case text(String)
+        /// Of a hierarchy, by the name of the object's own entity.
+        case kinds(column: Int, [KindMember])
+    }
+
+    struct KindMember {
+        let name: [UInt8]
+        let node: Node
     }
 
     struct Member {
@@ -39,7 +48,19 @@ struct ObjectShape {
         var builder = ShapeBuilder(plan: plan, naming: naming, names: names)
         _ = builder.add("\(Self.alias).\(naming.rowNumber(entity))")
         keyColumns = naming.keyColumns(entity).map { builder.add(Self.column($0.name)) }
-        root = builder.object(ofEntity: entity, including: inclusions)
+        let kinds = plan.model.subentities(of: entity)
+        if kinds.count == 1 {
+            root = builder.object(ofEntity: entity, including: inclusions)
+        } else {
+            let column = builder.add(Self.column(entityColumnName))
+            root = .kinds(
+                column: column,
+                kinds.map { kind in
+                    KindMember(
+                        name: Array(plan.model.entities[kind].name.utf8),
+                        node: builder.object(ofEntity: kind, including: inclusions))
+                })
+        }
         columns = builder.columns
     }
 
@@ -74,7 +95,8 @@ private struct ShapeBuilder {
         let entity = plan.model.entities[index]
         // Relationships first: where an attribute has the place of one, the link tells the attribute's value, too.
         var links = KeyPathTree()
-        for (position, relationship) in entity.relationships.enumerated() {
+        for position in entity.relationshipIndices {
+            let relationship = entity.relationships[position]
             let inclusion = inclusions.firstIndex(of: position)
             guard inclusion != nil || !relationship.isToMany else { continue }
             let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship)
@@ -83,19 +105,22 @@ private struct ShapeBuilder {
             links.insert(node, at: places.isEmpty && inclusion != nil ? [[relationship.name]] : places)
         }
         var tree = KeyPathTree()
-        for (position, attribute) in entity.attributes.enumerated() {
+        for position in entity.attributeIndices {
+            let attribute = entity.attributes[position]
             let free = paths(attribute.name, attribute.keyPaths).drop { links.isTaken($0, onlyAsPart: true) }
             guard let path = free.first, !links.isTaken(path) else { continue }
             tree.insert(value(attribute, position, of: index), at: Array(free))
         }
         tree.merge(links)
+        // As any other member, if the entity has none of that name.
+        if names == .local, entity.parent != nil { tree.insert(.text(entity.name), at: [["entity"]]) }
         return tree.node
     }
 
     private func paths(_ name: String, _ keyPaths: [[String]]) -> [[String]] { names == .local ? [[name]] : keyPaths }
 
     private mutating func value(_ attribute: Attribute, _ position: Int, of entity: Int) -> ObjectShape.Node {
-        var column = ObjectShape.column(attribute.name)
+        var column = ObjectShape.column(attribute.column)
         if attribute.type == .transformable {
             // What another program stored need not be JSON.
             column = "CASE WHEN json_valid(\(column)) THEN \(column) ELSE json_quote(\(column)) END"
@@ -117,7 +142,8 @@ private struct ShapeBuilder {
             }
             let identity = destination.identity.map { position in
                 add(
-                    "(SELECT d.\(quoted(destination.attributes[position].name)) FROM \(quoted(destination.table)) AS d "
+                    "(SELECT d.\(quoted(destination.attributes[position].column)) "
+                        + "FROM \(quoted(plan.model.table(of: relationship.destination))) AS d "
                         + "WHERE d.\(rowKeyName) = \(linkColumns[0]))")
             }
             return .link(column: column, required: identity, key(relationship.destination, identity))
@@ -229,6 +255,11 @@ extension ObjectShape {
             }
         case .link(let column, _, let key):
             if row.isNull(column) { writer.null() } else { write(key, row, &writer, hole) }
+        case .text(let text): writer.string(text)
+        case .kinds(let column, let kinds):
+            let name = row.bytes(column)
+            guard let kind = kinds.first(where: { $0.name.elementsEqual(name) }) else { return writer.null() }
+            write(kind.node, row, &writer, hole)
         case .inclusion(let number):
             hole(number, writer.count)
             writer.raw([] as [UInt8])

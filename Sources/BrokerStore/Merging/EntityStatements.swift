@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The SQL of one entity's table, prepared when it is first wanted.
+/// The SQL of one entity's objects in its table, prepared when it is first wanted.
 final class EntityStatements {
     /// How rows that bring the same columns are merged.
     enum GroupMerge {
@@ -25,6 +25,11 @@ final class EntityStatements {
     private let naming: ColumnNaming
     private let connection: Connection
     private let stagedTable: String
+    private let table: String
+    /// Nil of an entity that stands alone.
+    private let kinds: KindSQL?
+    /// The condition that a row is one of the entity's objects; nil when all are.
+    let isKind: String?
     private var groups: [[Int]: GroupMerge] = [:]
 
     init(_ index: Int, _ plan: StagingPlan, _ scans: ScanSet, on connection: Connection) {
@@ -34,18 +39,23 @@ final class EntityStatements {
         entity = plan.model.entities[index]
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
         hasIdentity = !entity.identity.isEmpty
-        stagedTable = scans.tableName(entity: index)
+        let topmost = plan.model.topmost(of: index)
+        stagedTable = scans.tableName(entity: topmost)
+        table = quoted(plan.model.entities[topmost].table)
+        kinds = plan.model.isInHierarchy(index) ? KindSQL(index, plan, naming) : nil
+        isKind = naming.isKind(index)
         let entity = entity
-        required = entity.attributes.indices.filter {
+        required = entity.attributeIndices.filter {
             !entity.attributes[$0].isOptional && !entity.identity.contains($0)
                 && plan.defaultCell(entity: index, attribute: $0) == nil
         }
     }
 
-    func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == index }
+    /// Whether the rows are those of the entity's table.
+    func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == plan.model.topmost(of: index) }
 
     /// Rows that bring these columns can be inserted.
-    func canInsert(_ columns: [Int]) -> Bool { required.allSatisfy(columns.contains) }
+    func canInsert(_ columns: [Int]) -> Bool { !entity.isAbstract && required.allSatisfy(columns.contains) }
 
     func merge(_ columns: [Int]) throws(StoreError) -> GroupMerge {
         if let known = groups[columns] { return known }
@@ -61,9 +71,10 @@ final class EntityStatements {
     }
     private var existsStatement: Statement?
 
-    /// Parameters: the key. The row number of the object.
+    /// Parameters: the key. The row number of the object; of a hierarchy, the name of its own entity.
     func number() throws(StoreError) -> Statement {
-        try cached(&numberStatement, "SELECT \(rowNumber) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+        let columns = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
+        return try cached(&numberStatement, "SELECT \(columns) FROM \(table) WHERE \(keyIsParameters(from: 1))")
     }
     private var numberStatement: Statement?
 
@@ -87,12 +98,34 @@ final class EntityStatements {
 
     /// Parameters: the identity. The store's own key of the object.
     func findRowKey() throws(StoreError) -> Statement {
-        let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }
+        var conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
+        // Such an identity is unique among the objects of the entity that has it.
+        if entity.hasIdentityOfItsOwn, let head = identityHead { conditions.append(head) }
         return try cached(
             &findRowKeyStatement,
             "SELECT \(rowKeyName) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
     }
     private var findRowKeyStatement: Statement?
+
+    /// The condition that a row is one of the objects among which the identity is unique.
+    private var identityHead: String? {
+        let model = plan.model
+        let owners = [index] + model.ancestors(of: index)
+        return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { naming.isKind($0) }
+    }
+
+    /// Parameters: the key. The name of the object's own entity.
+    func kind() throws(StoreError) -> Statement {
+        try cached(
+            &kindStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+    }
+    private var kindStatement: Statement?
+
+    /// Parameters: a row number. The name of the object's own entity.
+    func kindOfRow() throws(StoreError) -> Statement {
+        try cached(&kindOfRowStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
+    }
+    private var kindOfRowStatement: Statement?
 
     /// Parameters: a link's key. Row number and key of the rows whose link at `column` is that.
     func linked(byColumn column: Int) throws(StoreError) -> Statement {
@@ -126,7 +159,7 @@ final class EntityStatements {
     /// Parameters: the key. The values of some attributes.
     func values(of attributes: [Int]) throws(StoreError) -> Statement {
         try connection.prepare(
-            "SELECT \(quotedList(attributes.map { entity.attributes[$0].name })) FROM \(table) "
+            "SELECT \(quotedList(attributes.map { entity.attributes[$0].column })) FROM \(table) "
                 + "WHERE \(keyIsParameters(from: 1))")
     }
 
@@ -143,17 +176,17 @@ final class EntityStatements {
 
     /// Parameters: the identity. The value of the attribute that tells how new the object is.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
-        let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }
+        let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
         return try cached(
             &modifiedStatement,
-            "SELECT \(quoted(entity.attributes[attribute].name)) FROM \(table) "
+            "SELECT \(quoted(entity.attributes[attribute].column)) FROM \(table) "
                 + "WHERE \(conditions.joined(separator: " AND "))")
     }
     private var modifiedStatement: Statement?
 
     /// Parameters: the values of some attributes. The key of an object that has them all.
     func holder(of attributes: [Int]) throws(StoreError) -> Statement {
-        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].name)) = ?\($0 + 1)" }
+        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
         return try connection.prepare(
             "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
     }
@@ -162,7 +195,7 @@ final class EntityStatements {
     func vacate(_ attributes: [Int]) throws(StoreError) -> Statement {
         let width = keyNames.count
         let assignments = attributes.enumerated().map {
-            "\(quoted(entity.attributes[$1].name)) = ?\(width + $0 + 1)"
+            "\(quoted(entity.attributes[$1].column)) = ?\(width + $0 + 1)"
         }
         return try connection.prepare(
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
@@ -179,8 +212,6 @@ final class EntityStatements {
     var keyNames: [String] { naming.keyColumns(index).map(\.name) }
 
     // MARK: - SQL
-
-    private var table: String { quoted(entity.table) }
 
     /// What SQLite calls the number of a row, in a table that may have columns of any name.
     private var rowNumber: String { naming.rowNumber(index) }
@@ -205,7 +236,7 @@ final class EntityStatements {
     private func columns(_ staged: Int) -> [(name: String, number: Int)] {
         let first = entity.hasRowKey ? 1 : 0
         let attributes = entity.attributes.count
-        if staged < attributes { return [(entity.attributes[staged].name, first + staged)] }
+        if staged < attributes { return [(entity.attributes[staged].column, first + staged)] }
         let before = (attributes..<staged).map { linkNames($0).count }.reduce(0, +)
         return linkNames(staged).enumerated().map { ($1, first + attributes + before + $0) }
     }
@@ -215,7 +246,8 @@ final class EntityStatements {
             entity.hasRowKey ? [(rowKeyName, 0)] : entity.identity.flatMap(columns)
         let others = brought.filter { entity.hasRowKey || !entity.identity.contains($0) }.flatMap(columns)
         if canInsert(brought) { return .set(try prepareUpsert(key, others, brought)) }
-        return others.isEmpty ? .nothing : .update(try prepareUpdate(others.map(\.name), brought))
+        guard !others.isEmpty || kinds?.mayBecome ?? false else { return .nothing }
+        return .update(try prepareUpdate(others.map(\.name), brought))
     }
 
     /// `INSERT … SELECT` over the scan: new rows take the defaults, changed rows are updated, the same are not written.
@@ -225,21 +257,27 @@ final class EntityStatements {
         var names = (key + others).map(\.name)
         var values = (key + others).map { "c\($0.number)" }
         var defaults: [Cell] = []
-        for attribute in entity.attributes.indices where !brought.contains(attribute) {
+        var becoming: [String] = []
+        for attribute in entity.attributeIndices where !brought.contains(attribute) {
             guard let cell = plan.defaultCell(entity: index, attribute: attribute) else { continue }
-            names.append(entity.attributes[attribute].name)
+            names.append(entity.attributes[attribute].column)
             defaults.append(cell)
             values.append("?\(defaults.count)")
+            becoming += kinds?.takingDefault(attribute, "?\(defaults.count)", of: quoted("_broker_old")) ?? []
+        }
+        if let kinds {
+            names.append(entityColumnName)
+            values.append(kinds.name)
         }
         // A name of its own for the row that is there: the table may be called "excluded", too.
         let old = quoted("_broker_old")
         let difference = { (name: String) in "\(old).\(quoted(name)) IS NOT excluded.\(quoted(name))" }
         let assignments =
             others.map { "\(quoted($0.name)) = excluded.\(quoted($0.name))" }
-            + leavingPlaces(brought, of: old, difference)
-        let differences = others.map { difference($0.name) }
+            + leavingPlaces(brought, of: old, difference) + becoming + (kinds?.becoming(of: old) ?? [])
+        let differences = others.map { difference($0.name) } + (kinds?.isAnother(old) ?? [])
         let conflict =
-            others.isEmpty
+            differences.isEmpty
             ? "NOTHING" : "UPDATE SET \(assignments.joined(separator: ", ")) WHERE \(anyOf(differences[...]))"
         let statement = try connection.prepare(
             "INSERT INTO \(table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) FROM \(stagedTable) "
@@ -274,10 +312,29 @@ final class EntityStatements {
         let places = leavingPlaces(brought, of: table) { name in
             "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
         }
-        let assignments = (names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places).joined(separator: ", ")
-        let differences = anyOf(names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" }[...])
-        return try connection.prepare(
-            "UPDATE \(table) SET \(assignments) WHERE \(keyIsParameters(from: names.count + 1)) AND (\(differences))")
+        // Behind the values and the key.
+        var parameter = names.count + keyNames.count
+        var defaults: [Cell] = []
+        var becoming = kinds?.becoming(of: table) ?? []
+        for attribute in entity.attributeIndices where kinds != nil && !brought.contains(attribute) {
+            guard let cell = plan.defaultCell(entity: index, attribute: attribute) else { continue }
+            let taking = kinds!.takingDefault(attribute, "?\(parameter + 1)", of: table)
+            guard !taking.isEmpty else { continue }
+            becoming += taking
+            defaults.append(cell)
+            parameter += 1
+        }
+        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places + becoming
+        let differences =
+            names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" } + (kinds?.isAnother(table) ?? [])
+        let statement = try connection.prepare(
+            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) "
+                + "WHERE \(keyIsParameters(from: names.count + 1)) AND (\(anyOf(differences[...])))")
+        // The plan owns the defaults' bytes and outlives the statement.
+        for (position, cell) in defaults.enumerated() {
+            statement.bind(cell, at: names.count + keyNames.count + position + 1)
+        }
+        return statement
     }
 }
 

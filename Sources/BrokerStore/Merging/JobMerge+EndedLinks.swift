@@ -85,23 +85,23 @@ extension JobMerge {
 
     private mutating func replace(_ replacement: StagedReplacement, _ ended: inout EndedLinks) throws(StoreError) {
         let plan = merger.plan
-        let relationship = plan.model.entities[replacement.entity].relationships[replacement.relationship]
+        let destination = plan.model.destinationTable(replacement.entity, replacement.relationship)
         switch plan.layout.entities[replacement.entity].forms[replacement.relationship] {
         case .column: return
         case .destinationColumn(let column):
-            let table = rows.tables[relationship.destination]
+            let table = rows.tables[destination]
             try unlink(
-                relationship.destination, column: column, linkedTo: replacement.row, of: replacement.entity
+                destination, column: column, linkedTo: replacement.row, of: replacement.entity
             ) { merge, stagedRow, key in
-                if merge.lookups.isSpared(replacement, merge.key(of: relationship.destination, key)) { return true }
+                if merge.lookups.isSpared(replacement, merge.key(of: destination, key)) { return true }
                 guard let stagedRow, let cell = table?.row(stagedRow)[column] else { return false }
                 return cell.kind == .object && cell.row == replacement.row
             }
         case .linkTable(let number, let isReversed):
-            var isChanged = try end(replacement, number, isReversed, relationship.destination, &ended)
+            var isChanged = try end(replacement, number, isReversed, destination, &ended)
             // Of a relationship that is its own inverse, the links in the other direction end, too.
             if merger.links[number].link.isSymmetric {
-                isChanged = try end(replacement, number, true, relationship.destination, &ended) || isChanged
+                isChanged = try end(replacement, number, true, destination, &ended) || isChanged
             }
             if isChanged { noteUpdate(replacement.entity, replacement.row, 0) }
         }
@@ -138,14 +138,13 @@ extension JobMerge {
     /// Looks up the elements that were left out, whose links stay.
     private mutating func gatherSpared() throws(StoreError) {
         for spared in rows.spared {
-            let relationship = merger.plan.model.entities[spared.entity].relationships[spared.relationship]
-            let destination = merger.entities[relationship.destination].entity
+            let destination = merger.entities[spared.kind].entity
             var key = StoredKey(spared.identity)
             if destination.hasRowKey {
                 var cells = Array(repeating: Cell.absent, count: destination.attributes.count)
                 for (cell, column) in zip(spared.identity, destination.identity) { cells[column] = cell }
                 let rowKey = try cells.withUnsafeBufferPointer { cells throws(StoreError) in
-                    try merger.rowKey(of: cells.baseAddress!, relationship.destination)
+                    try merger.rowKey(of: cells.baseAddress!, spared.kind)
                 }
                 guard let rowKey else { continue }
                 key = StoredKey([.integer(rowKey)])
@@ -163,7 +162,7 @@ extension JobMerge {
         if model.hasRowKey { return lookups.row(ofKey: statement.integer(first), entity, result.rowKeys) }
         var cells = Array(repeating: Cell.absent, count: table.columnCount)
         for (position, column) in model.identity.enumerated() { cells[column] = statement.cell(first + position) }
-        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) }
+        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: entity) }
     }
 
     /// The key of that entity in the statement's columns from 1 on.

@@ -109,7 +109,7 @@ extension JobMerge {
     // MARK: - Statements
 
     private func destination(of set: ToManySet) -> Int {
-        merger.plan.model.entities[set.entity].relationships[set.relationship].destination
+        merger.plan.model.destinationTable(set.entity, set.relationship)
     }
 
     private func statements(of set: ToManySet) -> PlaceStatements {

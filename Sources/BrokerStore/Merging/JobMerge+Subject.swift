@@ -17,9 +17,9 @@ extension JobMerge {
 
     private func settle(_ subject: StagedSubject) throws(StoreError) -> Fault? {
         let statements = merger.entities[subject.entity]
-        let model = statements.entity
+        let model = merger.entities[subject.kind].entity
         let key = StoredKey(subject.key)
-        guard try exists(key, statements) else {
+        guard try exists(key, statements), try isFitting(subject, key) else {
             return Fault(
                 .objectNotFound,
                 "There is no \(model.name) \(key.described). Process it without `object` first, or send another key.",
@@ -28,7 +28,7 @@ extension JobMerge {
         let cells = rows.tables[subject.entity]!.row(subject.row)
         if model.hasRowKey {
             guard rows.tables[subject.entity]!.hasIdentity(subject.row),
-                let holder = try merger.rowKey(of: cells, subject.entity), holder != subject.key[0].integer
+                let holder = try merger.rowKey(of: cells, subject.kind), holder != subject.key[0].integer
             else { return nil }
             return taken(model)
         }
@@ -41,6 +41,17 @@ extension JobMerge {
         key.bind(to: rename, from: 1 + model.identity.count)
         try rename.run()
         return nil
+    }
+
+    /// Of a hierarchy: it is what the operation says, or may become it.
+    private func isFitting(_ subject: StagedSubject, _ key: StoredKey) throws(StoreError) -> Bool {
+        let model = merger.plan.model
+        guard model.entities[subject.kind].parent != nil else { return true }
+        let find = try merger.entities[subject.entity].kind()
+        key.bind(to: find, from: 1)
+        defer { find.reset() }
+        guard try find.step(), let stored = model.index(ofEntity: find.text(0)) else { return false }
+        return model.isKind(stored, of: subject.kind) || subject.mayBecome && model.isKind(subject.kind, of: stored)
     }
 
     private func exists(_ key: StoredKey, _ statements: EntityStatements) throws(StoreError) -> Bool {

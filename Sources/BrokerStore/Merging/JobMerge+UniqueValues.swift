@@ -131,7 +131,8 @@ private struct Claimants {
                     let new = list.map { column -> Cell in
                         if staged[column].kind != .absent { return staged[column] }
                         return exists
-                            ? old[column]! : merge.merger.plan.defaultCell(entity: entity, attribute: column) ?? .null
+                            ? old[column]!
+                            : merge.merger.plan.defaultCell(entity: table.kind(of: row), attribute: column) ?? .null
                     }
                     return Want(
                         list: number, saidAt: table.claims(of: list, row: row),

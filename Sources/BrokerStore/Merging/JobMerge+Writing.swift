@@ -41,7 +41,7 @@ extension JobMerge {
         _ range: Range<Int>, of group: RowGroup, _ table: FrozenTable, position: inout Int
     ) throws(StoreError) {
         let entity = table.entityIndex
-        switch try merger.entities[entity].merge(group.columns) {
+        switch try merger.entities[group.kind].merge(group.columns) {
         case .nothing: return
         case .update(let statement):
             for place in range {
@@ -75,7 +75,7 @@ extension JobMerge {
         _ row: Int, _ group: RowGroup, _ table: FrozenTable, _ statement: Statement
     ) throws(StoreError) {
         let entity = table.entityIndex
-        let model = merger.entities[entity].entity
+        let model = merger.entities[group.kind].entity
         var index = 1
         for column in group.columns where model.hasRowKey || !model.identity.contains(column) {
             index = bind(table.row(row)[column], column, of: entity, to: statement, at: index)

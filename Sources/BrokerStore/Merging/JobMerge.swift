@@ -41,6 +41,7 @@ struct JobMerge {
         }
         try stopIfRejected()
         if isCareful {
+            try checkKinds()
             do throws(StoreError) {
                 try settleUniqueValues()
             } catch {
@@ -104,7 +105,9 @@ struct JobMerge {
             for row in 0..<table.rowCount {
                 if let given = given[row] {
                     keys.append(given)
-                } else if table.hasIdentity(row), let known = try merger.rowKey(of: table.row(row), entity) {
+                } else if table.hasIdentity(row),
+                    let known = try merger.rowKey(of: table.row(row), table.kind(of: row))
+                {
                     keys.append(known)
                 } else {
                     keys.append(try merger.takeRowKey(entity))
@@ -118,14 +121,17 @@ struct JobMerge {
     private mutating func checkExistence() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table else { continue }
-            let statements = merger.entities[entity]
             for group in table.groups {
+                let statements = merger.entities[group.kind]
                 let canInsert = statements.canInsert(group.columns)
                 for position in group.range {
                     let row = Int(table.order[position])
                     let origin = table.origins[row]
                     if canInsert, origin.rawValue <= RowOrigin.stub.rawValue { continue }
-                    if try exists(row, table, statements) { continue }
+                    if try exists(row, table, statements) {
+                        if !canInsert { try checkBecoming(row, group, table, statements) }
+                        continue
+                    }
                     reject(entity, row, absence: { Self.missing(statements, .mustExist, group, isTold: $0) }) {
                         Self.missing(statements, origin, group, isTold: $0)
                     }
@@ -155,18 +161,76 @@ struct JobMerge {
                     ? "There is no \(model.name) with the key given here. Send it first, or set the relationship's "
                         + "\"missing\" to \"stub\" or \"ignore\" in the model." : "", entity: model.name)
         case .record, .stub:
-            let lacking = statements.required.first { !group.columns.contains($0) }!
+            guard let lacking = statements.required.first(where: { !group.columns.contains($0) }) else {
+                return Fault(
+                    .unmappable,
+                    isTold ? "\(model.name) is abstract, so a record of it can make no object, and there is none." : "",
+                    entity: model.name)
+            }
             let name = model.attributes[lacking].name
             let what =
                 origin == .stub
                 ? "A bare key names a \(model.name) that does not exist yet, and a stub cannot be made of it, because "
                     + "\(name) is required."
                 : "A new \(model.name) has no value for \(name), which is required."
-            return Fault(
-                .missingValue,
-                isTold ? what + " Send the value, or give the attribute a default or make it optional." : "",
-                entity: model.name, attribute: name)
+            return lacks(name, model, isTold ? what : nil)
         }
+    }
+
+    private static func lacks(_ name: String, _ model: Entity, _ what: String?) -> Fault {
+        Fault(
+            .missingValue,
+            what.map { $0 + " Send the value, or give the attribute a default or make it optional." } ?? "",
+            entity: model.name, attribute: name)
+    }
+
+    /// An object of an ancestor that becomes one of the row's entity needs what that requires.
+    private mutating func checkBecoming(
+        _ row: Int, _ group: RowGroup, _ table: FrozenTable, _ statements: EntityStatements
+    ) throws(StoreError) {
+        guard statements.entity.parent != nil, let stored = try storedKind(ofRow: row, table) else { return }
+        let before = merger.plan.model.entities[stored]
+        guard merger.plan.model.ancestors(of: group.kind).contains(stored) else { return }
+        let lacking = statements.required.first { !group.columns.contains($0) && !before.attributeIndices.contains($0) }
+        guard let lacking else { return }
+        let (name, model) = (statements.entity.attributes[lacking].name, statements.entity)
+        let what = "An object of \(before.name) becomes one of \(model.name), and has no value for \(name), which is required."
+        reject(table.entityIndex, row) { Self.lacks(name, model, $0 ? what : nil) }
+    }
+
+    // MARK: - Kinds
+
+    /// What the row's object is in the store; nil when it is not there.
+    private func storedKind(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Int? {
+        let find = try merger.entities[table.entityIndex].kind()
+        bindKey(ofRow: row, table.entityIndex, to: find, from: 1)
+        defer { find.reset() }
+        return try find.step() ? merger.plan.model.index(ofEntity: find.text(0)) : nil
+    }
+
+    /// Whether all objects may be of the entities that their records are of; if not, the job is staged again, knowing what
+    /// they are.
+    private func checkKinds() throws(MergeFailure) {
+        let isFitting: Bool
+        do throws(StoreError) {
+            isFitting = try areKindsFitting()
+        } catch {
+            throw .store(error)
+        }
+        if !isFitting { throw .misjudged }
+    }
+
+    private func areKindsFitting() throws(StoreError) -> Bool {
+        let model = merger.plan.model
+        for (entity, table) in rows.tables.enumerated() {
+            guard let table, model.isInHierarchy(entity) else { continue }
+            for row in 0..<table.rowCount where table.hasIdentity(row) {
+                guard let stored = try storedKind(ofRow: row, table) else { continue }
+                let kind = table.kind(of: row)
+                guard model.isKind(stored, of: kind) || model.isKind(kind, of: stored) else { return false }
+            }
+        }
+        return true
     }
 
     // MARK: - Binding keys

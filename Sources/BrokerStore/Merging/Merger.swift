@@ -39,7 +39,7 @@ final class Merger {
         syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
         deletions = try DeletionStatements(plan, on: connection)
         try named.install(on: connection)
-        historyTables = try HistoryTables(entities, on: connection)
+        historyTables = try HistoryTables(entities, plan.model, on: connection)
         order = Self.parentsFirst(plan.layout)
         nextRowKeys = Array(repeating: nil, count: entities.count)
         tally = .allocate(capacity: 1)
@@ -81,6 +81,29 @@ final class Merger {
         entities[entity].bindIdentity(cells, to: find, from: 1)
         defer { find.reset() }
         return try find.step() ? find.integer(0) : nil
+    }
+
+    /// What the object with the identity in this row's worth of cells is; nil when there is none.
+    func kind(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int? {
+        let find = try entities[entity].kind()
+        if entities[entity].entity.hasRowKey {
+            guard let key = try rowKey(of: cells, entity) else { return nil }
+            find.bind(key, at: 1)
+        } else {
+            entities[entity].bindIdentity(cells, to: find, from: 1)
+        }
+        defer { find.reset() }
+        return try find.step() ? plan.model.index(ofEntity: find.text(0)) : nil
+    }
+
+    /// Tells the exclusions what the objects of hierarchies are that the job names.
+    func noteKinds(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
+        let buried = (rows.buried?.before ?? []) + (rows.buried?.behind ?? [])
+        for case let table? in rows.tables + buried where plan.model.isInHierarchy(table.entityIndex) {
+            for row in 0..<table.rowCount where table.hasIdentity(row) {
+                exclusions.note(kind: try kind(of: table.row(row), table.kind(of: row)), of: row, in: table)
+            }
+        }
     }
 
     /// Whether there is an object of the identity in this row's worth of cells.
@@ -131,6 +154,8 @@ enum MergeFailure: Error {
     case contended
     /// Records are not newer than their objects.
     case stale
+    /// Objects may be of other entities than their records are of, and it has to be known of which.
+    case misjudged
     /// The object that the operation names cannot be worked on.
     case subjectRefused(Fault)
     /// The store is at fault.

@@ -18,6 +18,7 @@ struct MigrationRun {
     }
 
     func run() throws(StoreError) {
+        for view in plan.goneViews { try connection.execute("DROP VIEW IF EXISTS \(quoted(view.name))") }
         for table in plan.tables {
             for index in table.goneIndexes { try connection.execute("DROP INDEX IF EXISTS \(quoted(index))") }
         }
@@ -38,6 +39,7 @@ struct MigrationRun {
         }
         for table in plan.newTables + plan.tables.map(\.new) { try makeIndexes(of: table) }
         for table in plan.tables where table.needsRebuild { try checkReferences(of: table.new) }
+        for view in plan.newViews { try connection.execute(view.sql) }
     }
 
     private func addColumns(to table: TableMigration) throws(StoreError) {
@@ -101,6 +103,12 @@ struct MigrationRun {
             "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND lower(name) = lower(?1)")
         for (columns, sql) in zip(table.indexes, table.indexSQL) {
             find.bind(TableMigration.indexName(table.name, columns), at: 1)
+            let isThere = try find.step()
+            find.reset()
+            if !isThere { try connection.execute(sql) }
+        }
+        for (list, sql) in zip(table.partialUnique, table.partialUniqueSQL) {
+            find.bind(table.partialIndexName(list), at: 1)
             let isThere = try find.step()
             find.reset()
             if !isThere { try connection.execute(sql) }

@@ -10,6 +10,9 @@ struct StorePlan {
     private(set) var newTables: [Schema.Table] = []
     /// Names of tables that nothing is left of.
     private(set) var goneTables: [String] = []
+    /// Views of subentities that are otherwise now, or gone.
+    private(set) var goneViews: [Schema.View] = []
+    private(set) var newViews: [Schema.View] = []
     /// Every table that was there, by name.
     private(set) var presentTables: [String]
     private let connection: Connection
@@ -48,6 +51,9 @@ struct StorePlan {
             let fills = Self.fills(of: table, held, plan)
             tables.append(TableMigration(from: old, to: table, origin, fills: fills, staying))
         }
+        let views = Schema(stored).views
+        goneViews = views.filter { !schema.views.contains($0) }
+        newViews = schema.views.filter { !views.contains($0) }
         goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
         for table in tables { try tell(table, removal) }
     }
@@ -56,10 +62,11 @@ struct StorePlan {
         of table: Schema.Table, _ held: HeldModel, _ plan: StagingPlan
     ) -> [[UInt8]: String] {
         var fills: [[UInt8]: String] = [:]
-        for (index, entity) in plan.model.entities.enumerated() where entity.table.hasSameBytes(as: table.name) {
+        for (index, entity) in plan.model.entities.enumerated()
+        where plan.model.table(of: index).hasSameBytes(as: table.name) {
             for (position, attribute) in entity.attributes.enumerated() {
                 guard let cell = plan.defaultCell(entity: index, attribute: position) else { continue }
-                fills[Array(attribute.name.utf8)] = cell.literal
+                fills[Array(attribute.column.utf8)] = cell.literal
             }
         }
         return fills
@@ -137,5 +144,8 @@ struct StorePlan {
     }
 
     /// Nothing is to be done.
-    var isIdle: Bool { newTables.isEmpty && goneTables.isEmpty && tables.allSatisfy(\.isIdle) }
+    var isIdle: Bool {
+        newTables.isEmpty && goneTables.isEmpty && goneViews.isEmpty && newViews.isEmpty
+            && tables.allSatisfy(\.isIdle)
+    }
 }

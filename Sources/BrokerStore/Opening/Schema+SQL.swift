@@ -17,6 +17,7 @@ extension Schema.Table {
                 ? "\(quoted(column.name)) INTEGER PRIMARY KEY" : definition(of: column)
         }
         if !isRowNumber { lines.append("PRIMARY KEY (\(quotedList(primaryKey)))") }
+        lines += checks.map { "CHECK (\($0))" }
         lines += unique.map { "UNIQUE (\(quotedList($0)))" }
         lines += foreignKeys.filter { $0.columns.count > 1 }.map {
             "FOREIGN KEY (\(quotedList($0.columns))) \($0.reference)"
@@ -31,6 +32,18 @@ extension Schema.Table {
             let index = quoted("\(name).\(columns.joined(separator: "."))")
             return "CREATE INDEX \(index) ON \(quoted(name)) (\(quotedList(columns)))"
         }
+    }
+
+    /// One index for every list of columns that is unique among some rows.
+    var partialUniqueSQL: [String] {
+        partialUnique.map { list in
+            let index = quoted(partialIndexName(list))
+            return "CREATE UNIQUE INDEX \(index) ON \(quoted(name)) (\(quotedList(list.columns))) WHERE \(list.condition)"
+        }
+    }
+
+    func partialIndexName(_ list: Schema.PartialList) -> String {
+        "\(name).\(list.entity).\(list.columns.joined(separator: "."))"
     }
 
     /// A column as CREATE TABLE and ALTER TABLE ADD COLUMN write it.

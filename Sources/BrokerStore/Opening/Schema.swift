@@ -24,22 +24,36 @@ public struct Schema: Sendable {
         let unique: [[String]]
         let foreignKeys: [ForeignKey]
         let indexes: [[String]]
+        /// Conditions that each row meets.
+        var checks: [String] = []
+        /// Columns that are unique among the rows of some entities of a hierarchy.
+        var partialUnique: [PartialList] = []
+    }
+
+    /// Columns of the rows for which a condition holds.
+    struct PartialList: Sendable, Equatable {
+        let entity: String
+        let columns: [String]
+        let condition: String
     }
 
     /// Entities in the model's order, then link tables.
     let tables: [Table]
+    /// Of subentities, in the model's order.
+    let views: [View]
 
     public init(_ model: Model) {
         let layout = RowLayout(model)
         let naming = ColumnNaming(model: model, layout: layout)
         tables =
-            model.entities.indices.map { Self.entityTable($0, model, layout, naming) }
+            model.tableEntities.map { Self.entityTable($0, model, layout, naming) }
             + layout.linkTables.map { Self.linkTable($0, model, naming) }
+        views = model.entities.indices.filter { model.entities[$0].parent != nil }.map { View(of: $0, naming) }
     }
 
     /// The statements that make the whole schema, one after the other, as `broker model schema` prints them.
     public var sql: String {
-        tables.flatMap { [$0.sql] + $0.indexSQL }.map { $0 + ";\n" }.joined()
+        (tables.flatMap { [$0.sql] + $0.partialUniqueSQL + $0.indexSQL } + views.map(\.sql)).map { $0 + ";\n" }.joined()
     }
 
     private static func entityTable(
@@ -49,8 +63,10 @@ public struct Schema: Sendable {
         var columns = entity.hasRowKey ? [Column(name: rowKeyName, type: "INTEGER", isRequired: false)] : []
         columns += entity.attributes.enumerated().map { position, attribute in
             Column(
-                name: attribute.name, type: attribute.columnType,
-                isRequired: entity.identity.contains(position) ? !entity.isIdentityOptional : !attribute.isOptional)
+                name: attribute.column, type: attribute.columnType,
+                isRequired: entity.identity.contains(position)
+                    ? !entity.isIdentityOptional
+                    : !attribute.isOptional && entity.attributeIndices.contains(position))
         }
         var foreignKeys: [ForeignKey] = []
         var indexes: [[String]] = []
@@ -61,19 +77,23 @@ public struct Schema: Sendable {
             columns += zip(names, keys).map { Column(name: $0, type: $1.type, isRequired: false) }
             foreignKeys.append(
                 ForeignKey(
-                    columns: names, table: model.entities[link.destination].table, keys: keys.map(\.name),
+                    columns: names, table: model.table(of: link.destination), keys: keys.map(\.name),
                     onDelete: model.inverse(of: relationship)?.deleteRule.foreignKeyAction ?? "SET NULL"))
             let position = model.positionColumn(of: relationship)
             if let position { columns.append(Column(name: position, type: "INTEGER", isRequired: false)) }
             indexes.append(names + [position].compactMap { $0 })
         }
-        let names = { (positions: [Int]) in positions.map { entity.attributes[$0].name } }
+        let isHierarchy = model.isInHierarchy(index)
+        if isHierarchy { columns.append(Column(name: entityColumnName, type: "TEXT", isRequired: true)) }
+        let names = { (positions: [Int]) in positions.map { entity.attributes[$0].column } }
         return Table(
             name: entity.table, columns: columns,
             primaryKey: entity.hasRowKey ? [rowKeyName] : names(entity.identity),
             unique: (entity.hasRowKey && !entity.identity.isEmpty ? [names(entity.identity)] : [])
                 + entity.unique.map(names),
-            foreignKeys: foreignKeys, indexes: indexes + entity.indexes.map(names))
+            foreignKeys: foreignKeys, indexes: indexes + entity.indexes.map(names),
+            checks: isHierarchy ? checks(index, naming) : [],
+            partialUnique: isHierarchy ? ownIdentities(index, naming) : [])
     }
 
     private static func linkTable(_ link: LinkTable, _ model: Model, _ naming: ColumnNaming) -> Table {
@@ -83,7 +103,7 @@ public struct Schema: Sendable {
                 columns: keys.map { key in
                     Column(
                         name: keys.count == 1 ? side : "\(side)_\(key.name)", type: key.type, isRequired: true)
-                }, table: model.entities[entity].table, keys: keys.map(\.name)
+                }, table: model.table(of: entity), keys: keys.map(\.name)
             )
         }
         let ends = sides.map { $0.columns.map(\.name) }
@@ -131,7 +151,7 @@ struct ColumnNaming {
         if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: "INTEGER", isRequired: true)] }
         return entity.identity.map {
             let attribute = entity.attributes[$0]
-            return Schema.Column(name: attribute.name, type: attribute.columnType, isRequired: true)
+            return Schema.Column(name: attribute.column, type: attribute.columnType, isRequired: true)
         }
     }
 
@@ -140,16 +160,16 @@ struct ColumnNaming {
     func rowNumber(_ entity: Int) -> String {
         if model.entities[entity].hasRowKey { return rowKeyName }
         if let identity = model.entities[entity].singleIdentity, identity.columnType == "INTEGER" {
-            return quoted(identity.name)
+            return quoted(identity.column)
         }
         let links = layout.entities[entity].links.map { model.entities[entity].relationships[$0.relationship] }
-        let taken = model.entities[entity].attributes.map(\.name) + links.flatMap(linkColumns)
+        let taken = model.entities[entity].attributes.map(\.column) + links.flatMap(linkColumns)
         return rowNumberNames.first { name in !taken.contains { $0.lowercased() == name } } ?? rowNumberNames[0]
     }
 
     func linkColumns(_ relationship: Relationship) -> [String] {
         let keys = keyColumns(relationship.destination)
-        return keys.count == 1 ? [relationship.name] : keys.map { "\(relationship.name)_\($0.name)" }
+        return keys.count == 1 ? [relationship.column] : keys.map { "\(relationship.column)_\($0.name)" }
     }
 
     /// The columns of a link table's two sides, its source first.
@@ -161,8 +181,8 @@ struct ColumnNaming {
     }
 
     func linkTable(_ link: LinkTable) -> String {
-        let source = model.entities[link.source]
-        return "\(source.name)_\(source.relationships[link.relationship].name)"
+        let relationship = model.entities[link.source].relationships[link.relationship]
+        return "\(model.entities[relationship.owner ?? link.source].name)_\(relationship.name)"
     }
 }
 

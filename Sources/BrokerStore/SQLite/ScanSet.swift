@@ -31,7 +31,8 @@ final class ScanSet {
                 at: number, to: StagedModuleEntry(scan: scans.baseAddress! + number, columnCount: shape.count))
         }
         try StagedModule.register(on: connection, entries.baseAddress!)
-        for number in shapes.indices {
+        // Those of a hierarchy have one scan together, that of their table.
+        for number in shapes.indices where number >= entityCount || model.entities[number].parent == nil {
             try connection.execute(
                 "CREATE VIRTUAL TABLE temp.\(quoted(Self.tableName(number))) USING \(StagedModule.name)(\(number))")
         }

@@ -46,6 +46,6 @@ final class NamedObjects {
         guard let table, let entity else { return false }
         if entity.hasRowKey { return rowKeys.contains(sqlite3_value_int64(values[0])) }
         for (position, column) in entity.identity.enumerated() { cells[column] = Cell(values[position]) }
-        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!) } != nil
+        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: table.entityIndex) } != nil
     }
 }

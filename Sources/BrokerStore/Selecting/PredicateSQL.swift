@@ -190,7 +190,7 @@ extension PredicateSQLWriter {
         let entity = model.entities[table.entity]
         let name =
             switch operand.column {
-            case .attribute(let index): entity.attributes[index].name
+            case .attribute(let index): entity.attributes[index].column
             case .key(let relationship, let part): naming.linkColumns(entity.relationships[relationship])[part]
             }
         return "\(quoted(table.alias)).\(quoted(name))"
@@ -228,7 +228,7 @@ extension PredicateSQLWriter {
             let destination = model.entities[before.entity].relationships[hop].destination
             let next = Table(entity: destination, alias: "_broker_path\(aliases)")
             if !tables.isEmpty { sql += " JOIN " }
-            sql += "\(quoted(model.entities[destination].table)) AS \(quoted(next.alias))"
+            sql += "\(quoted(model.table(of: destination))) AS \(quoted(next.alias))"
             if !tables.isEmpty {
                 let pairs = zip(keyColumns(of: next), linkColumns(hop, of: before)).map { "\($0) = \($1)" }
                 sql += " ON \(pairs.joined(separator: " AND "))"

@@ -146,7 +146,10 @@ struct JobRun {
                     defer { find.reset() }
                     guard try find.step() else { continue }
                     let isLinkChanged = merged.states[entity][row] != MergeTally.RowState.unchanged.rawValue
-                    history.touch(entity, find.integer(0), key, isLinkChanged: isLinkChanged)
+                    let kind =
+                        merger.plan.model.isInHierarchy(entity)
+                        ? merger.plan.model.index(ofEntity: find.text(1)) ?? entity : entity
+                    history.touch(entity, kind: kind, find.integer(0), key, isLinkChanged: isLinkChanged)
                 }
             }
         } catch {
@@ -164,7 +167,8 @@ struct JobRun {
         let selection = sync.selection
         var isComplete = merged.map { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty } ?? false
         if let part, let (rows, result) = merged {
-            isComplete = try part.note(rows, result, merger.entities[selection.entity], isComplete: isComplete)
+            let table = merger.plan.model.topmost(of: selection.entity)
+            isComplete = try part.note(rows, result, merger.entities[table], isComplete: isComplete)
             guard part.isLast else { return }
         }
         guard sync.deletes else {
@@ -179,7 +183,7 @@ struct JobRun {
         let selected = SelectedObjects(selection, merger)
         let unnamed =
             part?.isUnnamed(merger.entities[selection.entity])
-            ?? "NOT \(merger.namedObjects(rows, result, selection.entity))"
+            ?? "NOT \(merger.namedObjects(rows, result, merger.plan.model.topmost(of: selection.entity)))"
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening(isLast) { () throws(MergeFailure) in

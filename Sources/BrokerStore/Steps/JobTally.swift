@@ -26,15 +26,18 @@ struct JobTally {
     /// Of the first step: as ``MergedRows/states``, with ``heard`` for what the history tells.
     private var states: [[UInt8]]
     private var changedOutside: [Set<Int64>]
-    /// What the history tells, by entity index.
+    /// What the history tells, by the index of the objects' own entity.
     private var told: [[Told]]
+    /// Of the first step's rows, what they and those changed beside them are.
+    private var kinds: BaseKinds
 
-    init(_ run: JobRun) {
+    init(_ run: JobRun) throws(MergeFailure) {
         self.run = run
         entities = run.merger.entities
         states = run.base?.merged.states ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         told = Array(repeating: [], count: entities.count)
+        kinds = BaseKinds(run.merger.plan.model)
         for case let table? in run.base?.rows.tables ?? [] {
             for (row, origin) in table.origins.enumerated() where origin == .passedOver {
                 states[table.entityIndex][row] = Self.heard
@@ -44,7 +47,14 @@ struct JobTally {
         for entry in run.history?.entries ?? [] {
             let before = takeBase(entry, base)
             guard let fate = Self.fate(entry, before) else { continue }
-            told[entry.entity].append(Told(fate: fate, entry: entry))
+            told[entry.kind].append(Told(fate: fate, entry: entry))
+        }
+        do throws(StoreError) {
+            if let base = run.base {
+                try kinds.read(base.rows, base.merged, states, changedOutside, heard: Self.heard, run.merger)
+            }
+        } catch {
+            throw .store(error)
         }
     }
 
@@ -83,7 +93,8 @@ struct JobTally {
         for fault in outcome.rejected { rejected[fault.entity ?? "", default: 0] += 1 }
         for (index, statements) in entities.enumerated() {
             let counts = counts(index, rejected: rejected[statements.entity.name] ?? 0)
-            guard run.base?.rows.tables[index] != nil || counts != ChangeCounts() else { continue }
+            let isTouched = run.base?.rows.tables[index] != nil && !run.merger.plan.model.isInHierarchy(index)
+            guard isTouched || counts != ChangeCounts() else { continue }
             outcome.changes.append((statements.entity.name, counts))
         }
         outcome.changes.sort { $0.entity < $1.entity }
@@ -93,7 +104,8 @@ struct JobTally {
 
     private func counts(_ entity: Int, rejected: Int) -> ChangeCounts {
         var counts = ChangeCounts(rejected: rejected)
-        for state in states[entity] {
+        let table = run.merger.plan.model.topmost(of: entity)
+        for (row, state) in states[table].enumerated() where kinds.isOne(row, of: table, entity) {
             switch state {
             case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
             case MergeTally.RowState.updated.rawValue: counts.updated += 1
@@ -101,7 +113,7 @@ struct JobTally {
             default: counts.unchanged += 1
             }
         }
-        counts.updated += changedOutside[entity].count
+        counts.updated += kinds.changedOutside(entity, changedOutside).count
         counts.updated += run.history?.changedNumbers[entity]?.count ?? 0
         counts.deleted += run.history?.deletedCounts[entity] ?? 0
         for object in told[entity] {
@@ -142,12 +154,13 @@ struct JobTally {
 
     private func writeKeys(_ entity: Int, _ fate: Fate, _ json: inout JSONWriter) throws(StoreError) {
         let model = entities[entity].entity
-        if let base = run.base, let table = base.rows.tables[entity], let state = fate.state {
+        let topmost = run.merger.plan.model.topmost(of: entity)
+        if let base = run.base, let table = base.rows.tables[topmost], let state = fate.state {
             for position in 0..<table.rowCount {
                 let row = Int(table.order[position])
-                guard states[entity][row] == state.rawValue else { continue }
+                guard states[topmost][row] == state.rawValue, kinds.isOne(row, of: topmost, entity) else { continue }
                 if model.hasRowKey {
-                    json.integer(base.merged.rowKeys[entity][row])
+                    json.integer(base.merged.rowKeys[topmost][row])
                 } else {
                     json.key(model.identity.map { table.row(row)[$0] }, of: model)
                 }
@@ -161,7 +174,7 @@ struct JobTally {
 
     private func writeKeysOutside(_ entity: Int, _ json: inout JSONWriter) throws(StoreError) {
         let statements = entities[entity]
-        for number in changedOutside[entity].sorted() {
+        for number in kinds.changedOutside(entity, changedOutside).sorted() {
             let find = try statements.key()
             find.bind(number, at: 1)
             defer { find.reset() }

@@ -32,7 +32,7 @@ struct PayloadObjects {
     mutating func note(_ staged: StagedRows, _ merged: (rows: StagedRows, result: MergedRows)?) {
         let operations = (merged?.rows ?? staged).payload?.operations ?? []
         if let (rows, result) = merged { noteRenaming(rows, result) }
-        steps.append(Step(merged: merged, counts: operations.map(\.rows.count)))
+        steps.append(Step(merged: merged, counts: operations.map(\.count)))
     }
 
     /// The next step has no records of its own.
@@ -89,36 +89,40 @@ struct PayloadObjects {
             for _ in 0..<step.counts[operation] { writer.null() }
             return
         }
-        let entity = payload.entity
-        let statements = merger.entities[entity]
-        guard let table = rows.tables[entity] else {
-            for _ in payload.rows { writer.null() }
-            return
-        }
         do throws(StoreError) {
-            let read = try statements.object()
-            for row in payload.rows {
-                guard let row else {
+            for object in payload.objects {
+                guard let object, try bind(object, rows, result, lastKey) else {
                     writer.null()
                     continue
                 }
-                if statements.entity.hasRowKey {
-                    read.statement.bind(result.rowKeys[entity][row], at: 1)
-                } else if renamings.isEmpty {
-                    statements.bindIdentity(table.row(row), to: read.statement, from: 1)
-                } else if let key = lastKey(result.key(of: row, entity, table, statements.entity), entity) {
-                    key.bind(to: read.statement, from: 1)
-                } else {
-                    writer.null()
-                    continue
-                }
-                try read.write(to: &writer)
+                try merger.entities[object.table].object().write(to: &writer)
                 guard writer.count <= limit else { break }
             }
         } catch {
             throw .store(error)
         }
         if writer.count > limit { throw .tooLarge }
+    }
+
+    /// Binds the key that an object has in the end to the statement that reads it; false when it has none.
+    private func bind(
+        _ object: (table: Int, row: Int), _ rows: StagedRows, _ result: MergedRows,
+        _ lastKey: (StoredKey, Int) -> StoredKey?
+    ) throws(StoreError) -> Bool {
+        let (entity, row) = object
+        let statements = merger.entities[entity]
+        let table = rows.tables[entity]!
+        let read = try statements.object().statement
+        if statements.entity.hasRowKey {
+            read.bind(result.rowKeys[entity][row], at: 1)
+        } else if renamings.isEmpty {
+            statements.bindIdentity(table.row(row), to: read, from: 1)
+        } else if let key = lastKey(result.key(of: row, entity, table, statements.entity), entity) {
+            key.bind(to: read, from: 1)
+        } else {
+            return false
+        }
+        return true
     }
 }
 

@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import BrokerStaging
 internal import CSQLite
 
@@ -16,7 +17,10 @@ final class RowHistory {
     }
 
     struct Entry {
+        /// In whose table it is.
         let entity: Int
+        /// What the object is; of an entity that stands alone, that.
+        var kind: Int
         var original: Original
         let originalKey: StoredKey
         let originalNumber: Int64
@@ -50,9 +54,9 @@ final class RowHistory {
     private var deleted: [Name: Int] = [:]
     /// In the last step of a job, whether more than a count is wanted of an object; nil where more may follow.
     var wants: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
-    /// By entity index, objects that were deleted, of which no more is wanted.
+    /// By the index of their own entity, objects that were deleted, of which no more is wanted.
     private(set) var deletedCounts: [Int: Int] = [:]
-    /// By entity index, the row numbers of objects that were changed, of which no more is wanted.
+    /// By the index of their own entity, the row numbers of objects that were changed, of which no more is wanted.
     private(set) var changedNumbers: [Int: Set<Int64>] = [:]
     /// What entries were before the newest ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
@@ -81,17 +85,18 @@ final class RowHistory {
     private func hear(
         _ operation: Int32, _ table: UnsafePointer<CChar>, old: Int64, new: Int64, _ database: OpaquePointer
     ) {
-        guard let (entity, keyColumns) = tables.entity(ofTable: table) else { return }
+        guard let listened = tables.table(table) else { return }
+        let entity = listened.entity
         let count = sqlite3_preupdate_count(database)
         func before() -> RowValues {
-            RowValues(count: count, keyColumns) { column in
+            RowValues(count: count, listened) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_old(database, column, &value)
                 return value
             }
         }
         func after() -> RowValues {
-            RowValues(count: count, keyColumns) { column in
+            RowValues(count: count, listened) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_new(database, column, &value)
                 return value
@@ -109,19 +114,21 @@ final class RowHistory {
         guard let index = deleted.removeValue(forKey: name) else {
             return add(
                 Entry(
-                    entity: entity, original: .absent, originalKey: now.key, originalNumber: number, number: number,
+                    entity: entity, kind: now.kind, original: .absent, originalKey: now.key, originalNumber: number, number: number,
                     content: now.content, key: now.key))
         }
         change(index) {
             $0.number = number
             $0.content = now.content
+            $0.kind = now.kind
         }
     }
 
     private func gone(_ entity: Int, _ number: Int64, _ old: () -> RowValues) {
         if isOnlyCounted(entity, number, old) {
-            deletedCounts[entity, default: 0] += 1
-            changedNumbers[entity]?.remove(number)
+            let kind = old().kind
+            deletedCounts[kind, default: 0] += 1
+            changedNumbers[kind]?.remove(number)
             return
         }
         let index = entry(entity, number, old)
@@ -132,7 +139,7 @@ final class RowHistory {
         _ entity: Int, _ oldNumber: Int64, _ number: Int64, _ old: () -> RowValues, _ now: RowValues
     ) {
         if oldNumber == number, isOnlyCounted(entity, number, old) {
-            changedNumbers[entity, default: []].insert(number)
+            changedNumbers[now.kind, default: []].insert(number)
             return
         }
         let index = entry(entity, oldNumber, old)
@@ -140,13 +147,15 @@ final class RowHistory {
             $0.number = number
             $0.content = now.content
             $0.key = now.key
+            $0.kind = now.kind
         }
     }
 
     private func isOnlyCounted(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Bool {
         guard let wants, places[Place(entity: entity, number: number)] == nil else { return false }
-        if changedNumbers[entity]?.contains(number) == true { return true }
-        return !wants(entity, number, old().key)
+        let old = old()
+        if changedNumbers[old.kind]?.contains(number) == true { return true }
+        return !wants(entity, number, old.key)
     }
 
     /// The entry of a row that is about to change, begun with what it is.
@@ -161,18 +170,20 @@ final class RowHistory {
         let old = old()
         add(
             Entry(
-                entity: entity, original: .content(old.content), originalKey: old.key, originalNumber: number,
+                entity: entity, kind: old.kind, original: .content(old.content), originalKey: old.key, originalNumber: number,
                 number: number, content: old.content, key: old.key))
         return entries.count - 1
     }
 
     /// An object is looked at: it counts, also when nothing of it changes.
-    func touch(_ entity: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
+    ///
+    /// - Parameter kind: what it is.
+    func touch(_ entity: Int, kind: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
         let known = places[Place(entity: entity, number: number)]
         if known == nil {
             add(
                 Entry(
-                    entity: entity, original: .untouched, originalKey: key, originalNumber: number, number: number,
+                    entity: entity, kind: kind, original: .untouched, originalKey: key, originalNumber: number, number: number,
                     content: 0, key: key))
         }
         if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }
@@ -236,30 +247,47 @@ final class RowHistory {
 
 /// The tables of entities as the hook names them.
 struct HistoryTables {
-    private var entities: [String: (entity: Int, keyColumns: [Int32])] = [:]
+    struct Table {
+        let entity: Int
+        let keyColumns: [Int32]
+        /// Where a hierarchy's table says what an object is.
+        let kindColumn: Int32?
+        /// By the name that stands there.
+        let kinds: [String: Int]
+    }
 
-    init(_ entities: [EntityStatements], on connection: Connection) throws(StoreError) {
-        for (index, statements) in entities.enumerated() {
+    private var tables: [String: Table] = [:]
+
+    init(_ entities: [EntityStatements], _ model: Model, on connection: Connection) throws(StoreError) {
+        for index in model.tableEntities {
+            let statements = entities[index]
             let columns = try connection.prepare("SELECT name, cid FROM pragma_table_info(?1)")
             columns.bind(statements.entity.table, at: 1)
             var positions: [String: Int32] = [:]
             while try columns.step() { positions[columns.text(0)] = Int32(columns.integer(1)) }
-            self.entities[statements.entity.table] = (index, statements.keyNames.compactMap { positions[$0] })
+            let kinds = model.subentities(of: index).map { (model.entities[$0].name, $0) }
+            tables[statements.entity.table] = Table(
+                entity: index, keyColumns: statements.keyNames.compactMap { positions[$0] },
+                kindColumn: model.isInHierarchy(index) ? positions[entityColumnName] : nil,
+                kinds: Dictionary(uniqueKeysWithValues: kinds))
         }
     }
 
-    func entity(ofTable name: UnsafePointer<CChar>) -> (entity: Int, keyColumns: [Int32])? {
-        entities[String(cString: name)]
-    }
+    func table(_ name: UnsafePointer<CChar>) -> Table? { tables[String(cString: name)] }
 }
 
 /// A row as the history needs it.
 struct RowValues {
     let key: StoredKey
     let content: Int
+    /// The index of the object's own entity.
+    let kind: Int
 
-    init(count: Int32, _ keyColumns: [Int32], _ value: (Int32) -> OpaquePointer?) {
-        key = StoredKey(keyColumns.map { Cell(value($0)) })
+    init(count: Int32, _ table: HistoryTables.Table, _ value: (Int32) -> OpaquePointer?) {
+        key = StoredKey(table.keyColumns.map { Cell(value($0)) })
+        kind =
+            table.kindColumn.flatMap { table.kinds[String(decoding: Cell(value($0)).bytes, as: UTF8.self)] }
+            ?? table.entity
         var hasher = Hasher()
         for column in 0..<count {
             let cell = Cell(value(column))

@@ -32,7 +32,7 @@ struct StepMerge {
             } catch {
                 switch error {
                 case .contended: isCareful = true
-                case .rejected, .stale:
+                case .rejected, .stale, .misjudged:
                     let known = exclusions ?? StagedExclusions(merger.plan, policy)
                     exclusions = known
                     try note(error, of: rows, in: known)
@@ -54,11 +54,11 @@ struct StepMerge {
     private func passedOver(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
         guard let sync, sync.passesOver else { return nil }
         let passedOver = PassedOver(sync, merger.plan)
-        let entity = sync.selection.entity
+        let entity = merger.plan.model.topmost(of: sync.selection.entity)
         do throws(StoreError) {
             if let table = staged.tables[entity] {
                 for row in 0..<table.rowCount where table.hasIdentity(row) {
-                    if try merger.hasObject(of: table.row(row), entity) { passedOver.noteExisting(row, of: staged) }
+                    if try merger.hasObject(of: table.row(row), table.kind(of: row)) { passedOver.noteExisting(row, of: staged) }
                 }
             }
         } catch {
@@ -79,7 +79,11 @@ struct StepMerge {
             return
         }
         do throws(StoreError) {
-            try merger.noteModified(rows, in: known)
+            if case .misjudged = failure {
+                try merger.noteKinds(rows, in: known)
+            } else {
+                try merger.noteModified(rows, in: known)
+            }
         } catch {
             throw .store(error)
         }
@@ -103,6 +107,7 @@ struct StepMerge {
             throw .store(error)
         }
         if isStale { throw .stale }
+        if rows.hasDoubtfulKinds { throw .misjudged }
         if let fault = rows.openFault { throw .fault(fault) }
     }
 

@@ -1,0 +1,277 @@
+import BrokerJSON
+import BrokerPaths
+
+/// Reads the model's `mappings`, once its entities are linked.
+struct MappingReader {
+    let entities: [Entity]
+    /// In the order of the document.
+    private let members: [ModelMember]
+    private let indexByName: [[UInt8]: Int]
+
+    init(_ members: [ModelMember], _ entities: [Entity]) {
+        self.members = members
+        self.entities = entities
+        indexByName = Dictionary(
+            members.enumerated().map { (Array($1.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Only meaningful when nothing was reported.
+    func read() -> [Mapping] {
+        let mappings = members.map { member in
+            if member.name.isEmpty { member.key.report("the name is empty; give the mapping one") }
+            return Mapping(name: member.name, form: form(of: member.node), place: member.node.place)
+        }
+        checkSelects(mappings)
+        return mappings
+    }
+
+    /// The index of the mapping that a node names; what names none is reported.
+    func mapping(namedBy node: ModelNode) -> Int? {
+        guard let name = node.string() else { return nil }
+        if let index = indexByName[Array(name.utf8)] { return index }
+        let question = NearMiss.question(name, among: members.map(\.name))
+        node.report(members.isEmpty ? "the model has no mappings" : "the model has no mapping \"\(name)\"\(question)")
+        return nil
+    }
+
+    private func form(of node: ModelNode) -> Mapping.Form {
+        let nothing = Mapping.Form.record(RecordMapping(entity: 0))
+        guard let fields = ModelFields(of: node, vocabulary: .mapping) else { return nothing }
+        switch (fields["entity"], fields["select"]) {
+        case (nil, let select?):
+            for name in ["attributes", "relationships", "nestingKey", "collection"] {
+                fields[name]?.report("a mapping that selects others has no \"\(name)\" of its own; give it to those")
+            }
+            return .select(self.select(select))
+        case (let entity?, let select):
+            select?.report("a mapping has either an \"entity\" or a \"select\"; take one out")
+            return record(entity, fields).map { .record($0) } ?? nothing
+        case (nil, nil):
+            node.report("a mapping needs an \"entity\" (what the records are) or a \"select\" (which mapping is for each)")
+            return nothing
+        }
+    }
+}
+
+// MARK: - Records
+
+extension MappingReader {
+    private func record(_ node: ModelNode, _ fields: ModelFields) -> RecordMapping? {
+        guard let name = node.string() else { return nil }
+        guard let index = entities.firstIndex(where: { $0.name.hasSameBytes(as: name) }) else {
+            node.report("the model has no entity \"\(name)\"" + NearMiss.question(name, among: entities.map(\.name)))
+            return nil
+        }
+        var mapping = RecordMapping(entity: index)
+        let entity = entities[index]
+        mapping.nesting = nesting(fields, entity)
+        let nestingName = mapping.nesting.map { entity.attributes[$0.attribute].name }
+        readAttributes(fields, entity, nestingName, into: &mapping)
+        readRelationships(fields, entity, nestingName, into: &mapping)
+        return mapping
+    }
+
+    private func nesting(_ fields: ModelFields, _ entity: Entity) -> KeyNesting? {
+        guard let node = fields["nestingKey"] else {
+            if fields.flag("collection") {
+                fields["collection"]?.report(
+                    "\"collection\" is for mappings with a \"nestingKey\"; add that, or take this out")
+            }
+            return nil
+        }
+        guard let attribute = attribute(node, entity) else { return nil }
+        return KeyNesting(attribute: attribute, isCollection: fields.flag("collection"))
+    }
+
+    private func readAttributes(
+        _ fields: ModelFields, _ entity: Entity, _ nestingName: String?, into mapping: inout RecordMapping
+    ) {
+        let members = fields["attributes"]?.members(expected: "an object of key paths and attribute names") ?? []
+        for member in members {
+            let path = path(member, nestingName)
+            guard let attribute = attribute(member.node, entity), let path else { continue }
+            if attribute == mapping.nesting?.attribute, path.isBelowKey || mapping.nesting?.isCollection ?? false {
+                member.key.report("\"\(nestingName ?? "")\" takes its value from the key; take this out")
+                continue
+            }
+            mapping.attributes[attribute, default: []].append(path)
+        }
+    }
+
+    private func readRelationships(
+        _ fields: ModelFields, _ entity: Entity, _ nestingName: String?, into mapping: inout RecordMapping
+    ) {
+        let expected = "an object of key paths and relationship names"
+        for member in fields["relationships"]?.members(expected: expected) ?? [] {
+            let path = path(member, nestingName)
+            var nameNode: ModelNode? = member.node
+            var mappingNode: ModelNode?
+            if member.node.value.kind == .object {
+                guard let fields = ModelFields(of: member.node, vocabulary: .mappedRelationship) else { continue }
+                nameNode = fields["relationship"]
+                mappingNode = fields["mapping"]
+                if nameNode == nil {
+                    member.node.report("a mapped relationship needs its name; add \"relationship\"")
+                }
+            }
+            guard let nameNode, let relationship = relationship(nameNode, entity) else { continue }
+            let named = mappingNode.flatMap(self.mapping)
+            guard let path else { continue }
+            var mapped = mapping.relationships[relationship] ?? MappedRelationship(paths: [])
+            mapped.paths.append(path)
+            if let mappingNode, let known = mapped.mapping, let named, known != named {
+                mappingNode.report(
+                    "\"\(entity.relationships[relationship].name)\" has another mapping at another key path; "
+                        + "it can have one in each mapping")
+            }
+            mapped.mapping = named ?? mapped.mapping
+            mapping.relationships[relationship] = mapped
+        }
+    }
+
+    /// A key path that a member's name is; `(username).email` begins below the nesting key.
+    private func path(_ member: ModelMember, _ nestingName: String?) -> MappedPath? {
+        var keys = member.name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
+        if keys.contains("") {
+            member.key.report("the key path \"\(member.name)\" has an empty key; take out the dot too many")
+            return nil
+        }
+        guard let first = keys.first, first.hasPrefix("("), first.hasSuffix(")"), first.utf8.count > 2 else {
+            return MappedPath(keys: keys)
+        }
+        let name = String(first.dropFirst().dropLast())
+        guard let nestingName, nestingName.hasSameBytes(as: name) else {
+            let remedy = nestingName.map { "write (\($0))" } ?? "add \"nestingKey\": \"\(name)\""
+            member.key.report("\"\(first)\" names no nesting key of this mapping; \(remedy)")
+            return nil
+        }
+        keys.removeFirst()
+        guard !keys.isEmpty else {
+            member.key.report("\"\(first)\" is the key itself; write a key behind it, \"\(first).email\"")
+            return nil
+        }
+        return MappedPath(isBelowKey: true, keys: keys)
+    }
+
+    private func attribute(_ node: ModelNode, _ entity: Entity) -> Int? {
+        guard let name = node.string() else { return nil }
+        if let index = entity.index(ofAttribute: name) { return index }
+        let question = NearMiss.question(name, among: entity.attributeNames)
+        let other = entity.index(ofRelationship: name) == nil ? "" : "; it is a relationship: name it in \"relationships\""
+        node.report("\(entity.name) has no attribute \"\(name)\"" + (other.isEmpty ? question : other))
+        return nil
+    }
+
+    private func relationship(_ node: ModelNode, _ entity: Entity) -> Int? {
+        guard let name = node.string() else { return nil }
+        if let index = entity.index(ofRelationship: name) { return index }
+        let question = NearMiss.question(name, among: entity.relationshipNames)
+        node.report("\(entity.name) has no relationship \"\(name)\"" + question)
+        return nil
+    }
+}
+
+// MARK: - Selects
+
+extension MappingReader {
+    private func select(_ node: ModelNode) -> SelectMapping {
+        var select = SelectMapping(key: [], cases: [])
+        guard let fields = ModelFields(of: node, vocabulary: .select) else { return select }
+        if let key = fields["key"] {
+            select.key = KeyPaths.read(key, name: "", style: .exact).first ?? []
+        } else {
+            node.report("a select needs a \"key\": the key whose value tells the records apart")
+        }
+        if let cases = fields["cases"] {
+            let members = cases.members(expected: "an object of values and mapping names") ?? []
+            if members.isEmpty, cases.value.kind == .object {
+                cases.report("the select has no case; add \"cases\": {\"a value\": \"a mapping\"}")
+            }
+            for member in members {
+                if let mapping = mapping(namedBy: member.node) { select.cases.append((member.name, mapping)) }
+            }
+        } else {
+            node.report("a select needs \"cases\": the mapping for each value")
+        }
+        if let otherwise = fields["otherwise"] {
+            if otherwise.value.isNull {
+                select.otherwise = .decline
+            } else if let mapping = mapping(namedBy: otherwise) {
+                select.otherwise = .mapping(mapping)
+            }
+        }
+        return select
+    }
+
+    /// A select that leads back to itself would never choose.
+    private func checkSelects(_ mappings: [Mapping]) {
+        /// 1 while it is being looked at, 2 when it is known to end.
+        var states = Array(repeating: 0, count: mappings.count)
+        func endsIn(_ index: Int) -> Bool {
+            guard states[index] != 2, case .select(let select) = mappings[index].form else { return true }
+            guard states[index] != 1 else { return false }
+            states[index] = 1
+            defer { states[index] = 2 }
+            var targets = select.cases.map(\.mapping)
+            if case .mapping(let mapping) = select.otherwise { targets.append(mapping) }
+            return targets.allSatisfy(endsIn)
+        }
+        for (index, member) in members.enumerated() where states[index] == 0 && !endsIn(index) {
+            member.key.report("the select leads back to itself, so that it would never choose; let its cases end in entities")
+        }
+    }
+}
+
+// MARK: - Relationships with mappings
+
+extension MappingReader {
+    /// Resolves the mappings that the model's relationships name, and checks that each leads to the relationship's entity.
+    func resolveRelationships(of drafts: [EntityDraft], in entities: inout [Entity], _ mappings: [Mapping]) {
+        let model = Model(entities: entities, mappings: mappings)
+        for owner in drafts.indices {
+            for draft in drafts[owner].relationships {
+                guard let node = draft.mappingNode, let mapping = mapping(namedBy: node),
+                    let place = entities[owner].index(ofRelationship: draft.name)
+                else { continue }
+                check(mapping, fits: draft.relationship, at: node, model)
+                for member in model.subentities(of: owner) { entities[member].relationships[place].mapping = mapping }
+            }
+        }
+        for (member, mapping) in zip(members, mappings) {
+            guard case .record(let record) = mapping.form else { continue }
+            for (relationship, mapped) in record.relationships {
+                guard let named = mapped.mapping else { continue }
+                check(named, fits: entities[record.entity].relationships[relationship], at: member.key, model)
+            }
+        }
+    }
+
+    private func check(_ mapping: Int, fits relationship: Relationship, at node: ModelNode, _ model: Model) {
+        guard node.faults.isEmpty else { return }
+        for entity in model.entities(ofMapping: mapping) where !model.isKind(entity, of: relationship.destination) {
+            node.report(
+                "\"\(relationship.name)\" leads to \(model.entities[relationship.destination].name), and the mapping "
+                    + "\"\(model.mappings[mapping].name)\" makes objects of \(model.entities[entity].name); "
+                    + "name one that makes \(model.entities[relationship.destination].name)")
+        }
+    }
+}
+
+extension Model {
+    /// What the objects may be that the mapping makes, in the model's order.
+    public func entities(ofMapping index: Int) -> [Int] {
+        var found: Set<Int> = []
+        var visited: Set<Int> = []
+        func visit(_ index: Int) {
+            guard visited.insert(index).inserted else { return }
+            switch mappings[index].form {
+            case .record(let record): found.insert(record.entity)
+            case .select(let select):
+                for target in select.cases { visit(target.mapping) }
+                if case .mapping(let mapping) = select.otherwise { visit(mapping) }
+            }
+        }
+        visit(index)
+        return found.sorted()
+    }
+}

@@ -1,0 +1,35 @@
+internal import BrokerModel
+
+/// An entity among its relatives in one table.
+final class FamilyPlan: Sendable {
+    let kind: Int
+    private let ancestors: Set<Int>
+    private let descendants: Set<Int>
+    /// Identities in the hierarchy: the topmost entity's alone, or those that entities below it have of their own.
+    let identities: [[Int]]
+    /// By entity index, which of them it has.
+    private let identityNumbers: [Int: Int]
+
+    init(_ kind: Int, of model: Model) {
+        self.kind = kind
+        ancestors = Set(model.ancestors(of: kind))
+        descendants = Set(model.subentities(of: kind)).subtracting([kind])
+        var identities: [[Int]] = []
+        var numbers: [Int: Int] = [:]
+        for member in model.subentities(of: model.topmost(of: kind)) {
+            let identity = model.entities[member].identity
+            guard !identity.isEmpty else { continue }
+            let number = identities.firstIndex(of: identity) ?? identities.count
+            if number == identities.count { identities.append(identity) }
+            numbers[member] = number
+        }
+        self.identities = identities
+        identityNumbers = numbers
+    }
+
+    func inherits(from other: Int) -> Bool { ancestors.contains(other) }
+
+    func isInherited(by other: Int) -> Bool { descendants.contains(other) }
+
+    func identityNumber(of kind: Int) -> Int? { identityNumbers[kind] }
+}

@@ -1,0 +1,110 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// A mapping of the model, compiled.
+enum MappingPlan: Sendable {
+    case record(EntityPlan)
+    case select(SelectPlan)
+
+    init(_ mapping: Mapping, _ entities: [EntityPlan], _ model: Model, firstNode: Int) {
+        switch mapping.form {
+        case .record(let record):
+            self = .record(EntityPlan(record, of: entities[record.entity], firstNode: firstNode, in: model))
+        case .select(let select): self = .select(SelectPlan(mapping.name, select))
+        }
+    }
+
+    /// Of its own key tree.
+    var nodeCount: Int {
+        switch self {
+        case .record(let plan): plan.tree.nodes.count
+        case .select: 0
+        }
+    }
+}
+
+/// Chooses a mapping by the value at a key.
+final class SelectPlan: Sendable {
+    let name: String
+    let key: [String]
+    private let cases: [[UInt8]: Int]
+    let otherwise: SelectMapping.Otherwise
+
+    init(_ name: String, _ select: SelectMapping) {
+        self.name = name
+        key = select.key
+        cases = Dictionary(
+            select.cases.map { (Array($0.value.utf8), $0.mapping) }, uniquingKeysWith: { first, _ in first })
+        otherwise = select.otherwise
+    }
+
+    /// What tells the record's kind: nil when there is nothing, or null.
+    func value(in record: JSONValue) -> JSONValue? {
+        var value = record
+        for name in key {
+            guard let next = value[name] else { return nil }
+            value = next
+        }
+        return value.isNull ? nil : value
+    }
+
+    /// Values are compared as text: `1` is the case `"1"`.
+    func mapping(for value: JSONValue) -> Int? {
+        guard value.kind != .object, value.kind != .array else { return nil }
+        return cases[Array(value.bytes)]
+    }
+
+    /// The cases, for a person.
+    var summary: String {
+        cases.keys.map { String(decoding: $0, as: UTF8.self).quotedBriefly }.sorted().prefix(20).joined(separator: ", ")
+    }
+}
+
+/// A record, and what reads it.
+struct MappedRecord {
+    let value: JSONValue
+    let entity: EntityPlan
+    /// The key under which it was, where that is a value of it.
+    var nestedKey: JSONValue?
+}
+
+extension StagingContext {
+    /// What reads a value: that of a `select`, chosen by the value.
+    ///
+    /// - Returns: nil of a record that is declined.
+    /// - Throws: `unmappable` when no case fits and nothing is said of others.
+    mutating func plan(of mapping: Int, for value: JSONValue) throws(StagingFault) -> EntityPlan? {
+        var mapping = mapping
+        while true {
+            switch plan.mappings[mapping] {
+            case .record(let entity): return entity
+            case .select(let select):
+                let selector = select.value(in: value)
+                if let chosen = selector.flatMap(select.mapping) {
+                    mapping = chosen
+                    continue
+                }
+                switch select.otherwise {
+                case .mapping(let other): mapping = other
+                case .decline: return nil
+                case .refuse: throw refusal(of: select, value, selector)
+                }
+            }
+        }
+    }
+
+    private func refusal(of select: SelectPlan, _ value: JSONValue, _ selector: JSONValue?) -> StagingFault {
+        let key = "\"\(select.key.joined(separator: "."))\""
+        let saw =
+            switch selector?.kind {
+            case nil where value.kind != .object: "This is \(value.kind.phrase) and no record"
+            case nil: "The record has no value at \(key)"
+            case .object, .array: "\(key) is \(selector!.kind.phrase)"
+            default: "\(key) is \(selector!.quotedBriefly)"
+            }
+        let message =
+            "\(saw), by which the mapping \"\(select.name)\" chooses; its cases are \(select.summary). Send one of those, or "
+            + "give the mapping an \"otherwise\" (null declines such records)."
+        return .invalid(Fault(.unmappable, rejections.isListing ? message : ""), offset: value.offset)
+    }
+}

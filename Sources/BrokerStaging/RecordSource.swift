@@ -1,0 +1,72 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// Where the values of a record's attributes are.
+struct RecordSource {
+    /// Of the scanner, which has the record's own values.
+    let slots: Int
+    /// The key under which the record was, where that is a value of it.
+    var nestedKey: JSONValue?
+    /// For what an own record of the operation does not bring.
+    var parameters: PathParameters?
+
+    /// A value of the path's parameters is no part of the record's text: what is wrong with it is told at the record.
+    func placed(_ fault: StagingFault, at offset: Int, in record: JSONValue) -> (StagingFault, Int) {
+        guard parameters != nil, case .invalid(let fault, let own) = fault,
+            !(record.offset..<record.offset + max(1, record.bytes.count)).contains(own)
+        else { return (fault, offset) }
+        return (.invalid(fault, offset: record.offset), record.offset)
+    }
+}
+
+extension StagingContext {
+    /// Scans a record. Who asked for it gives the slots back.
+    ///
+    /// - Parameter record: what was unwrapped of it.
+    mutating func open(
+        _ mapped: MappedRecord, _ record: JSONValue, _ parameters: PathParameters?
+    ) throws(StagingFault) -> RecordSource {
+        let entity = mapped.entity
+        guard let nesting = entity.nesting else {
+            return RecordSource(slots: scanner.open(record, entity), parameters: parameters)
+        }
+        if let key = mapped.nestedKey {
+            let slots = scanner.open(nil, nested: (key, record), entity)
+            return RecordSource(slots: slots, nestedKey: key, parameters: parameters)
+        }
+        let nested = try nested(in: record, nesting, entity)
+        return RecordSource(
+            slots: scanner.open(record, nested: nested, entity), nestedKey: nested?.key, parameters: parameters)
+    }
+
+    /// The one member of the record that no path of the mapping leads to and that is an object: its key is a value.
+    private func nested(
+        in record: JSONValue, _ nesting: NestingPlan, _ entity: EntityPlan
+    ) throws(StagingFault) -> (key: JSONValue, value: JSONValue)? {
+        var found: (key: JSONValue, value: JSONValue)?
+        for member in record.members
+        where member.value.kind == .object && entity.tree.child(of: 0, member.key.bytes) == nil {
+            // Of a key that stands twice, the last one counts.
+            guard let known = found, !Bytes.areEqual(known.key.bytes, member.key.bytes) else {
+                found = (member.key, member.value)
+                continue
+            }
+            let name = plan.model.entities[entity.kind].attributes[nesting.column].name
+            throw fault(
+                .invalidValue,
+                "Two keys of this record may be its \(name): \(known.key.quotedBriefly) and \(member.key.quotedBriefly). If "
+                    + "it is a dictionary of many, give the mapping \"collection\": true.", record, entity)
+        }
+        return found
+    }
+
+    /// The value that the record has for the attribute; nil when it has none.
+    @inline(__always)
+    func value(
+        of attribute: EntityPlan.AttributePlan, _ column: Int, _ source: RecordSource, _ entity: EntityPlan
+    ) -> JSONValue? {
+        if let value = scanner.value(attribute.nodes, source.slots) { return value }
+        if let key = source.nestedKey, entity.nesting?.column == column { return key }
+        return source.parameters?.value(of: attribute.converter.name)
+    }
+}

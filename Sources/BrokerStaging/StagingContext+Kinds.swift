@@ -1,0 +1,82 @@
+internal import BrokerModel
+
+/// Which entity of a hierarchy an object is.
+///
+/// A record or a bare key of an entity finds the object of its identity in the whole hierarchy. What is there of one of its
+/// subentities stays what it is; what is there of one of its ancestors becomes one of it; anything else is refused.
+/// ```
+/// first staging    knows what the job has said so far; the merge then asks the store
+/// staged again     knows what the store has (``KnownKinds``), and the order over all parts
+/// ```
+extension StagingContext {
+    /// What the object becomes that a record or a bare key names, and why it is there.
+    ///
+    /// A key of an abstract entity cannot make an object, so that there must be one.
+    ///
+    /// - Parameter identity: where its cells begin on the stack.
+    /// - Throws: `constraintViolation` when the object is of another branch, `unmappable` when it would have to be made of
+    ///   an abstract entity.
+    @inline(__always)
+    mutating func kind(
+        of entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
+    ) throws(StagingFault) -> (kind: Int, RowOrigin) {
+        guard let family = entity.family else { return (entity.kind, origin) }
+        return try kind(of: entity, family, identity: identity, offset: offset, origin)
+    }
+
+    private mutating func kind(
+        of entity: EntityPlan, _ family: FamilyPlan, identity: Int, offset: Int, _ origin: RowOrigin
+    ) throws(StagingFault) -> (kind: Int, RowOrigin) {
+        let kinds = exclusions?.kinds
+        let table = tables[entity.index]
+        let known = kinds.flatMap { kinds in scratch.withCells(at: identity) { kinds.meet(entity, $0) } }
+        let staged =
+            if let known { known.kind } else {
+                scratch.withCells(at: identity) { cells -> Int? in
+                    if tombstones?.isDeleted(entity, cells) ?? false { return nil }
+                    return table.pointee.find(identity: cells, kind: entity.kind).map { table.pointee.kind(of: $0) }
+                }
+            }
+        if let staged, staged != entity.kind, !family.inherits(from: staged) {
+            guard family.isInherited(by: staged) else { throw stranger(entity, staged, offset: offset) }
+            return (staged, origin)
+        }
+        if entity.isAbstract, staged.map({ plan.entities[$0].isAbstract }) ?? true {
+            guard origin == .record else { return (entity.kind, origin == .stub ? .mustExist : origin) }
+            if known != nil { throw abstract(entity, offset: offset) }
+            hasDoubtfulKinds = true
+            return (entity.kind, origin)
+        }
+        let makes = staged != nil || origin.rawValue <= RowOrigin.stub.rawValue
+        if let kinds, makes { scratch.withCells(at: identity) { kinds.note(current: entity.kind, entity, $0) } }
+        return (entity.kind, origin)
+    }
+
+    /// What a record without identity is.
+    func kind(ofFresh entity: EntityPlan, at offset: Int) throws(StagingFault) -> Int {
+        if entity.isAbstract { throw abstract(entity, offset: offset) }
+        return entity.kind
+    }
+
+    private func abstract(_ entity: EntityPlan, offset: Int) -> StagingFault {
+        let below = plan.model.subentities(of: entity.kind).filter { !plan.model.entities[$0].isAbstract }
+        let names = below.map { plan.model.entities[$0].name }.prefix(20).joined(separator: ", ")
+        return .invalid(
+            Fault(
+                .unmappable,
+                rejections.isListing
+                    ? "\(entity.name) is abstract, so a record of it can make no object, and there is none with this identity. "
+                        + (names.isEmpty ? "No entity inherits from it." : "Process it as one of: \(names).") : "",
+                entity: entity.name), offset: offset)
+    }
+
+    private func stranger(_ entity: EntityPlan, _ kind: Int, offset: Int) -> StagingFault {
+        .invalid(
+            Fault(
+                .constraintViolation,
+                rejections.isListing
+                    ? "The object with this identity is one of \(plan.model.entities[kind].name), and cannot be one of "
+                        + "\(entity.name), too: both share one space of identities. Send another identity, or delete the object "
+                        + "first." : "", entity: entity.name), offset: offset)
+    }
+}
