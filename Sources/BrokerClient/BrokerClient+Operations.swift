@@ -76,6 +76,24 @@ extension BrokerClient {
         return try await process(Job(operations: [sync], id: id, onInvalid: onInvalid, reply: reply))
     }
 
+    /// Reads a whole payload, as it came from its server: by a mapping of the model, by the routes for the path that it came
+    /// from, or by those that go by key paths alone.
+    ///
+    /// ```swift
+    /// try await broker.map(payload, by: .path("/articles/5"))
+    /// ```
+    ///
+    /// - Parameter payload: JSON already, or a value that can be encoded; see ``JSON/init(encoding:)``.
+    /// - Throws: `failed` with `unknownMapping`, `unmappable` when no route fits, or `remoteError` with the payload's own text
+    ///   when a route says that it is an error; or another ``BrokerError``.
+    public func map(
+        _ payload: some Encodable, by reading: Job.Operation.Reading = .keyPaths, id: String? = nil,
+        onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        try await process(
+            Job(operations: [.map(payload, by: reading)], id: id, onInvalid: onInvalid, reply: reply))
+    }
+
     /// Deletes objects by their keys, and what the delete rules of their relationships say with them. Keys that name
     /// nothing are counted in a warning.
     ///

@@ -1,7 +1,7 @@
 internal import BrokerWire
 
 extension BrokerClient.Job {
-    /// Something that a job does to objects of one entity. Each operation of a job sees what those before it did.
+    /// Something that a job does to objects. Each operation of a job sees what those before it did.
     public struct Operation: Sendable, Equatable {
         /// What is done, its values as they go over the socket.
         public enum Action: Sendable, Equatable {
@@ -14,10 +14,22 @@ extension BrokerClient.Job {
             case sync(
                 BrokerClient.JSON, where: BrokerClient.Predicate? = nil, actions: Set<SyncAction> = SyncAction.all,
                 part: SyncPart? = nil)
+            /// Reads a whole payload by a mapping of the model, or by the routes for a path, or by those for no path.
+            case map(BrokerClient.JSON, by: Reading)
             /// Deletes the objects of an array of keys.
             case delete(BrokerClient.JSON)
             /// Deletes the objects that match.
             case deleteMatching(BrokerClient.Predicate)
+        }
+
+        /// What tells the objects of a payload.
+        public enum Reading: Sendable, Hashable {
+            /// The model's mapping of that name.
+            case mapping(String)
+            /// The model's routes for the path that the payload came from, such as `/articles/5`.
+            case path(String)
+            /// The model's routes by key paths alone.
+            case keyPaths
         }
 
         /// What a sync may do.
@@ -41,6 +53,7 @@ extension BrokerClient.Job {
             }
         }
 
+        /// Empty of a ``Action/map(_:by:)``.
         public var entity: String
         public var action: Action
 
@@ -117,6 +130,20 @@ extension BrokerClient.Job.Operation {
         return Self(entity: entity, .sync(json, where: predicate, actions: actions, part: part))
     }
 
+    /// Reads a whole payload, as it came from its server.
+    ///
+    /// - Parameters:
+    ///   - payload: what ``BrokerClient/JSON/init(encoding:)`` takes.
+    ///   - reading: what tells the objects in it.
+    public static func map(_ payload: some Encodable, by reading: Reading = .keyPaths) throws(BrokerError) -> Self {
+        Self(entity: "", .map(try BrokerClient.JSON(encoding: payload), by: reading))
+    }
+
+    /// Reads a whole payload, from JSON text.
+    public static func map(_ json: [UInt8], by reading: Reading = .keyPaths) -> Self {
+        Self(entity: "", .map(BrokerClient.JSON(json), by: reading))
+    }
+
     /// Deletes objects by their keys, as in ``process(_:as:object:)``. Keys that name nothing are counted in a warning.
     public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
         Self(entity: entity, .delete(try BrokerClient.JSON(value: keys)))
@@ -143,10 +170,17 @@ extension BrokerClient.Job.Operation {
                 .sync(
                     json.bytes, predicate?.message, OperationMessage.SyncActions(actions.map(\.message)),
                     part: part.map { .init(id: $0.id, isLast: $0.isLast) }))
+        case .map(let json, let reading):
+            .init(entity: "", .map(json.bytes, mapping: reading.mapping, path: reading.path))
         case .delete(let keys): .init(entity: entity, .delete(keys.bytes))
         case .deleteMatching(let predicate): .init(entity: entity, .deleteMatching(predicate.message))
         }
     }
+}
+
+extension BrokerClient.Job.Operation.Reading {
+    fileprivate var mapping: String? { if case .mapping(let name) = self { name } else { nil } }
+    fileprivate var path: String? { if case .path(let path) = self { path } else { nil } }
 }
 
 extension BrokerClient.Job.Operation.SyncAction {

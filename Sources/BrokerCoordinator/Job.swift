@@ -15,6 +15,9 @@ public struct Job: @unchecked Sendable {
             case sync(
                 where: String?, arguments: JSONValue?, actions: (inserts: Bool, updates: Bool, deletes: Bool),
                 part: (id: String, isLast: Bool)?)
+            /// `json` is a whole payload, read by the mapping of that name, or by the routes for that path, or by those
+            /// for no path.
+            case map(mapping: JSONValue?, path: JSONValue?)
             /// `json` is an array of keys.
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)
@@ -26,12 +29,12 @@ public struct Job: @unchecked Sendable {
                 case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
                 case .deleteMatching: true
                 case .process(let object): object != nil
-                case .relate, .delete: false
+                case .relate, .map, .delete: false
                 }
             }
         }
 
-        /// As the client wrote it; the model may not know it.
+        /// As the client wrote it; the model may not know it. Empty of a `map`.
         public var entity: String
         public var json: JSONValue
         public var action: Action

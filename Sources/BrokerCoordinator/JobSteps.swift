@@ -7,10 +7,12 @@ struct JobSteps {
     /// In the order in which they take effect; consecutive records are one step.
     private(set) var plans: [StepPlan] = []
     private let model: Model
+    private let document: JSONDocument
 
     /// - Throws: the first operation's fault that cannot be understood beside the model.
     init(_ job: Job, _ model: Model) throws(Fault) {
         self.model = model
+        document = job.document
         for operation in job.operations {
             let (action, staging) = try step(operation)
             if let staging, case .merge = action, plans.last?.pointer != nil {
@@ -24,6 +26,9 @@ struct JobSteps {
     }
 
     private func step(_ operation: Job.Operation) throws(Fault) -> (StepAction, StagingOperation?) {
+        if case .map(let mapping, let path) = operation.action {
+            return (.merge, try map(operation, mapping: mapping, path: path))
+        }
         let entity = try entity(operation)
         func staging(_ action: StagingOperation.Action = .process) -> StagingOperation {
             StagingOperation(entity: entity, json: operation.json, action)
@@ -43,9 +48,24 @@ struct JobSteps {
                 })
             (sync.inserts, sync.updates, sync.deletes) = actions
             return (.sync(sync), staging())
+        case .map: preconditionFailure("what a payload is, is found by its mapping")
         case .delete: return (.delete(entity: entity), staging(.name))
         case .deleteMatching(let predicate, let arguments):
             return (.deleteMatching(try selection(entity, predicate, arguments, operation)), nil)
+        }
+    }
+
+    private func map(
+        _ operation: Job.Operation, mapping: JSONValue?, path: JSONValue?
+    ) throws(Fault) -> StagingOperation {
+        let router = PayloadRouter(model, in: document)
+        guard let mapping else { return try router.operation(operation.json, path: path?.string) }
+        do throws(Fault) {
+            return try router.operation(operation.json, mapping: mapping.string ?? "")
+        } catch {
+            var fault = error
+            fault.path = "\(operation.pointer)/mapping"
+            throw fault
         }
     }
 

@@ -12,6 +12,7 @@ extension Job.Operation {
                 where: selection.predicate, arguments: selection.arguments,
                 actions: (actions.contains(.insert), actions.contains(.update), actions.contains(.delete)),
                 part: part.map { ($0.id, $0.isLast) })
+        case .map(let mapping, let path): action = .map(mapping: mapping, path: path)
         case .delete: action = .delete
         case .deleteMatching(let selection):
             action = .deleteMatching(where: selection.predicate, arguments: selection.arguments)

@@ -61,7 +61,9 @@ extension Model {
     private func lists(of entity: Entity) -> [(key: String, lists: [[Int]])] {
         let parent = entity.parent.map { Set(entities[$0].attributeIndices) } ?? []
         let own = Set(entity.attributeIndices)
-        let isOwn = { (list: [Int]) in own.isSuperset(of: list) && (entity.parent == nil || !parent.isSuperset(of: list)) }
+        let isOwn = { (list: [Int]) in
+            own.isSuperset(of: list) && (entity.parent == nil || !parent.isSuperset(of: list))
+        }
         return [("unique", entity.unique.filter(isOwn)), ("indexes", entity.indexes.filter(isOwn))]
     }
 

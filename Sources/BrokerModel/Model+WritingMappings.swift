@@ -42,7 +42,9 @@ extension Model {
             writer.key("relationships")
             writer.object { writer in
                 for (index, mapped) in mapping.relationships.sorted(by: { $0.key < $1.key }) {
-                    for path in mapped.paths { write(mapped, path.text(nesting), entity.relationships[index].name, to: &writer) }
+                    for path in mapped.paths {
+                        write(mapped, path.text(nesting), entity.relationships[index].name, to: &writer)
+                    }
                 }
             }
         }

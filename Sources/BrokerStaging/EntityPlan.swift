@@ -185,7 +185,8 @@ private struct EntityKeys {
         let own = Set(entity.relationshipIndices)
         for (index, relationship) in entity.relationships.enumerated() {
             let mapped = mapping?.relationships[index]
-            let nodes = own.contains(index) ? tree.claim(mapped?.paths, or: relationship.keyPaths, below: below, nesting) : []
+            let nodes =
+                own.contains(index) ? tree.claim(mapped?.paths, or: relationship.keyPaths, below: below, nesting) : []
             relationships.append(
                 EntityPlan.RelationshipPlan(
                     index, entity, layout.forms[index], nodes: nodes, mapping: mapped?.mapping, of: model))
@@ -221,4 +222,3 @@ struct NestingPlan: Sendable {
     /// Of the key tree, where the paths begin that are below that key.
     let node: Int
 }
-

@@ -16,11 +16,14 @@ final class FamilyPlan: Sendable {
         descendants = Set(model.subentities(of: kind)).subtracting([kind])
         var identities: [[Int]] = []
         var numbers: [Int: Int] = [:]
+        /// By the entity at whose objects such an identity is unique.
+        var byHead: [Int: Int] = [:]
         for member in model.subentities(of: model.topmost(of: kind)) {
-            let identity = model.entities[member].identity
-            guard !identity.isEmpty else { continue }
-            let number = identities.firstIndex(of: identity) ?? identities.count
-            if number == identities.count { identities.append(identity) }
+            let path = [member] + model.ancestors(of: member)
+            guard let head = path.last(where: { !model.entities[$0].identity.isEmpty }) else { continue }
+            let number = byHead[head] ?? identities.count
+            if number == identities.count { identities.append(model.entities[head].identity) }
+            byHead[head] = number
             numbers[member] = number
         }
         self.identities = identities

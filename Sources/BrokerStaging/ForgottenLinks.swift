@@ -13,8 +13,10 @@ struct ForgottenLinks {
         self.part = part
         deletedAt = Array(repeating: [:], count: plan.entities.count)
         for deletion in deletions where part.tables.exists(deletion.entity) {
-            guard let row = part.tables[deletion.entity].pointee.find(
-                identity: deletion.identity, kind: deletion.kind) else { continue }
+            guard
+                let row = part.tables[deletion.entity].pointee.find(
+                    identity: deletion.identity, kind: deletion.kind)
+            else { continue }
             deletedAt[deletion.entity][row] = max(deletion.offset, deletedAt[deletion.entity][row] ?? 0)
         }
     }

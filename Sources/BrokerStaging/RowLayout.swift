@@ -68,7 +68,9 @@ public struct RowLayout: Sendable {
             }
         }
         self.linkTables = linkTables
-        entities = model.entities.indices.map { Self.layout(ofEntity: model.topmost(of: $0), in: model, linkTableIndices) }
+        entities = model.entities.indices.map {
+            Self.layout(ofEntity: model.topmost(of: $0), in: model, linkTableIndices)
+        }
     }
 
     private struct RelationshipID: Hashable {

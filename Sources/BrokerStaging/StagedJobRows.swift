@@ -32,7 +32,8 @@ public enum StagedJobRows {
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
             places: whole.places, nestings: whole.nestings, rejections: whole.rejections,
             conditionalFault: whole.conditionalFault,
-            hasDoubtfulKinds: whole.hasDoubtfulKinds, hasOvertaken: whole.hasOvertaken || isKnown && hasMetUnknown, isCompared: isKnown && !hasMetUnknown,
+            hasDoubtfulKinds: whole.hasDoubtfulKinds, hasOvertaken: whole.hasOvertaken || isKnown && hasMetUnknown,
+            isCompared: isKnown && !hasMetUnknown,
             warnings: whole.warnings, subject: whole.subject,
             buried: buried,
             payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)

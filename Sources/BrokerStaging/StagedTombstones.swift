@@ -88,7 +88,9 @@ final class StagedTombstones {
                         }
                     }
                     let later = parts[(position + 1)...]
-                    if later.contains(where: { $0.tombstones?.find(entity.index, identity, kind: kind) != nil }) { continue }
+                    if later.contains(where: { $0.tombstones?.find(entity.index, identity, kind: kind) != nil }) {
+                        continue
+                    }
                     let isBehind = own.isNamedBehind[entity.index][row] || isNamed(by: later)
                     let isBefore = own.isNamedBefore[entity.index][row] || isNamed(by: parts[..<position])
                     let target = isBefore && !isBehind ? behind : before

@@ -7,8 +7,8 @@ public struct StagingOperation {
         case process
         /// `json` is what that mapping reads: a record, an array of records, or a dictionary of them.
         case map(mapping: Int, PathParameters?)
-        /// `json` stands for nothing: an operation that finds nothing to do.
-        case nothing
+        /// `json` is a payload in which the objects are where the routes say.
+        case route(RouteTree)
         /// `json` is a record for the object of that key.
         case change(object: JSONValue)
         /// `json` is what a record of the object of that key would hold at the relationship.
@@ -32,14 +32,14 @@ public struct StagingOperation {
     func objectTable(_ plan: StagingPlan) -> Int? {
         switch action {
         case .relate(_, let relationship): plan.entities[entity].relationships[relationship].destinationTable
-        case .map: nil
-        case .process, .change, .name, .nothing: plan.model.topmost(of: entity)
+        case .map, .route: nil
+        case .process, .change, .name: plan.model.topmost(of: entity)
         }
     }
 
     var isMerged: Bool {
         switch action {
-        case .process, .map, .nothing: true
+        case .process, .map, .route: true
         case .change, .relate, .name: false
         }
     }

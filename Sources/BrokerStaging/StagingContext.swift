@@ -85,19 +85,13 @@ struct StagingContext: ~Copyable {
         operationOffset = UInt32(json.offset)
         if let table = operation.objectTable(plan) { beginPayload(table) } else { beginMixedPayload() }
         switch operation.action {
-        case .nothing: return
         case .process:
             try process(json, "json must be an object or an array of objects", entity: entity) {
                 context, record throws(StagingRefusal) in
                 try context.processRecord(MappedRecord(value: record, entity: entity))
             }
-        case .map(let mapping, let parameters):
-            self.parameters = parameters
-            defer { self.parameters = nil }
-            try process(json, "What a mapping reads is an object or an array of objects") {
-                context, record throws(StagingRefusal) in
-                try context.mapRecord(record, mapping)
-            }
+        case .map(let mapping, let parameters): try map(json, mapping, parameters)
+        case .route(let tree): try route(json, tree)
         case .name: try leavingOut { context throws(StagingFault) in try context.name(json, entity) }
         case .change(let key):
             try leavingOut { context throws(StagingFault) in try context.change(json, key, entity) }
@@ -106,6 +100,18 @@ struct StagingContext: ~Copyable {
             try leavingOut { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
             let count = entity.relationships[relationship].elementCount(of: json)
             try leavingOut { context throws(StagingFault) in try context.padPayload(to: count) }
+        }
+    }
+
+    /// Stages what a mapping reads.
+    ///
+    /// - Parameter parameters: for records that bring no value of their own.
+    mutating func map(_ json: JSONValue, _ mapping: Int, _ parameters: PathParameters?) throws(StagingRefusal) {
+        self.parameters = parameters
+        defer { self.parameters = nil }
+        try process(json, "What a mapping reads is an object or an array of objects") {
+            context, record throws(StagingRefusal) in
+            try context.mapRecord(record, mapping)
         }
     }
 

@@ -76,6 +76,9 @@ package struct OperationMessage {
         case relate(object: JSONValue, relationship: JSONValue)
         /// As `process`; then what matches the predicate and was not named is deleted.
         case sync(Selection, actions: SyncActions, part: SyncPart?)
+        /// A whole payload, read by the mapping of that name, or by the routes that fit that path, or by all routes that
+        /// have none. At most one of them is there.
+        case map(mapping: JSONValue?, path: JSONValue?)
         /// Delete the objects whose keys `json` lists.
         case delete
         /// Delete the objects that match.
@@ -112,6 +115,7 @@ package struct OperationMessage {
         package static let all: SyncActions = [.insert, .update, .delete]
     }
 
+    /// Of a `map` empty: its routes or its mapping tell.
     package let entity: String
     /// Whatever stood there, an object or an array or not; of a `deleteMatching` the operation itself.
     package internal(set) var json: JSONValue

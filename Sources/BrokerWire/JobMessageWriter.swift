@@ -11,6 +11,8 @@ package struct JobMessageWriter: Sendable {
             case relate([UInt8], object: [UInt8], relationship: String)
             /// An array of records, what of the entity they are all of, what may be done, and which part of a sync it is.
             case sync([UInt8], Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
+            /// A payload, and the name of its mapping, or the path that it came from.
+            case map([UInt8], mapping: String?, path: String?)
             /// An array of keys.
             case delete([UInt8])
             case deleteMatching(Selection)
@@ -103,6 +105,8 @@ extension JobMessageWriter.Operation {
             case .process(let json, let object): json.count + (object?.count ?? 0)
             case .relate(let json, let object, let name): json.count + object.count + name.utf8.count
             case .sync(let json, let selection, _, _): json.count + (selection?.byteCount ?? 0)
+            case .map(let json, let mapping, let path):
+                json.count + (mapping?.utf8.count ?? 0) + (path?.utf8.count ?? 0)
             case .delete(let keys): keys.count
             case .deleteMatching(let selection): selection.byteCount
             }
@@ -126,6 +130,11 @@ extension JobMessageWriter.Operation {
             selection?.write(to: &writer)
             if actions != .all { actions.write(to: &writer) }
             part?.write(to: &writer)
+            writer.member("json", raw: json)
+        case .map(let json, let mapping, let path):
+            writer.member("op", "map")
+            if let mapping { writer.member("mapping", mapping) }
+            if let path { writer.member("path", path) }
             writer.member("json", raw: json)
         case .delete(let keys):
             begin("delete", &writer)

@@ -5,11 +5,16 @@ extension OperationMessage {
     /// the name and the path on the heap.
     static let memory = 512
 
-    private static let words = ["process", "relate", "sync", "delete"]
+    private static let words = ["process", "relate", "sync", "map", "delete"]
 
     /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
     init(_ fields: JSONValue, at path: String) throws(WireError) {
         let word = try Self.word(fields, at: path)
+        if word == "map" {
+            let (action, json) = try Self.mapping(fields, at: path)
+            self.init(entity: "", json: json, action: action, entityPointer: path, pointer: path)
+            return
+        }
         guard let entity = fields["entity"] else {
             throw Self.lacks("entity", "the name of an entity in the model", word, path)
         }
@@ -23,9 +28,6 @@ extension OperationMessage {
         guard let operation = fields["op"] else { return "process" }
         guard operation.kind == .string else { throw operation.isNo("a string", at: "\(path)/op") }
         if let word = words.first(where: { operation.isText($0) }) { return word }
-        if operation.isText("map") {
-            throw WireError(.unsupportedMessage, "This server does not do `map` yet.", path: "\(path)/op")
-        }
         throw WireError(
             .unsupportedMessage,
             "There is no operation \(operation.quotedBriefly); the operations are \(words.listed).", path: "\(path)/op")
@@ -59,6 +61,22 @@ extension OperationMessage {
             guard let json = fields["json"] else { throw lacks("json", "a record, or an array of records", word, path) }
             return (.process(object: fields["object"]), json)
         }
+    }
+
+    private static func mapping(
+        _ fields: JSONValue, at path: String
+    ) throws(WireError) -> (Action, json: JSONValue) {
+        guard let json = fields["json"] else { throw lacks("json", "the payload", "map", path) }
+        for field in ["mapping", "path"] {
+            if let value = fields[field], value.kind != .string { throw value.isNo("a string", at: "\(path)/\(field)") }
+        }
+        if fields["mapping"] != nil, fields["path"] != nil {
+            throw WireError(
+                .unsupportedMessage,
+                "A `map` has either a `mapping`, which says what the payload is, or a `path`, by which routes are found; this "
+                    + "one has both.", path: "\(path)/path")
+        }
+        return (.map(mapping: fields["mapping"], path: fields["path"]), json)
     }
 
     private static func deletion(

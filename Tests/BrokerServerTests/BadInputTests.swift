@@ -93,7 +93,6 @@ import Testing
 
     @Test(arguments: [
         #"{"type": "cancel", "id": "x"}"#, #"{"type": "subscribe"}"#,
-        #"{"operations": [{"op": "map", "json": []}]}"#,
     ])
     func `what comes later is refused, not ignored`(json: String) async throws {
         try await expectError(json, "unsupportedMessage")

@@ -147,8 +147,10 @@ import Testing
         expect(#"{"op":"upsert","entity":"A","json":[]}"#, at: "/op", "no operation \"upsert\"")
     }
 
-    @Test func `what comes later says so`() {
-        expect(#"{"op":"map"}"#, at: "/op", "does not do `map` yet")
-        expect(#"{"operations":[{"op":"map"}]}"#, at: "/operations/0/op", "does not do `map` yet")
+    @Test func `a map needs its payload, and one way of reading it`() {
+        expect(#"{"op":"map"}"#, at: "/json", "`map` needs `json`")
+        expect(#"{"operations":[{"op":"map","json":[],"mapping":1}]}"#, at: "/operations/0/mapping", "a string")
+        expect(#"{"op":"map","json":[],"path":[]}"#, at: "/path", "a string")
+        expect(#"{"op":"map","json":[],"path":"/x","mapping":"m"}"#, at: "/path", "this one has both")
     }
 }

@@ -45,10 +45,13 @@ import Testing
                 .init(entity: "D", .sync(utf8("[]"), nil, .all, part: .init(id: "p", isLast: true))),
                 .init(entity: "E", .delete(utf8("[1,2]"))),
                 .init(entity: "F", .deleteMatching(.init("TRUEPREDICATE"))),
+                .init(entity: "", .map(utf8("{}"), mapping: "m", path: nil)),
+                .init(entity: "", .map(utf8("[]"), mapping: nil, path: "/x?y")),
+                .init(entity: "", .map(utf8("[1]"), mapping: nil, path: nil)),
             ])
         let envelope = try message(text(writer.content()))
         guard case .job(let job) = envelope.message else { throw TestFault("no job") }
-        #expect(job.operations.map(\.entity) == ["A", "B", "C", "D", "E", "F"])
+        #expect(job.operations.map(\.entity) == ["A", "B", "C", "D", "E", "F", "", "", ""])
         func json(_ value: JSONValue?) -> String? { value.map { text($0.jsonText) } }
         let said = job.operations.map { operation in
             switch operation.action {
@@ -57,6 +60,8 @@ import Testing
             case .sync(let selection, let actions, let part):
                 "sync \(selection.predicate ?? "all") \(json(selection.arguments) ?? "") \(actions.rawValue)"
                     + (part.map { " \($0.id) \($0.isLast)" } ?? "")
+            case .map(let mapping, let path):
+                "map \(json(operation.json)!) \(json(mapping) ?? "-") \(json(path) ?? "-")"
             case .delete: "delete \(json(operation.json) ?? "")"
             case .deleteMatching(let selection): "delete where \(selection.predicate ?? "")"
             }
@@ -64,7 +69,7 @@ import Testing
         #expect(
             said == [
                 "process 1", #"relate "k" "r\"s""#, "sync a == %@ [1] 5", "sync all  7 p true", "delete [1,2]",
-                "delete where TRUEPREDICATE",
+                "delete where TRUEPREDICATE", #"map {} "m" -"#, #"map [] - "/x?y""#, "map [1] - -",
             ])
     }
 

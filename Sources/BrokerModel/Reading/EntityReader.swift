@@ -67,7 +67,8 @@ struct EntityReader {
         guard entity.identity.count == 1 else { return }
         let plain = ["id"]
         let isClaimed = entity.attributeIndices.contains { entity.attributes[$0].keyPaths.contains(plain) }
-        guard !isClaimed, !entity.relationshipIndices.contains(where: { entity.relationships[$0].keyPaths.contains(plain) })
+        guard !isClaimed,
+            !entity.relationshipIndices.contains(where: { entity.relationships[$0].keyPaths.contains(plain) })
         else { return }
         entity.attributes[entity.identity[0]].keyPaths.append(plain)
     }
@@ -124,7 +125,8 @@ extension PropertyNamesReader {
         let names = parent.identity.map { "\"\(parent.attributes[$0].name)\"" }.joined(separator: ", ")
         if let node = fields["identity"], !node.isEmptyArray {
             node.report(
-                "\(parent.name) has the identity \(names) already, and what inherits from it has the same; take one out")
+                "\(parent.name) has the identity \(names) already, and what inherits from it has the same; take one out"
+            )
         }
         fields["identityOptional"]?.report("the identity is that of \(parent.name); say there whether it is optional")
     }

@@ -71,7 +71,9 @@ struct HierarchyLinker {
         var entity = drafts[member].entity
         entity.attributes = attributes
         entity.relationships = relationships
-        for index in parent?.entity.attributeIndices ?? [] { entity.attributes[index] = parent!.entity.attributes[index] }
+        for index in parent?.entity.attributeIndices ?? [] {
+            entity.attributes[index] = parent!.entity.attributes[index]
+        }
         for index in parent?.entity.relationshipIndices ?? [] {
             entity.relationships[index] = parent!.entity.relationships[index]
         }
@@ -163,7 +165,8 @@ private struct ColumnPlan {
                 claims[Self.key(relationship.name), default: []].append(.relationship(relationship.relationship))
             }
         }
-        for (name, claims) in claims where members.count > 1 && !claims.dropFirst().allSatisfy({ claims[0].canShare($0) }) {
+        for (name, claims) in claims
+        where members.count > 1 && !claims.dropFirst().allSatisfy({ claims[0].canShare($0) }) {
             divided.insert(name)
         }
         placeAll(members)

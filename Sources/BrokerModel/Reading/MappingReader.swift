@@ -47,7 +47,8 @@ struct MappingReader {
             select?.report("a mapping has either an \"entity\" or a \"select\"; take one out")
             return record(entity, fields).map { .record($0) } ?? nothing
         case (nil, nil):
-            node.report("a mapping needs an \"entity\" (what the records are) or a \"select\" (which mapping is for each)")
+            node.report(
+                "a mapping needs an \"entity\" (what the records are) or a \"select\" (which mapping is for each)")
             return nothing
         }
     }
@@ -157,7 +158,8 @@ extension MappingReader {
         guard let name = node.string() else { return nil }
         if let index = entity.index(ofAttribute: name) { return index }
         let question = NearMiss.question(name, among: entity.attributeNames)
-        let other = entity.index(ofRelationship: name) == nil ? "" : "; it is a relationship: name it in \"relationships\""
+        let other =
+            entity.index(ofRelationship: name) == nil ? "" : "; it is a relationship: name it in \"relationships\""
         node.report("\(entity.name) has no attribute \"\(name)\"" + (other.isEmpty ? question : other))
         return nil
     }
@@ -217,7 +219,8 @@ extension MappingReader {
             return targets.allSatisfy(endsIn)
         }
         for (index, member) in members.enumerated() where states[index] == 0 && !endsIn(index) {
-            member.key.report("the select leads back to itself, so that it would never choose; let its cases end in entities")
+            member.key.report(
+                "the select leads back to itself, so that it would never choose; let its cases end in entities")
         }
     }
 }

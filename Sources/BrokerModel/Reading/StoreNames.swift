@@ -42,7 +42,8 @@ struct StoreNames {
                     entity.attributes[place].column, of: "the attribute \"\(draft.attribute.name)\"", at: draft.key)
             }
             for draft in drafts[member].relationships where draft.isResolved && !draft.relationship.isToMany {
-                guard entity.index(ofAttribute: draft.name) == nil, let place = entity.index(ofRelationship: draft.name),
+                guard entity.index(ofAttribute: draft.name) == nil,
+                    let place = entity.index(ofRelationship: draft.name),
                     seen.relationships.insert(place).inserted
                 else { continue }
                 let relationship = entity.relationships[place]

@@ -194,7 +194,8 @@ struct JobMerge {
         let lacking = statements.required.first { !group.columns.contains($0) && !before.attributeIndices.contains($0) }
         guard let lacking else { return }
         let (name, model) = (statements.entity.attributes[lacking].name, statements.entity)
-        let what = "An object of \(before.name) becomes one of \(model.name), and has no value for \(name), which is required."
+        let what =
+            "An object of \(before.name) becomes one of \(model.name), and has no value for \(name), which is required."
         reject(table.entityIndex, row) { Self.lacks(name, model, $0 ? what : nil) }
     }
 

@@ -107,6 +107,7 @@ private struct HeldModelDraft {
 
     mutating func keep(attribute: Int, of old: Int, in new: Int) {
         keepsParts = true
+        entities[new].attributeIndices.append(entities[new].attributes.count)
         entities[new].attributes.append(stored.entities[old].attributes[attribute])
         match.append(attribute: attribute, to: new)
     }
@@ -115,6 +116,7 @@ private struct HeldModelDraft {
         keepsParts = true
         let before = stored.entities[old].relationships[relationship]
         unlinked.append((new, entities[new].relationships.count, before))
+        entities[new].relationshipIndices.append(entities[new].relationships.count)
         entities[new].relationships.append(before)
         match.append(relationship: relationship, to: new)
     }

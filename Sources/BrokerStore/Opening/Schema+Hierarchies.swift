@@ -43,7 +43,9 @@ extension Schema {
         }
 
         var sql: String {
-            let list = columns.map { $0.column == $0.name ? quoted($0.name) : "\(quoted($0.column)) AS \(quoted($0.name))" }
+            let list = columns.map {
+                $0.column == $0.name ? quoted($0.name) : "\(quoted($0.column)) AS \(quoted($0.name))"
+            }
             return "CREATE VIEW \(quoted(name)) AS\n    SELECT \(list.joined(separator: ", "))\n"
                 + "    FROM \(quoted(table)) WHERE \(condition)"
         }
@@ -76,7 +78,9 @@ extension Schema {
             let entity = model.entities[member]
             let isHead = entity.parent.map { model.entities[$0].identity.isEmpty } ?? false
             guard isHead, !entity.identity.isEmpty, let condition = naming.isKind(member) else { return nil }
-            return PartialList(entity: entity.name, columns: entity.identity.map { entity.attributes[$0].column }, condition: condition)
+            return PartialList(
+                entity: entity.name, columns: entity.identity.map { entity.attributes[$0].column }, condition: condition
+            )
         }
     }
 }

@@ -38,7 +38,8 @@ extension Schema.Table {
     var partialUniqueSQL: [String] {
         partialUnique.map { list in
             let index = quoted(partialIndexName(list))
-            return "CREATE UNIQUE INDEX \(index) ON \(quoted(name)) (\(quotedList(list.columns))) WHERE \(list.condition)"
+            return
+                "CREATE UNIQUE INDEX \(index) ON \(quoted(name)) (\(quotedList(list.columns))) WHERE \(list.condition)"
         }
     }
 

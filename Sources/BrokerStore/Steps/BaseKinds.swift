@@ -42,7 +42,9 @@ struct BaseKinds {
             for number in changedOutside[entity] {
                 find.bind(number, at: 1)
                 defer { find.reset() }
-                if try find.step() { outside[model.index(ofEntity: find.text(0)) ?? entity, default: []].insert(number) }
+                if try find.step() {
+                    outside[model.index(ofEntity: find.text(0)) ?? entity, default: []].insert(number)
+                }
             }
         }
     }

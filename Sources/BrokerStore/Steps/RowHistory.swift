@@ -114,7 +114,8 @@ final class RowHistory {
         guard let index = deleted.removeValue(forKey: name) else {
             return add(
                 Entry(
-                    entity: entity, kind: now.kind, original: .absent, originalKey: now.key, originalNumber: number, number: number,
+                    entity: entity, kind: now.kind, original: .absent, originalKey: now.key, originalNumber: number,
+                    number: number,
                     content: now.content, key: now.key))
         }
         change(index) {
@@ -170,7 +171,8 @@ final class RowHistory {
         let old = old()
         add(
             Entry(
-                entity: entity, kind: old.kind, original: .content(old.content), originalKey: old.key, originalNumber: number,
+                entity: entity, kind: old.kind, original: .content(old.content), originalKey: old.key,
+                originalNumber: number,
                 number: number, content: old.content, key: old.key))
         return entries.count - 1
     }
@@ -183,7 +185,8 @@ final class RowHistory {
         if known == nil {
             add(
                 Entry(
-                    entity: entity, kind: kind, original: .untouched, originalKey: key, originalNumber: number, number: number,
+                    entity: entity, kind: kind, original: .untouched, originalKey: key, originalNumber: number,
+                    number: number,
                     content: 0, key: key))
         }
         if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }

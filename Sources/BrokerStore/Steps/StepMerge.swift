@@ -58,7 +58,9 @@ struct StepMerge {
         do throws(StoreError) {
             if let table = staged.tables[entity] {
                 for row in 0..<table.rowCount where table.hasIdentity(row) {
-                    if try merger.hasObject(of: table.row(row), table.kind(of: row)) { passedOver.noteExisting(row, of: staged) }
+                    if try merger.hasObject(of: table.row(row), table.kind(of: row)) {
+                        passedOver.noteExisting(row, of: staged)
+                    }
                 }
             }
         } catch {

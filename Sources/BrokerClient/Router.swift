@@ -1,0 +1,59 @@
+internal import BrokerJSON
+public import BrokerPaths
+
+/// The paths of a server's resources, as RestKit's router knows them: patterns whose parameters an object fills.
+///
+/// ```swift
+/// let router = Router(["Article": "/articles/:articleID"])
+/// let path = try router.path(for: article, as: "Article")           // "/articles/5"
+/// let payload = try await download(path)
+/// try await broker.map(payload, by: .path(path))
+/// ```
+public struct Router: Sendable {
+    private var patterns: [String: PathPattern] = [:]
+
+    /// - Parameter patterns: by a name of the caller's choice, as a rule an entity's.
+    /// - Throws: what is wrong with a pattern.
+    public init(_ patterns: [String: String] = [:]) throws(PathPatternError) {
+        for (name, pattern) in patterns { try route(name, to: pattern) }
+    }
+
+    /// Adds a pattern, or puts it in the place of the one of that name.
+    public mutating func route(_ name: String, to pattern: String) throws(PathPatternError) {
+        patterns[name] = try PathPattern(pattern)
+    }
+
+    /// The path of one object: the pattern with the values of its members of the parameters' names, percent-encoded.
+    ///
+    /// - Parameter object: a value that is encoded as an object, a dictionary, or the object's JSON text; numbers and booleans
+    ///   are written as in JSON.
+    /// - Throws: ``BrokerError.notEncodable(reason: _:)`` when there is no such pattern or no such object, and a
+    ///   `PathPatternError` that names what the object lacks.
+    public func path(for object: some Encodable, as name: String) throws -> String {
+        guard let pattern = patterns[name] else {
+            throw BrokerError.notEncodable(reason: "The router has no pattern \(name). Add one with route(_:to:).")
+        }
+        return try Self.path(pattern, for: object)
+    }
+
+    /// The path of one object by a pattern.
+    public static func path(_ pattern: String, for object: some Encodable) throws -> String {
+        try path(PathPattern(pattern), for: object)
+    }
+
+    private static func path(_ pattern: PathPattern, for object: some Encodable) throws -> String {
+        let document = try JSONDocument(parsing: JSONText(copying: BrokerClient.JSON(encoding: object).bytes))
+        guard document.root.kind == .object else {
+            throw BrokerError.notEncodable(
+                reason: "A path is filled from an object, not from \(document.root.kind.phrase).")
+        }
+        return try withExtendedLifetime(document) {
+            try pattern.path { name in
+                guard let value = document.root[name], value.kind != .object, value.kind != .array, !value.isNull else {
+                    return nil
+                }
+                return String(decoding: value.bytes, as: UTF8.self)
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+public import BrokerJSON
+public import BrokerModel
+
+/// Finds what a whole payload is, by the model's mappings and routes.
+public struct PayloadRouter {
+    private let model: Model
+    private let document: JSONDocument
+
+    /// - Parameter document: that the payloads are places of.
+    public init(_ model: Model, in document: JSONDocument) {
+        self.model = model
+        self.document = document
+    }
+
+    /// The operation that reads a payload by a mapping.
+    ///
+    /// - Throws: `unknownMapping`; the caller adds the path.
+    public func operation(_ payload: JSONValue, mapping name: String) throws(Fault) -> StagingOperation {
+        guard let mapping = model.index(ofMapping: name) else {
+            let known = model.mappings.map(\.name).sorted().prefix(20).joined(separator: ", ")
+            throw Fault(
+                .unknownMapping,
+                "The model has no mapping \(name.quotedBriefly). "
+                    + (known.isEmpty ? "It has none." : "It has: \(known)."))
+        }
+        return StagingOperation(entity: entity(of: mapping), json: payload, .map(mapping: mapping, nil))
+    }
+
+    /// The operation that reads a payload by the routes: those whose pattern fits the path, or that have none.
+    ///
+    /// They are tried in order. Key paths each take their part of the payload; a route without one takes it whole, unless
+    /// one before it has taken a part. Before all, the routes for errors are looked at.
+    ///
+    /// - Throws: `remoteError` with the payload's own text, or `unmappable`; with the path.
+    public func operation(_ payload: JSONValue, path: String?) throws(Fault) -> StagingOperation {
+        var parts: [(keyPath: [String], target: RouteTree.Target)] = []
+        var errors: [(keyPath: [String], target: RouteTree.Target)] = []
+        var whole: RouteTree.Target?
+        for route in model.routes {
+            var parameters: PathParameters?
+            if let pattern = route.pattern {
+                guard let path, let values = pattern.match(path) else { continue }
+                parameters = values.isEmpty ? nil : PathParameters(values)
+            }
+            let target = RouteTree.Target(mapping: route.mapping, parameters: parameters)
+            if route.isError {
+                guard let keyPath = route.keyPath else { throw located(remoteError(payload), payload) }
+                errors.append((keyPath, target))
+            } else if let keyPath = route.keyPath {
+                if whole == nil { parts.append((keyPath, target)) }
+            } else {
+                whole = whole ?? target
+            }
+        }
+        if let error = RouteTree(errors).first(in: payload, 0, { $0.isTelling }) {
+            throw located(remoteError(error), error)
+        }
+        let tree = RouteTree(parts)
+        if tree.first(in: payload, 0, { _ in true }) != nil {
+            return StagingOperation(entity: 0, json: payload, .route(tree))
+        }
+        if let whole, let mapping = whole.mapping {
+            return StagingOperation(
+                entity: entity(of: mapping), json: payload, .map(mapping: mapping, whole.parameters))
+        }
+        throw located(unmappable(payload, path), payload)
+    }
+
+    /// One of those that the mapping makes.
+    private func entity(of mapping: Int) -> Int { model.entities(ofMapping: mapping).first ?? 0 }
+
+    private func located(_ fault: Fault, _ value: JSONValue) -> Fault {
+        var fault = fault
+        fault.path = ValuePaths(in: document).paths(of: [value.offset]).first
+        return fault
+    }
+
+    // MARK: - Faults
+
+    private static let toldNames = 20
+
+    private func unmappable(_ payload: JSONValue, _ path: String?) -> Fault {
+        var sees = "it is \(payload.kind.phrase)"
+        let object = payload.kind == .array ? payload.elements.first { _ in true } ?? payload : payload
+        if object.kind == .object {
+            let keys = object.members.lazy.prefix(Self.toldNames).map(\.key.quotedBriefly).joined(separator: ", ")
+            let names = keys.isEmpty ? "no keys" : "the keys \(keys)"
+            sees = payload.kind == .array ? "the first of its records has \(names)" : "it has \(names)"
+        }
+        let routes = model.routes.prefix(Self.toldNames).map(\.summary).joined(separator: "; ")
+        let where_ = path.map { " with the path \($0.quotedBriefly)" } ?? ""
+        return Fault(
+            .unmappable,
+            routes.isEmpty
+                ? "The model has no routes that could tell what this payload is: add some, or name a `mapping`."
+                : "No route fits this payload\(where_): \(sees), and the routes are: \(routes). Add a route, or name a `mapping`."
+        )
+    }
+
+    /// Bytes of a payload's own text that are told.
+    private static let toldBytes = 1_000
+
+    private func remoteError(_ value: JSONValue) -> Fault {
+        var text: [UInt8] = []
+        Self.gather(value, into: &text)
+        let isWhole = text.count <= Self.toldBytes
+        while text.count > Self.toldBytes { text.removeLast(text.count - Self.toldBytes) }
+        // What was cut in the middle of a character is taken off.
+        if !isWhole { while let last = text.last, last & 0xC0 == 0x80 { text.removeLast() } }
+        return Fault(.remoteError, String(decoding: text, as: UTF8.self) + (isWhole ? "" : "…"))
+    }
+
+    /// Keys at which errors have their text, most usual first.
+    private static let textKeys = [
+        "message", "error_description", "description", "detail", "title", "error", "reason", "code",
+    ]
+
+    private static func gather(_ value: JSONValue, into text: inout [UInt8]) {
+        guard text.count <= toldBytes else { return }
+        switch value.kind {
+        case .array:
+            for element in value.elements {
+                guard text.count <= toldBytes else { return }
+                if !text.isEmpty { text += "; ".utf8 }
+                gather(element, into: &text)
+            }
+        case .object:
+            if let own = textKeys.lazy.compactMap({ value[$0] }).first(where: \.isTelling) {
+                return gather(own, into: &text)
+            }
+            text += value.bytes.prefix(toldBytes + 1)
+        default: text += value.bytes.prefix(toldBytes + 1)
+        }
+    }
+}
+
+extension JSONValue {
+    /// As an error: something is said.
+    fileprivate var isTelling: Bool {
+        switch kind {
+        case .null, .false: false
+        case .true, .number: true
+        case .string: !bytes.isEmpty
+        case .array: elements.first { _ in true } != nil
+        case .object: members.first { _ in true } != nil
+        }
+    }
+}

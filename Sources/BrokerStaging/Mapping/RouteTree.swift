@@ -1,0 +1,94 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// The key paths of some routes as a tree: where in a payload the objects are, and which mapping reads them.
+///
+/// Walked over the payload itself, in the order of the text, so that nothing is gathered of it.
+public final class RouteTree: Sendable {
+    struct Target: Sendable {
+        /// Nil of a route for errors.
+        let mapping: Int?
+        let parameters: PathParameters?
+    }
+
+    private struct Node: Sendable {
+        let key: [UInt8]
+        var children: [Int] = []
+        var target: Target?
+    }
+
+    private let nodes: [Node]
+
+    /// - Parameter routes: in their order; of two with the same key path the first one counts.
+    init(_ routes: [(keyPath: [String], target: Target)]) {
+        var nodes = [Node(key: [])]
+        for (keyPath, target) in routes {
+            var node = 0
+            for key in keyPath.map({ Array($0.utf8) }) {
+                if let known = nodes[node].children.first(where: { nodes[$0].key == key }) {
+                    node = known
+                    continue
+                }
+                nodes.append(Node(key: key))
+                nodes[node].children.append(nodes.count - 1)
+                node = nodes.count - 1
+            }
+            nodes[node].target = nodes[node].target ?? target
+        }
+        self.nodes = nodes
+    }
+
+    func target(of node: Int) -> Target? { nodes[node].target }
+
+    func hasChildren(_ node: Int) -> Bool { !nodes[node].children.isEmpty }
+
+    /// What a payload's object holds at the node's keys, in the order of the text; of a key that stands twice, the last.
+    func children(of node: Int, in object: JSONValue) -> [(node: Int, value: JSONValue)] {
+        var found: [(node: Int, value: JSONValue)] = []
+        for (key, value) in object.members {
+            let child = nodes[node].children.first { child in
+                nodes[child].key.withUnsafeBufferPointer { Bytes.areEqual($0, key.bytes) }
+            }
+            guard let child else { continue }
+            found.removeAll { $0.node == child }
+            found.append((child, value))
+        }
+        return found
+    }
+
+    /// The first value in the text at the end of a key path that `isMeant`; nil when there is none. Arrays are looked
+    /// through.
+    func first(in payload: JSONValue, _ node: Int = 0, _ isMeant: (JSONValue) -> Bool) -> JSONValue? {
+        switch payload.kind {
+        case .array:
+            for element in payload.elements {
+                if let found = first(in: element, node, isMeant) { return found }
+            }
+        case .object:
+            for (child, value) in children(of: node, in: payload) {
+                if nodes[child].target != nil, isMeant(value) { return value }
+                if hasChildren(child), let found = first(in: value, child, isMeant) { return found }
+            }
+        default: break
+        }
+        return nil
+    }
+}
+
+extension StagingContext {
+    /// Stages what the routes lead to.
+    mutating func route(_ payload: JSONValue, _ tree: RouteTree, _ node: Int = 0) throws(StagingRefusal) {
+        switch payload.kind {
+        case .array:
+            for element in payload.elements { try route(element, tree, node) }
+        case .object:
+            for (child, value) in tree.children(of: node, in: payload) {
+                if let target = tree.target(of: child), let mapping = target.mapping, !value.isNull {
+                    try map(value, mapping, target.parameters)
+                }
+                if tree.hasChildren(child) { try route(value, tree, child) }
+            }
+        default: break
+        }
+    }
+}

@@ -1,0 +1,233 @@
+import TestSupport
+import Testing
+
+/// `map`: whole payloads by mappings and routes, as RestKit reads them.
+@Suite(.timeLimit(.minutes(5))) struct MapTests {
+    private static let model = """
+        {"entities": {
+          "Article": {
+            "identity": "articleID", "attributes": {"articleID": "integer64", "title": "string", "body": "string"},
+            "relationships": {
+              "author": {"entity": "User", "inverse": "articles"},
+              "tags": {"entity": "Tag", "toMany": true, "assignment": "replace"}}},
+          "User": {
+            "identity": "username", "attributes": {"username": "string", "email": "string", "age": "integer16"},
+            "relationships": {"articles": {"entity": "Article", "toMany": true, "inverse": "author"}}},
+          "Tag": {"identity": "word", "attributes": {"word": "string"}},
+          "Child": {"abstract": true, "identity": "name", "attributes": {"name": "string", "age": "integer16"},
+            "relationships": {"friends": {"entity": "Child", "toMany": true, "mapping": "child"}}},
+          "Boy": {"parent": "Child", "attributes": {"ball": "string"}},
+          "Girl": {"parent": "Child", "attributes": {"doll": "string"}},
+          "Comment": {"attributes": {"articleID": "integer64", "text": "string"}}
+        },
+        "mappings": {
+          "article": {"entity": "Article", "attributes": {"headline.text": "title", "headline": "title"},
+            "relationships": {"writer": {"relationship": "author", "mapping": "person"}, "tag_list": "tags"}},
+          "person": {"entity": "User", "attributes": {"login": "username", "contact.mail": "email"}},
+          "users": {"entity": "User", "nestingKey": "username", "collection": true,
+            "attributes": {"(username).mail": "email"},
+            "relationships": {"(username).wrote": {"relationship": "articles", "mapping": "article"}}},
+          "user": {"entity": "User", "nestingKey": "username", "attributes": {"years": "age"}},
+          "child": {"select": {"key": "type", "cases": {"Boy": "boy", "Girl": "girl", "1": "boy", "true": "girl"}}},
+          "children": {"select": {"key": "meta.type", "cases": {"any": "child"}, "otherwise": null}},
+          "boy": {"entity": "Boy"}, "girl": {"entity": "Girl"},
+          "comment": {"entity": "Comment"}
+        },
+        "routes": [
+          {"path": "/articles/:articleID/comments", "keyPath": "comments", "mapping": "comment"},
+          {"path": "/articles/:articleID", "mapping": "article"},
+          {"keyPath": "articles", "mapping": "article"},
+          {"keyPath": "data.people", "mapping": "person"},
+          {"keyPath": "error", "error": true}, {"keyPath": "errors", "error": true}
+        ]}
+        """
+
+    private struct Session {
+        let client: RawClient
+        let storePath: String
+
+        /// The objects of the job's payloads; or the code, the path and the message of what went wrong.
+        func map(_ json: String, _ more: String = "", job: String = "") throws -> String {
+            let answer = try client.ask(#"{"op": "map", "json": \#(json), "reply": "objects"\#(more)\#(job)}"#)
+            guard answer.type == "completed" else {
+                return "\(answer.code) \(answer["error.path"] ?? "") \(answer["error.message"] ?? "")"
+            }
+            return answer["objects"] ?? ""
+        }
+
+        func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: storePath) }
+    }
+
+    private func run(_ body: (Session) throws -> Void) async throws {
+        try await RunningServer.run(model: Self.model) { running in
+            try body(Session(client: running.connect(), storePath: running.storePath))
+        }
+    }
+
+    // MARK: - Mappings
+
+    @Test func `a mapping has its own key paths, and what it does not name follows the entity`() async throws {
+        try await run { session in
+            _ = try session.map(
+                #"[{"articleID": 1, "headline": {"text": "T"}, "body": "B", "writer": {"login": "ann", "contact": {"mail": "a@x"}, "age": 9}, "tag_list": ["a", {"word": "b"}]}, {"articleID": 2, "headline": "plain", "writer": null}]"#,
+                #", "mapping": "article""#)
+            try #expect(
+                session.rows("SELECT articleID, title, body, author FROM Article ORDER BY 1")
+                    == ["1|T|B|ann", "2|plain|NULL|NULL"])
+            try #expect(session.rows("SELECT username, email, age FROM User") == ["ann|a@x|9"])
+            try #expect(session.rows("SELECT source, destination FROM Article_tags ORDER BY 2") == ["1|a", "1|b"])
+        }
+    }
+
+    @Test func `a dictionary's key is a value, of one record or of many`() async throws {
+        try await run { session in
+            _ = try session.map(
+                #"{"blake": {"mail": "b@x", "age": 3, "wrote": [{"articleID": 5, "headline": "h"}]}, "sarah": {"mail": "s@x"}}"#,
+                #", "mapping": "users""#)
+            _ = try session.map(#"[{"kim": {"email": "k@x"}, "years": 7}]"#, #", "mapping": "user""#)
+            try #expect(
+                session.rows("SELECT username, email, age FROM User ORDER BY 1")
+                    == ["blake|b@x|3", "kim|k@x|7", "sarah|s@x|NULL"])
+            try #expect(session.rows("SELECT articleID, title, author FROM Article") == ["5|h|blake"])
+            let two = try session.map(#"{"a": {}, "b": {}}"#, #", "mapping": "user""#)
+            #expect(
+                two.hasPrefix(#"invalidValue /json Two keys of this record may be its username: "a" and "b""#), "\(two)"
+            )
+            let none = try session.map(#"{"years": 7}"#, #", "mapping": "user""#)
+            #expect(none.hasPrefix("missingIdentity /json"), "\(none)")
+            let bad = try session.map(#"{"a": {"age": 1}, "b": {"age": "x"}}"#, #", "mapping": "users""#)
+            #expect(bad.hasPrefix("invalidValue /json/b/age"), "\(bad)")
+        }
+    }
+
+    @Test func `each record of a mixed list goes to the mapping that its value chooses`() async throws {
+        try await run { session in
+            try #expect(
+                session.map(
+                    #"[{"type": "Boy", "name": "al", "ball": "red"}, {"type": "Girl", "name": "bo", "doll": "d"}, {"type": 1, "name": "cy"}, {"type": true, "name": "di", "friends": [{"type": "Boy", "name": "ed"}, "al"]}]"#,
+                    #", "mapping": "child""#)
+                    == #"[[{"name":"al","age":null,"ball":"red"},{"name":"bo","age":null,"doll":"d"},{"name":"cy","age":null,"ball":null},{"name":"di","age":null,"doll":null}]]"#
+            )
+            try #expect(
+                session.rows("SELECT name, _entity FROM Child ORDER BY 1")
+                    == ["al|Boy", "bo|Girl", "cy|Boy", "di|Girl", "ed|Boy"])
+            try #expect(session.rows("SELECT destination FROM Child_friends ORDER BY 1") == ["al", "ed"])
+        }
+    }
+
+    @Test func `a select declines, refuses, or leaves out`() async throws {
+        try await run { session in
+            try #expect(
+                session.map(
+                    #"[{"meta": {"type": "any"}, "type": "Boy", "name": "a"}, {"meta": 5, "name": "b"}, {"name": "c"}]"#,
+                    #", "mapping": "children""#) == #"[[{"name":"a","age":null,"ball":null},null,null]]"#)
+            let refused = try session.map(
+                #"[{"type": "Boy", "name": "x"}, {"type": "Cat", "name": "y"}]"#, #", "mapping": "child""#)
+            #expect(
+                refused.hasPrefix(#"unmappable /json/1 "type" is "Cat", by which the mapping "child" chooses"#),
+                "\(refused)")
+            try #expect(session.rows("SELECT name FROM Child") == ["a"])
+            try #expect(
+                session.map(
+                    #"[{"type": "Boy", "name": "x"}, {"name": "y"}, 7, {"type": {}, "name": "z"}]"#,
+                    #", "mapping": "child""#,
+                    job: #", "onInvalid": "skip""#) == #"[[{"name":"x","age":null,"ball":null},null,null,null]]"#)
+        }
+    }
+
+    @Test func `records that a relationship's select declines are not linked`() async throws {
+        try await run { session in
+            let answer = try session.client.ask(
+                #"{"entity": "Boy", "json": [{"name": "a", "friends": [{"type": "Girl", "name": "g"}, {"type": "Cat", "name": "c"}]}], "onInvalid": "skip"}"#
+            )
+            #expect(answer["rejected.0.code"] == "unmappable" || answer["rejected"]?.contains("unmappable") == true)
+            try #expect(session.rows("SELECT destination FROM Child_friends") == ["g"])
+        }
+    }
+
+    // MARK: - Routes
+
+    @Test func `routes find the objects by path and by key paths`() async throws {
+        try await run { session in
+            _ = try session.map(#"{"headline": "one"}"#, #", "path": "/articles/7?x=1""#)
+            _ = try session.map(#"{"articleID": 8, "headline": "two"}"#, #", "path": "articles/9/""#)
+            try #expect(session.rows("SELECT articleID, title FROM Article ORDER BY 1") == ["7|one", "8|two"])
+            _ = try session.map(
+                #"{"comments": [{"text": "c"}, {"text": "d", "articleID": 3}]}"#, #", "path": "/articles/7/comments""#)
+            try #expect(session.rows("SELECT articleID, text FROM Comment ORDER BY 2") == ["7|c", "3|d"])
+            try #expect(
+                session.map(#"{"articles": [{"articleID": 1}], "data": {"people": {"login": "z"}}, "more": 1}"#)
+                    == #"[[{"articleID":1,"title":null,"body":null,"author":null},{"username":"z","email":null,"age":null}]]"#
+            )
+        }
+    }
+
+    @Test func `key paths look through arrays`() async throws {
+        try await run { session in
+            _ = try session.map(
+                #"[{"articles": [{"articleID": 1}, {"articleID": 2}]}, {"data": [{"people": [{"login": "a"}]}, {"people": {"login": "b"}}]}, {"articles": null}, 5]"#
+            )
+            try #expect(session.rows("SELECT articleID FROM Article ORDER BY 1") == ["1", "2"])
+            try #expect(session.rows("SELECT username FROM User ORDER BY 1") == ["a", "b"])
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"error": "no such article"}"#, "remoteError /json/error no such article"),
+        (#"{"errors": ["a", {"message": "b"}], "articles": []}"#, "remoteError /json/errors a; b"),
+        (#"{"error": {"code": 7, "message": "", "detail": "d"}}"#, "remoteError /json/error d"),
+        (#"{"error": {"x": 1}}"#, #"remoteError /json/error {"x": 1}"#),
+        (#"[{"error": "in an array"}]"#, "remoteError /json/0/error in an array"),
+    ])
+    func `an error of the remote server fails the job with its own text`(json: String, expected: String) async throws {
+        try await run { session in
+            try #expect(session.map(json, #", "path": "/articles/1""#) == expected)
+            try #expect(session.map(json) == expected)
+            try #expect(session.rows("SELECT * FROM Article") == [])
+        }
+    }
+
+    @Test func `an empty error is none`() async throws {
+        try await run { session in
+            _ = try session.map(#"{"error": null, "errors": [], "articles": [{"articleID": 1}]}"#)
+            try #expect(session.rows("SELECT articleID FROM Article") == ["1"])
+        }
+    }
+
+    @Test func `a payload that no route knows tells its keys and the routes`() async throws {
+        try await run { session in
+            let fault = try session.map(#"{"articels": [], "page": 2}"#)
+            #expect(
+                fault.hasPrefix(#"unmappable /json No route fits this payload: it has the keys "articels", "page""#),
+                "\(fault)")
+            #expect(fault.contains("path /articles/:articleID; key path articles;"), "\(fault)")
+            try #expect(
+                session.map("[]", #", "path": "/nowhere""#).contains(#"with the path "/nowhere": it is an array"#))
+            try #expect(session.map("5").hasPrefix("unmappable /json"))
+            let unknown = try session.map("[]", #", "mapping": "artcle""#)
+            #expect(
+                unknown.hasPrefix(#"unknownMapping /mapping The model has no mapping "artcle". It has: article, boy"#),
+                "\(unknown)")
+        }
+    }
+
+    @Test func `a value of the path that does not fit its attribute is told at the record`() async throws {
+        try await run { session in
+            let fault = try session.map(#"{"headline": "x"}"#, #", "path": "/articles/five""#)
+            #expect(fault.hasPrefix("invalidValue /json "), "\(fault)")
+            #expect(fault.contains("five"), "\(fault)")
+        }
+    }
+
+    @Test func `unknown keys are warned of once, however a record is read`() async throws {
+        try await run { session in
+            let answer = try session.client.ask(
+                #"{"operations": [{"op": "map", "mapping": "article", "json": {"articleID": 1, "bunk": 1}}, {"op": "map", "mapping": "users", "json": {"u": {"junk": 1}}}, {"entity": "Article", "json": {"articleID": 1, "bunk": 2}}]}"#
+            )
+            #expect(
+                answer["warnings"]
+                    == #"[{"code":"unknownKey","entity":"Article","key":"bunk","count":2},{"code":"unknownKey","entity":"User","key":"(username).junk","count":1}]"#
+            )
+        }
+    }
+}
