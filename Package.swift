@@ -196,10 +196,12 @@ let package = Package(
             also: ["BrokerClient", "BrokerStore", forCoordinator("Logging", "swift-log")]),
         .executableTarget(
             name: "Embedding", dependencies: ["BrokerEmbedded"], path: "Tests/Embedding", swiftSettings: strict),
+        .executableTarget(
+            name: "Handling", dependencies: ["BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "Embedding", "BrokerEmbedded", "BrokerClient", "BrokerJSON", "BrokerWire",
+                "brokerd", "broker", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient", "BrokerJSON", "BrokerWire",
                 "CSQLite", "TestSupport",
             ],
             swiftSettings: strict),

@@ -65,14 +65,17 @@ public final class EmbeddedBroker: Sendable {
     ///   - path: of the SQLite database.
     ///   - model: what the entities are, as `protocol/model.schema.json` has it.
     ///   - overrides: models that change it, each what those before it say (`protocol/core-data.md`).
+    ///   - handlers: code that has a say while records become objects.
     /// - Throws: ``OpeningError``; no file was touched then. Among others when another process owns the store, which it
     ///   names, and when the store cannot be made to fit the model without loss.
     public static func open(
-        store path: String, model: JSON, overrides: [JSON] = [], options: Options = Options()
+        store path: String, model: JSON, overrides: [JSON] = [], handlers: Handlers = Handlers(),
+        options: Options = Options()
     ) async throws(OpeningError) -> EmbeddedBroker {
         let plan: StagingPlan
         do throws(ModelError) {
-            plan = try StagingPlan(try ModelReader.read(try document(model, overrides)))
+            let model = try ModelReader.read(try document(model, overrides))
+            plan = try StagingPlan(model, hooks: try handlers.hooks(for: model))
         } catch {
             throw OpeningError(reason: .model, message: error.faults.map(\.description).joined(separator: "\n"))
         }

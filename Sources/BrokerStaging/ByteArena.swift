@@ -54,6 +54,9 @@ struct ByteArena: ~Copyable {
         }
     }
 
+    /// Keeps something as long as the memory.
+    func hold(_ object: any AnyObject & Sendable) { chunks.hold(object) }
+
     /// Hands the memory over; whoever holds it may use what points into it.
     consuming func release() -> ArenaChunks { chunks }
 
@@ -72,6 +75,10 @@ struct ByteArena: ~Copyable {
 /// Grown by the one arena that made it; from ``ByteArena/release()`` on, which ends that arena, it never changes.
 final class ArenaChunks: @unchecked Sendable {
     private var chunks: [UnsafeMutablePointer<UInt8>] = []
+
+    private var held: [any AnyObject & Sendable] = []
+
+    fileprivate func hold(_ object: any AnyObject & Sendable) { held.append(object) }
 
     fileprivate func append(_ chunk: UnsafeMutablePointer<UInt8>) { chunks.append(chunk) }
 

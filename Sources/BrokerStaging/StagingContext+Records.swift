@@ -34,20 +34,32 @@ extension StagingContext {
                 .invalidValue, "A record of \(entity.name) must be an object, not \(mapped.value.kind.phrase).",
                 mapped.value, entity)
         }
-        let record = entity.unwrap(mapped.value)
+        var record = entity.unwrap(mapped.value)
+        let outerPlace = rewrittenAt
+        defer { rewrittenAt = outerPlace }
+        if let rewritten = try rewritten(record, entity) {
+            guard rewritten.kind == .object else {
+                throw fault(
+                    .invalidValue,
+                    "The embedding program made \(rewritten.kind.phrase) of a record of \(entity.name), and an object is wanted.",
+                    record, entity)
+            }
+            rewrittenAt = extent(of: record)
+            record = rewritten
+        }
         let source = try open(mapped, record, parameters)
         let slots = source.slots
         defer { scanner.close(slots) }
         let (row, taking) = try convert(record, entity, source)
         if taking == .passedOver {
-            try stageNestedAlone(entity, slots, Speaker(entity: entity, row: 0, saidAt: UInt32(record.offset)))
+            try stageNestedAlone(entity, slots, Speaker(entity: entity, row: 0, saidAt: UInt32(place(record))))
         }
         guard let row else { throw .leftOut }
         if taking == .taken, !entity.ownRelationships.isEmpty {
             let isConditional = isConditional(entity, row)
             if isConditional { conditionalDepth += 1 }
             defer { if isConditional { conditionalDepth -= 1 } }
-            let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(record.offset))
+            let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(place(record)))
             let outer = enclosing
             if entity.hasUniqueLists { enclosing = speaker }
             defer { enclosing = outer }
@@ -71,7 +83,7 @@ extension StagingContext {
             do throws(StagingFault) {
                 scratch[cells + column] = try cell(value, attribute, column, entity)
             } catch {
-                let (error, offset) = source.placed(error, at: value.offset, in: record)
+                let (error, offset) = source.placed(error, at: place(value), in: extent(of: record))
                 // Of several the one is told that begins first in the text.
                 if offset < firstOffset { (first, firstOffset) = (error, offset) }
                 failed.insert(column)
@@ -82,14 +94,15 @@ extension StagingContext {
                 try isMet(tombstone, record, entity, cells, failed)
             } ?? false
         if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, source) }
+        if !isTombstone { try validate(record, entity, cells) }
         try take(arena.takeFresh())
-        let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
+        let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
         if isSubject { completeIdentity(entity, cells) }
         if isSubject, let row = try staleSubject(entity, cells) { return (row, .notNewer) }
         let identity = try identity(record, entity, cells)
         switch passing(entity, identity: identity ? cells : nil) {
         case .taken: break
-        case .named: return (try findOrAdd(entity, identity: cells, offset: record.offset, .passedOver), .passedOver)
+        case .named: return (try findOrAdd(entity, identity: cells, offset: place(record), .passedOver), .passedOver)
         case .absent: return (nil, .passedOver)
         }
         if isTombstone, isTaken(tombstone: entity, cells, hasIdentity: identity) {
@@ -102,14 +115,14 @@ extension StagingContext {
         if let modified = entity.modified, identity || isSubject {
             guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
         }
-        try noteNesting(entity, at: record.offset)
+        try noteNesting(entity, at: place(record))
         let own = tables[entity.index].pointee.row(row)
         for column in entity.ownColumns {
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
         for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
-            tables[entity.index].pointee.claim(row, position, at: UInt32(record.offset))
+            tables[entity.index].pointee.claim(row, position, at: UInt32(place(record)))
         }
         return (row, .taken)
     }
@@ -121,13 +134,13 @@ extension StagingContext {
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
         guard let identity else {
-            if let exclusions, exclusions.meet(recordAt: record.offset) { throw .leftOut }
-            let kind = try kind(ofFresh: entity, at: record.offset)
+            if let exclusions, exclusions.meet(recordAt: place(record)) { throw .leftOut }
+            let kind = try kind(ofFresh: entity, at: place(record))
             try take(entity.rowByteCount)
             return tables[entity.index].pointee.findOrAdd(
-                identity: nil, offset: record.offset, origin: .record, kind: kind)
+                identity: nil, offset: place(record), origin: .record, kind: kind)
         }
-        return try findOrAdd(entity, identity: identity, offset: record.offset, .record)
+        return try findOrAdd(entity, identity: identity, offset: place(record), .record)
     }
 
     /// The row of the identity whose cells begin there on the stack.
@@ -158,7 +171,7 @@ extension StagingContext {
     ) throws(StagingFault) -> StagingFault {
         if !entity.isIdentityOptional {
             // The record of a subject takes what it lacks from that.
-            let isSubject = subject.map { $0.isMadeOf(record, entity) } ?? false
+            let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
             let missing = entity.identity.first { column in
                 value(of: entity.attributes[column], column, source, entity)?.isNull ?? !isSubject
             }
@@ -168,7 +181,7 @@ extension StagingContext {
         // Nothing of this job will be used, so the nested records may be staged for any row.
         let row = tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: offset, origin: .record, kind: entity.kind)
-        let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(record.offset))
+        let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(place(record)))
         try stageRelationships(entity, source.slots, speaker, before: offset)
         return fault
     }
@@ -188,17 +201,18 @@ extension StagingContext {
         return .invalid(
             Fault(
                 .missingIdentity, entity.missingIdentityMessages[column] ?? "", entity: entity.name,
-                attribute: attribute.name), offset: record.offset)
+                attribute: attribute.name), offset: place(record))
     }
 
     @inline(__always)
     private mutating func cell(
         _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan
     ) throws(StagingFault) -> Cell {
+        let meant = try converted(value, column, entity) ?? value
         do throws(ValueFault) {
-            if value.isNull { return try nullCell(column, entity) }
+            if meant.isNull { return try nullCell(column, entity) }
             do throws(ValueFault) {
-                return try attribute.converter.convert(value, arena: &arena)
+                return try attribute.converter.convert(meant, arena: &arena)
             } catch {
                 switch attribute.onInvalid {
                 case .skip: return .absent
@@ -215,7 +229,7 @@ extension StagingContext {
         .invalid(
             Fault(
                 fault.code, rejections.isListing ? fault.message : "", entity: entity.name,
-                attribute: plan.model.entities[entity.kind].attributes[column].name), offset: value.offset)
+                attribute: plan.model.entities[entity.kind].attributes[column].name), offset: place(value))
     }
 
     private func nullCell(_ column: Int, _ entity: EntityPlan) throws(ValueFault) -> Cell {
@@ -232,7 +246,7 @@ extension StagingContext {
     func fault(
         _ code: FaultCode, _ message: @autoclosure () -> String, _ value: JSONValue, _ entity: EntityPlan
     ) -> StagingFault {
-        .invalid(Fault(code, rejections.isListing ? message() : "", entity: entity.name), offset: value.offset)
+        .invalid(Fault(code, rejections.isListing ? message() : "", entity: entity.name), offset: place(value))
     }
 }
 

@@ -18,12 +18,12 @@ extension StagingContext {
         var last = -1
         for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots) else { continue }
-            guard value.offset > last else { return try stageSorted(entity, slots, speaker, before: limit) }
-            last = value.offset
+            guard place(value) > last else { return try stageSorted(entity, slots, speaker, before: limit) }
+            last = place(value)
         }
         // As a rule the model names them in the order in which they come.
         for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots), value.offset < limit else { continue }
+            guard let value = scanner.value(relationship.nodes, slots), place(value) < limit else { continue }
             try stage(value, relationship, speaker)
         }
     }
@@ -33,7 +33,7 @@ extension StagingContext {
     ) throws(StagingFault) {
         var values: [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] = []
         for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots), value.offset < limit else { continue }
+            guard let value = scanner.value(relationship.nodes, slots), place(value) < limit else { continue }
             values.append((value, relationship))
         }
         values.sort { ($0.value.offset, $0.relationship.index) < ($1.value.offset, $1.relationship.index) }
@@ -107,10 +107,10 @@ extension StagingContext {
         guard case .column(let column) = plan.form else { return }
         if value.isNull {
             try say(speaker.entity, speaker.row, column, nil, speaker.saidAt)
-            try notePlaces(plan, speaker, nil, at: value.offset)
+            try notePlaces(plan, speaker, nil, at: place(value))
         } else if let destination = try destination(value, plan, speaker) {
             try say(speaker.entity, speaker.row, column, destination, speaker.saidAt)
-            try notePlaces(plan, speaker, destination, at: value.offset)
+            try notePlaces(plan, speaker, destination, at: place(value))
         }
     }
 
@@ -118,7 +118,7 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord? = nil
     ) throws(StagingFault) {
         guard let destination = try destination(value, plan, speaker, mapped) else { return }
-        try notePlaces(plan, speaker, destination, at: value.offset)
+        try notePlaces(plan, speaker, destination, at: place(value))
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
@@ -193,15 +193,16 @@ extension StagingContext {
         let column = destination.identity[0]
         let cells = scratch.push(destination.attributes.count)
         defer { scratch.pop(destination.attributes.count) }
+        let meant = try converted(value, column, destination) ?? value
         do throws(ValueFault) {
-            scratch[cells + column] = try destination.attributes[column].converter.convert(value, arena: &arena)
+            scratch[cells + column] = try destination.attributes[column].converter.convert(meant, arena: &arena)
         } catch {
             throw invalid(error, value, column, destination)
         }
         try take(arena.takeFresh())
         if case .absent = passing(destination, identity: cells) { throw .leftOut }
-        let row = try findOrAdd(destination, identity: cells, offset: value.offset, relationship.missing.origin)
-        try noteNesting(destination, at: value.offset)
+        let row = try findOrAdd(destination, identity: cells, offset: place(value), relationship.missing.origin)
+        try noteNesting(destination, at: place(value))
         return row
     }
 

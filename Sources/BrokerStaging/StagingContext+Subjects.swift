@@ -21,8 +21,9 @@ public struct StagedSubject: @unchecked Sendable {
     /// Where the record begins that is about it.
     let recordOffset: Int
 
-    func isMadeOf(_ record: JSONValue, _ entity: EntityPlan) -> Bool {
-        record.offset == recordOffset && entity.index == self.entity
+    /// - Parameter offset: where a record of the entity begins.
+    func isMadeOf(recordAt offset: Int, _ entity: EntityPlan) -> Bool {
+        offset == recordOffset && entity.index == self.entity
     }
 }
 
@@ -97,10 +98,10 @@ extension StagingContext {
             subject?.row = row
             return row
         }
-        if let exclusions, exclusions.meet(recordAt: record.offset) { throw .leftOut }
+        if let exclusions, exclusions.meet(recordAt: place(record)) { throw .leftOut }
         try take(entity.rowByteCount)
         let row = tables[entity.index].pointee.findOrAdd(
-            key: key, offset: record.offset, origin: .record, kind: entity.kind)
+            key: key, offset: place(record), origin: .record, kind: entity.kind)
         subject?.row = row
         return row
     }

@@ -52,7 +52,7 @@ extension StagingContext {
         } catch {
             var fault = error
             fault.entity = entity.name
-            throw .invalid(fault, offset: record.offset)
+            throw .invalid(fault, offset: place(record))
         }
     }
 
@@ -71,7 +71,7 @@ extension StagingContext {
             let table = tables[entity.index]
             scratch.withCells(at: identity) {
                 let isNamedBefore = table.pointee.find(identity: $0, kind: entity.kind) != nil
-                known.add(entity, $0, at: record.offset, isNamedBefore: isNamedBefore)
+                known.add(entity, $0, at: place(record), isNamedBefore: isNamedBefore)
                 exclusions?.kinds?.noteDeletion(entity, $0)
             }
         }

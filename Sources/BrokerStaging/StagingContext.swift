@@ -56,6 +56,8 @@ struct StagingContext: ~Copyable {
     var tombstones: StagedTombstones?
     /// Records were taken of which only the store can tell whether their objects may be of that entity.
     var hasDoubtfulKinds = false
+    /// While a rewritten record is staged, the text of the one that it stands for.
+    var rewrittenAt: Range<Int>?
     /// For the operation's own records.
     var parameters: PathParameters?
     /// Nil unless the job asks for its objects.

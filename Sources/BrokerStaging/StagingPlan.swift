@@ -12,9 +12,12 @@ public final class StagingPlan: Sendable {
     let mappings: [MappingPlan]
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
     let nodeCount: Int
+    /// Nil as long as nobody has a say beside the model.
+    let hooks: StagingHooks?
 
+    /// - Parameter hooks: code that has a say beside the model.
     /// - Throws: `ModelError` with every default, limit, date pattern or regular expression that cannot be used.
-    public init(_ model: Model) throws(ModelError) {
+    public init(_ model: Model, hooks: StagingHooks? = nil) throws(ModelError) {
         let layout = RowLayout(model)
         var faults: [ModelFault] = []
         var entities: [EntityPlan] = []
@@ -36,6 +39,7 @@ public final class StagingPlan: Sendable {
             return plan
         }
         self.model = model
+        self.hooks = hooks?.completed(for: model)
         self.layout = layout
         entitiesWithModified = model.tableEntities.filter { entities[$0].modified != nil }
         self.entities = entities

@@ -4,7 +4,7 @@ import BrokerFormats
 /// Records on their way: gathered into jobs, of which a window is in flight.
 struct Submission {
     let broker: BrokerClient
-    let entity: String
+    let operation: @Sendable ([UInt8]) -> BrokerClient.Job.Operation
     let onInvalid: BrokerClient.Job.OnInvalid
     let idPrefix: String?
     let recordsPerJob: Int
@@ -22,7 +22,7 @@ struct Submission {
     init(_ command: SubmitCommand, broker: BrokerClient, tally: SubmissionTally) {
         self.broker = broker
         self.tally = tally
-        entity = command.entity
+        operation = command.operation
         onInvalid = command.onInvalid
         idPrefix = command.id
         recordsPerJob = command.records
@@ -94,7 +94,7 @@ struct Submission {
     }
 
     private mutating func send(_ note: SubmissionJob, in jobs: inout DiscardingTaskGroup) async throws {
-        var job = BrokerClient.Job.process(gathered.take(), as: entity)
+        var job = BrokerClient.Job(operations: [operation(gathered.take())])
         job.onInvalid = onInvalid
         job.id = note.id
         guard tally.willSend(note) else { throw Ended() }

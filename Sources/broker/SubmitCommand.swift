@@ -15,6 +15,8 @@ struct SubmitCommand: AsyncParsableCommand {
             stands before a fault of the input is submitted, and so are the other files; then it is told what is \
             committed, and how to go on. \
             For example: curl -s https://api.example.com/employees | broker submit --entity Employee. \
+            Whole payloads, as their server sends them, are read by a mapping of the model (--mapping), by its routes for a path \
+            (--path), or, with neither, by its routes that go by key paths alone. \
             With --store and without --model, the model that lies beside the store is used; if there is none, one is \
             inferred from the first records and written there.
             """)
@@ -22,7 +24,16 @@ struct SubmitCommand: AsyncParsableCommand {
     @OptionGroup var connection: ConnectionOptions
 
     @Option(help: "The entity that the records are of.")
-    var entity: String
+    var entity: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The path that the payload came from: the model's routes tell what it is. (/articles/5)", valueName: "path")
+    )
+    var path: String?
+
+    @Option(help: ArgumentHelp("The model's mapping that reads the payload.", valueName: "name"))
+    var mapping: String?
 
     @Option(
         help: ArgumentHelp(
@@ -63,6 +74,15 @@ struct SubmitCommand: AsyncParsableCommand {
             NumberOption("--window", window, in: 1...100_000),
             NumberOption("--skip", skip, in: 0...Int.max),
         ].check()
+        let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
+        if readings.count > 1 {
+            throw ValidationError("\(readings.joined(separator: " and ")) say different things; give one of them.")
+        }
+        if entity == nil, connection.store != nil, connection.model.isEmpty {
+            throw ValidationError(
+                "--path, --mapping and key paths need a model that has them: give --model, or --entity to have one inferred."
+            )
+        }
         if let id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
         }
@@ -71,7 +91,7 @@ struct SubmitCommand: AsyncParsableCommand {
     func run() async throws {
         var connection = connection
         var sources = input.sources
-        if let store = connection.store, connection.model.isEmpty {
+        if let store = connection.store, connection.model.isEmpty, let entity {
             let inferred = try await InferredModel(besideStore: store, entity: entity, sources)
             connection.model = [inferred.path]
             sources = input.sources(root: input.root ?? inferred.root)
@@ -96,6 +116,14 @@ struct SubmitCommand: AsyncParsableCommand {
         let report = SubmissionReport(state: state, hasID: hasID)
         try report.say(json: json)
         if report.status != .success { throw CommandFailure(report.status) }
+    }
+
+    /// What is done with records that were gathered: JSON text.
+    var operation: @Sendable ([UInt8]) -> BrokerClient.Job.Operation {
+        if let entity { return { .process($0, as: entity) } }
+        let reading: BrokerClient.Job.Operation.Reading =
+            if let path { .path(path) } else if let mapping { .mapping(mapping) } else { .keyPaths }
+        return { .map($0, by: reading) }
     }
 
     private static func waitForEnd() async -> SubmissionTally.State {

@@ -75,7 +75,18 @@ extension StagingContext {
     /// - Throws: `unmappable` when no case fits and nothing is said of others.
     mutating func plan(of mapping: Int, for value: JSONValue) throws(StagingFault) -> EntityPlan? {
         var mapping = mapping
+        var choices = 0
         while true {
+            // Choosers of ours end in a record; those of an embedding program may send it around a circle.
+            let chosen = choices < plan.mappings.count ? try chosen(by: mapping, for: value) : nil
+            choices += 1
+            switch chosen {
+            case .mapping(let other)? where other != mapping:
+                mapping = other
+                continue
+            case .decline?: return nil
+            default: break
+            }
             switch plan.mappings[mapping] {
             case .record(let entity): return entity
             case .select(let select):
@@ -105,6 +116,6 @@ extension StagingContext {
         let message =
             "\(saw), by which the mapping \"\(select.name)\" chooses; its cases are \(select.summary). Send one of those, or "
             + "give the mapping an \"otherwise\" (null declines such records)."
-        return .invalid(Fault(.unmappable, rejections.isListing ? message : ""), offset: value.offset)
+        return .invalid(Fault(.unmappable, rejections.isListing ? message : ""), offset: place(value))
     }
 }

@@ -11,11 +11,13 @@ struct RecordSource {
     var parameters: PathParameters?
 
     /// A value of the path's parameters is no part of the record's text: what is wrong with it is told at the record.
-    func placed(_ fault: StagingFault, at offset: Int, in record: JSONValue) -> (StagingFault, Int) {
-        guard parameters != nil, case .invalid(let fault, let own) = fault,
-            !(record.offset..<record.offset + max(1, record.bytes.count)).contains(own)
-        else { return (fault, offset) }
-        return (.invalid(fault, offset: record.offset), record.offset)
+    ///
+    /// - Parameter extent: the text of the record.
+    func placed(_ fault: StagingFault, at offset: Int, in extent: Range<Int>) -> (StagingFault, Int) {
+        guard parameters != nil, case .invalid(let fault, let own) = fault, !extent.contains(own) else {
+            return (fault, offset)
+        }
+        return (.invalid(fault, offset: extent.lowerBound), extent.lowerBound)
     }
 }
 

@@ -1,0 +1,129 @@
+public import BrokerClient
+internal import BrokerModel
+internal import BrokerStaging
+
+extension EmbeddedBroker {
+    /// Code of the program that has a say while records become objects, where the model alone does not tell.
+    ///
+    /// ```
+    /// record ─choose─▶ mapping ─rewrite─▶ record ─convert─▶ values ─validate─▶ object
+    /// ```
+    ///
+    /// Handlers get JSON and give JSON. They are called on threads of the broker's, several at once, and must not block. A
+    /// record may come to them more than once (when a job is staged again without what had to be left out), so they give the
+    /// same for the same. What a handler throws leaves the record out, or fails the job, by its `onInvalid`; the error's
+    /// description becomes the message, so write it for people.
+    ///
+    /// What is said of an entity holds for what inherits from it, too, unless that has a handler of its own.
+    public struct Handlers: Sendable {
+        /// What a chooser says of a record.
+        public enum Choice: Sendable, Hashable {
+            /// The mapping of that name.
+            case mapping(String)
+            /// The record is passed over without a word.
+            case decline
+            /// As the model says.
+            case asModelled
+        }
+
+        fileprivate var choosers: [String: @Sendable (JSON) throws -> Choice] = [:]
+        fileprivate var rewriters: [String: @Sendable (JSON) throws -> JSON?] = [:]
+        fileprivate var validators: [String: @Sendable (JSON) throws -> Void] = [:]
+        fileprivate var conversions: [String: [String: @Sendable (JSON) throws -> JSON]] = [:]
+
+        public init() {}
+
+        /// Chooses a mapping for each record that the model gives to this one (RestKit's dynamic mapping by a block).
+        ///
+        /// - Parameter chooser: gets the record as it came. The mapping that it names is asked on, if it has a chooser or
+        ///   a `select`. An error is `unmappable`.
+        public mutating func choose(_ mapping: String, by chooser: @escaping @Sendable (JSON) throws -> Choice) {
+            choosers[mapping] = chooser
+        }
+
+        /// Rewrites each record of an entity before it is mapped (`willImport` of MagicalRecord and Sync).
+        ///
+        /// - Parameter rewriter: gets the record, taken out of what wraps it, and gives what takes its place, an object; nil
+        ///   passes the record over without a word. Nested records are rewritten for themselves, behind the one around them.
+        ///   An error is `invalidValue`.
+        public mutating func rewrite(_ entity: String, by rewriter: @escaping @Sendable (JSON) throws -> JSON?) {
+            rewriters[entity] = rewriter
+        }
+
+        /// Looks at what each record of an entity brings, before it becomes an object (RestKit's key-value validation).
+        ///
+        /// - Parameter validator: gets an object of attribute names and the values that the record brings, converted; of what
+        ///   it does not bring there is nothing. An error is `validationFailed`.
+        public mutating func validate(_ entity: String, by validator: @escaping @Sendable (JSON) throws -> Void) {
+            validators[entity] = validator
+        }
+
+        /// Converts the values of an attribute before the model's own conversion (Groot's named transformers).
+        ///
+        /// - Parameter conversion: gets the value as it came, null too, and gives the one in its place. Also for bare keys.
+        ///   An error is `invalidValue`, whatever the attribute's `onInvalid` says.
+        public mutating func convert(
+            _ attribute: String, of entity: String, by conversion: @escaping @Sendable (JSON) throws -> JSON
+        ) {
+            conversions[entity, default: [:]][attribute] = conversion
+        }
+    }
+}
+
+extension EmbeddedBroker.Handlers {
+    /// By the model's indices; nil where there are none.
+    ///
+    /// - Throws: what the model does not have.
+    func hooks(for model: Model) throws(ModelError) -> StagingHooks? {
+        let isEmpty = choosers.isEmpty && rewriters.isEmpty && validators.isEmpty && conversions.isEmpty
+        guard !isEmpty else { return nil }
+        var faults: [String] = []
+        func index(ofEntity name: String, _ kind: String) -> Int? {
+            let index = model.index(ofEntity: name)
+            if index == nil { faults.append("a handler \(kind) \(name), and the model has no such entity") }
+            return index
+        }
+        var hooks = StagingHooks()
+        for (name, rewriter) in rewriters {
+            guard let entity = index(ofEntity: name, "rewrites") else { continue }
+            hooks.rewriters[entity] = { try rewriter(EmbeddedBroker.JSON($0))?.bytes }
+        }
+        for (name, validator) in validators {
+            guard let entity = index(ofEntity: name, "validates") else { continue }
+            hooks.validators[entity] = { try validator(EmbeddedBroker.JSON($0)) }
+        }
+        for (name, own) in conversions {
+            guard let entity = index(ofEntity: name, "converts values of") else { continue }
+            for (attributeName, conversion) in own {
+                guard let attribute = model.entities[entity].index(ofAttribute: attributeName) else {
+                    faults.append("a handler converts \(attributeName) of \(name), which has no such attribute")
+                    continue
+                }
+                hooks.conversions[entity, default: [:]][attribute] = { try conversion(EmbeddedBroker.JSON($0)).bytes }
+            }
+        }
+        for (name, chooser) in choosers {
+            guard let mapping = model.index(ofMapping: name) else {
+                faults.append("a handler chooses for the mapping \(name), and the model has no such mapping")
+                continue
+            }
+            hooks.choosers[mapping] = { record in
+                switch try chooser(EmbeddedBroker.JSON(record)) {
+                case .asModelled: return .asModelled
+                case .decline: return .decline
+                case .mapping(let name):
+                    guard let index = model.index(ofMapping: name) else { throw UnknownMapping(name: name) }
+                    return .mapping(index)
+                }
+            }
+        }
+        guard faults.isEmpty else { throw ModelError(faults: faults.sorted().map { ModelFault($0, at: .unknown) }) }
+        return hooks
+    }
+}
+
+private struct UnknownMapping: Error, CustomStringConvertible {
+    let name: String
+
+    var description: String { "A handler chose the mapping \(name), which the model does not have." }
+}
