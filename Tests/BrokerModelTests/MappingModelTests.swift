@@ -100,6 +100,7 @@ private func route(_ fields: String) -> String {
             mapping(#""select": {"key": "k", "cases": {"x": "n"}}"#), "/mappings/m/select/cases/x", #"no mapping "n""#),
         FaultCase(mapping(#""entity": "User", "select": {"key": "k", "cases": {}}"#), "/mappings/m/select", "either"),
         FaultCase(route(#""keyPath": "x""#), "/routes/0", "leads nowhere"),
+        FaultCase(route(#""mapping": "m""#), "/routes/0", "which payloads"),
         FaultCase(route(#""keyPath": "x", "mapping": "m", "error": true"#), "/routes/0/mapping", "either"),
         FaultCase(route(#""keyPath": "x", "mapping": "n""#), "/routes/0/mapping", #"did you mean "m"?"#),
         FaultCase(route(#""keyPath": ".x", "mapping": "m""#), "/routes/0/keyPath", "empty key"),

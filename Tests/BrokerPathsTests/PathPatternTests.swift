@@ -50,7 +50,8 @@ struct PathPatternTests {
         let error = #expect(throws: PathPatternError.self) {
             try pattern.path { $0 == "first" ? "1" : $0 == "second" ? "" : nil }
         }
-        #expect(error?.description == "/a/:first/:second/:third needs a value for :second, :third, which may not be empty")
+        #expect(
+            error?.description == "/a/:first/:second/:third needs a value for :second, :third, which may not be empty")
     }
 
     @Test(arguments: ["/articles/:", "/:a:b", "/:a/:a", "/a/:/b"])

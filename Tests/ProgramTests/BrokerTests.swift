@@ -54,7 +54,7 @@ import Testing
         let rejected = try submit(programs, bad, ["--on-invalid", "skip"])
         #expect(rejected.status == 3)
         #expect(rejected.output.contains("Employee"))
-        #expect(try programs.run("broker", ["submit", "--socket", "broker.sock"]).status == 2)
+        #expect(try programs.run("broker", ["submit", "--socket", "broker.sock", "--entity"]).status == 2)
         let cut = try submit(programs, #"[{"id": 1}, {"id": 2"#)
         #expect(cut.status == 1)
         #expect(cut.complaints.contains("byte"))

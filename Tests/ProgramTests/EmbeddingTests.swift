@@ -28,6 +28,17 @@ import Testing
         #expect(readme.contains("```swift\n\(example)```\n"))
     }
 
+    @Test func `the example of handlers does what its page says`() throws {
+        let result = try programs.run("Handling", [])
+        #expect(result.status == 0, "\(result.complaints)")
+        let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        let example = try String(contentsOf: tests.appendingPathComponent("Handling/main.swift"), encoding: .utf8)
+        let page = try String(
+            contentsOf: tests.deletingLastPathComponent().appendingPathComponent("protocol/mappings.md"),
+            encoding: .utf8)
+        #expect(page.contains("```swift\n\(example)```\n\nIt prints\n\n```\n\(result.output)```\n"), "\(result.output)")
+    }
+
     @Test func `a job that a server has applied is known when it is run without one`() async throws {
         let server = try programs.startServer()
         let client = try await BrokerClient.connect(to: programs.path("broker.sock"))

@@ -37,20 +37,30 @@ import Testing
         let chapters = try Self.chapters()
         #expect(chapters.map(\.name) == ["MagicalRecord", "Groot", "Sync (hyper)", "RestKit"])
         for (name, blocks) in chapters {
-            let programs = try Programs()
+            var programs = try Programs()
+            var models: [String] = []
             var queries = 0
             for block in blocks {
                 switch block.words.first {
                 case "xml":
+                    // Another model is another app.
+                    if !models.isEmpty { programs = try Programs() }
+                    models = ["--model", "App.xcdatamodel"]
                     try FileManager.default.createDirectory(
                         atPath: programs.path("App.xcdatamodel"), withIntermediateDirectories: true)
                     try programs.write("<model>\n\(block.text)\n</model>", to: "App.xcdatamodel/contents")
+                case "json" where block.words[1].hasSuffix(".json"):
+                    try programs.write(block.text, to: block.words[1])
+                    models += ["--model", block.words[1]]
                 case "json":
-                    let entity = try #require(block.words.last)
+                    let reading =
+                        switch block.words[1] {
+                        case "--key-paths": [] as [String]
+                        case "--path": ["--path", block.words[2]]
+                        default: ["--entity", block.words[1]]
+                        }
                     let result = try programs.run(
-                        "broker",
-                        ["submit", "--store", "app.sqlite", "--model", "App.xcdatamodel", "--entity", entity],
-                        input: block.text)
+                        "broker", ["submit", "--store", "app.sqlite"] + models + reading, input: block.text)
                     #expect(result.status == 0, "\(name): \(result.complaints)")
                 case "sql":
                     queries += 1

@@ -19,6 +19,9 @@ struct RouteReader {
             }
         }
         if let keyPath = fields["keyPath"] { route.keyPath = self.keyPath(keyPath) }
+        if fields["path"] == nil, fields["keyPath"] == nil {
+            node.report("the route does not say which payloads it is for; add a \"path\" or a \"keyPath\"")
+        }
         let isError = fields.flag("error")
         switch (fields["mapping"], isError) {
         case (let mapping?, false): route.mapping = mappings.mapping(namedBy: mapping)
