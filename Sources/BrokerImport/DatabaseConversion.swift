@@ -21,9 +21,7 @@ struct DatabaseConversion {
         let key = table.key
         guard !key.isEmpty else { return "no primary key, by which its rows could be found again" }
         guard isName(table.name), key.allSatisfy({ isName($0.name) }) else { return "a name that no model can have" }
-        guard table.hasRowNumbers || (key.count == 1 && type(of: key[0]).name == "integer64") else {
-            return "WITHOUT ROWID, and its key is no single integer"
-        }
+        guard table.hasRowNumbers else { return "WITHOUT ROWID" }
         guard table.indexes.allSatisfy({ $0.origin != "pk" || $0.isPlain }) else {
             return "its key is not compared byte by byte"
         }

@@ -29,6 +29,12 @@ extension Store {
             }
             try savepoints.undoJob()
             switch error {
+            case .store(let error) where error.code == .constraint:
+                // Of a table that another program made or changed: what the job does to other rows is not allowed there.
+                return .failed(
+                    Fault(
+                        .constraintViolation,
+                        "\(error.message) A table requires what the model does not know; look at its constraints."))
             case .store(let error): throw error
             case .fault(let fault), .subjectRefused(let fault): return .failed(fault)
             case .rejected, .contended, .stale, .misjudged: preconditionFailure("a step is tried until it is neither")

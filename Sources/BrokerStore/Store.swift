@@ -40,6 +40,8 @@ public final class Store {
     let savepoints: Savepoints
     private let files: OpenedFiles
     private let logKeeper: LogKeeper
+    /// Foreign keys of another program's database are checked at the end of a job, as Broker's own are.
+    private let defersForeignKeys: Bool
     /// Why nothing can be stored any more: the files are no longer those that were opened.
     private var loss: StoreError?
 
@@ -53,7 +55,9 @@ public final class Store {
         connection = try Connection(path: file.location)
         migration = try Self.migrate(connection, path, plan, options)
         try Self.configure(connection, options)
-        merger = try Merger(plan, on: connection, keptSeconds: options.retention.seconds)
+        let isForeign = try StoreFormat.isForeign(connection)
+        defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
+        merger = try Merger(plan, on: connection, keptSeconds: options.retention.seconds, isForeign: isForeign)
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
         savepoints = try Savepoints(on: connection)
@@ -75,7 +79,8 @@ public final class Store {
         try opening.run(on: connection)
         try connection.execute("COMMIT")
         let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
-        return StoreMigration(changes: opening.changes, milliseconds: Int(milliseconds))
+        return StoreMigration(
+            changes: opening.changes, milliseconds: Int(milliseconds), notes: try opening.notes(on: connection))
     }
 
     /// What concerns the file and the page cache.
@@ -98,6 +103,12 @@ public final class Store {
     private static func configure(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
+    }
+
+    private static func hasForeignKeys(_ connection: Connection) throws(StoreError) -> Bool {
+        try connection.integer(
+            "SELECT 1 FROM pragma_table_list AS t, pragma_foreign_key_list(t.name) WHERE t.schema = 'main' LIMIT 1")
+            != nil
     }
 
     /// Bytes before the log's first page and before each (sqlite.org/fileformat2.html, 4.1 and 4.2).
@@ -133,7 +144,9 @@ public final class Store {
     private static func look(
         at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy
     ) throws(StoreError) -> StoreOpening {
-        try StoreOpening(of: Connection(path: file.location, .look), path: file.path, to: plan, removal: removal)
+        let connection = try Connection(path: file.location, .look)
+        try connection.execute("PRAGMA foreign_keys = ON")
+        return try StoreOpening(of: connection, path: file.path, to: plan, removal: removal)
     }
 
     // MARK: - Sequences
@@ -175,6 +188,8 @@ public final class Store {
         if let loss { throw loss }
         connection.waitForLocks(milliseconds: 0)
         try statements.begin.run()
+        // It holds until COMMIT or ROLLBACK, and has SQLite compile its statements anew.
+        if defersForeignKeys { try connection.execute("PRAGMA defer_foreign_keys = ON") }
     }
 
     /// Makes everything applied since ``begin()`` durable and visible to readers.

@@ -67,8 +67,9 @@ import TestSupport
 
     @Test(arguments: [
         ("CREATE TABLE Note (text)", "tables Note"),
-        ("CREATE TABLE Person (id INTEGER PRIMARY KEY, name TEXT)", "tables Person"),
+        ("CREATE TABLE Person (id INTEGER PRIMARY KEY)", "tables Person"),
         ("CREATE TABLE _broker_meta (key, value)", "tables _broker_meta"),
+        ("CREATE TABLE _broker_meta (x); CREATE TABLE _broker_jobs (x); PRAGMA application_id = 1", "_broker_jobs"),
         ("PRAGMA application_id = 7; CREATE TABLE _broker_meta (key, value); CREATE TABLE _broker_jobs (id)", "tables"),
         ("PRAGMA application_id = 7", "application id 7"),
         ("CREATE TABLE a (x); CREATE TABLE b (x); CREATE TABLE c (x); CREATE VIEW d AS SELECT 1", "tables a, b, c …"),

@@ -122,8 +122,10 @@ private struct ShapeBuilder {
     private mutating func value(_ attribute: Attribute, _ position: Int, of entity: Int) -> ObjectShape.Node {
         var column = ObjectShape.column(attribute.column)
         if attribute.type == .transformable {
-            // What another program stored need not be JSON.
-            column = "CASE WHEN json_valid(\(column)) THEN \(column) ELSE json_quote(\(column)) END"
+            // What another program stored need not be JSON, nor a text.
+            column =
+                "CASE WHEN typeof(\(column)) <> 'text' OR json_valid(\(column)) THEN \(column) "
+                + "ELSE json_quote(\(column)) END"
         }
         return .value(
             column: add(column), plan.valueWriter(entity: entity, attribute: position, names))

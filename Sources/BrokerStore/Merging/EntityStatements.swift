@@ -18,7 +18,8 @@ final class EntityStatements {
 
     let entity: Entity
     let hasIdentity: Bool
-    /// Attributes that an insert cannot do without, besides the identity.
+    /// Staged columns that an insert cannot do without, besides the identity: attributes, and links that another program's
+    /// table requires.
     let required: [Int]
     private let index: Int
     private let plan: StagingPlan
@@ -32,7 +33,10 @@ final class EntityStatements {
     let isKind: String?
     private var groups: [[Int]: GroupMerge] = [:]
 
-    init(_ index: Int, _ plan: StagingPlan, _ scans: ScanSet, on connection: Connection) {
+    /// - Parameter existing: the entity's table, if another program made it.
+    init(
+        _ index: Int, _ plan: StagingPlan, _ scans: ScanSet, _ existing: ExistingTable?, on connection: Connection
+    ) {
         self.index = index
         self.plan = plan
         self.connection = connection
@@ -45,14 +49,28 @@ final class EntityStatements {
         kinds = plan.model.isInHierarchy(index) ? KindSQL(index, plan, naming) : nil
         isKind = naming.isKind(index)
         let entity = entity
-        required = entity.attributeIndices.filter {
-            !entity.attributes[$0].isOptional && !entity.identity.contains($0)
-                && plan.defaultCell(entity: index, attribute: $0) == nil
+        let naming = naming
+        let layout = plan.layout.entities[index]
+        let requiredLinks = (layout.attributeCount..<layout.columnCount).filter { column in
+            let names = naming.linkColumns(entity.relationships[layout.link(atColumn: column).relationship])
+            return names.contains { existing?.column($0)?.mustBeGiven ?? false }
         }
+        required =
+            entity.attributeIndices.filter {
+                !entity.attributes[$0].isOptional && !entity.identity.contains($0)
+                    && plan.defaultCell(entity: index, attribute: $0) == nil
+            } + requiredLinks
     }
 
     /// Whether the rows are those of the entity's table.
     func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == plan.model.topmost(of: index) }
+
+    /// What the model calls a staged column.
+    func name(ofColumn column: Int) -> String {
+        let layout = plan.layout.entities[index]
+        guard column >= layout.attributeCount else { return entity.attributes[column].name }
+        return entity.relationships[layout.link(atColumn: column).relationship].name
+    }
 
     /// Rows that bring these columns can be inserted.
     func canInsert(_ columns: [Int]) -> Bool { !entity.isAbstract && required.allSatisfy(columns.contains) }

@@ -32,7 +32,7 @@ extension JobMerge {
             guard error.code == .constraint else { throw .store(error) }
             // Which of the job's rows must go is found out before anything is written, the next time.
             guard isCareful else { throw .contended }
-            throw .fault(refused(table, Int(table.order[position])))
+            try refuse(Int(table.order[position]), of: table, error)
         }
     }
 
@@ -61,14 +61,18 @@ extension JobMerge {
         }
     }
 
-    /// A constraint that is not of the model said no: somebody else has put it into the file.
-    private func refused(_ table: FrozenTable, _ row: Int) -> Fault {
+    /// A constraint that is not of the model said no: another program made the table, or somebody changed it. The record is
+    /// left out, or the job fails.
+    private mutating func refuse(_ row: Int, of table: FrozenTable, _ error: StoreError) throws(MergeFailure) {
         let name = merger.entities[table.entityIndex].entity.name
-        let fault = Fault(
-            .constraintViolation,
-            "The database refuses this \(name) for a constraint that the model does not know. Look at the table's "
-                + "constraints, and take out what was added by hand.", entity: name)
-        return rows.located(fault, at: rows.offset(entity: table.entityIndex, row: row))
+        reject(table.entityIndex, row) { isTold in
+            Fault(
+                .constraintViolation,
+                isTold
+                    ? "\(error.message) A table requires of this \(name) what the model does not know. Send a record that "
+                        + "meets it, or look at the table's constraints." : "", entity: name)
+        }
+        try stopIfRejected()
     }
 
     private mutating func update(

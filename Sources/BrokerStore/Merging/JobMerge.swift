@@ -85,7 +85,7 @@ struct JobMerge {
         if let first, row.fault != nil { rejected[first] = row } else { rejected.append(row) }
     }
 
-    private func stopIfRejected() throws(MergeFailure) {
+    func stopIfRejected() throws(MergeFailure) {
         guard !rejected.isEmpty else { return }
         if policy == .fail, let first = rejected.first(where: { $0.fault != nil }), let fault = first.fault {
             throw .fault(rows.located(fault, at: rows.offset(entity: first.entity, row: first.row)))
@@ -167,7 +167,7 @@ struct JobMerge {
                     isTold ? "\(model.name) is abstract, so a record of it can make no object, and there is none." : "",
                     entity: model.name)
             }
-            let name = model.attributes[lacking].name
+            let name = statements.name(ofColumn: lacking)
             let what =
                 origin == .stub
                 ? "A bare key names a \(model.name) that does not exist yet, and a stub cannot be made of it, because "
@@ -193,7 +193,7 @@ struct JobMerge {
         guard merger.plan.model.ancestors(of: group.kind).contains(stored) else { return }
         let lacking = statements.required.first { !group.columns.contains($0) && !before.attributeIndices.contains($0) }
         guard let lacking else { return }
-        let (name, model) = (statements.entity.attributes[lacking].name, statements.entity)
+        let (name, model) = (statements.name(ofColumn: lacking), statements.entity)
         let what =
             "An object of \(before.name) becomes one of \(model.name), and has no value for \(name), which is required."
         reject(table.entityIndex, row) { Self.lacks(name, model, $0 ? what : nil) }

@@ -28,13 +28,20 @@ final class Merger {
     /// What searches took, in instructions of SQLite's virtual machine, since the connection was opened.
     var searchedInstructions = 0
 
-    /// - Parameter keptSeconds: for how long an unfinished sync is remembered.
-    init(_ plan: StagingPlan, on connection: Connection, keptSeconds: Int) throws(StoreError) {
+    /// - Parameters:
+    ///   - keptSeconds: for how long an unfinished sync is remembered.
+    ///   - isForeign: another program made the tables, which may require links.
+    init(_ plan: StagingPlan, on connection: Connection, keptSeconds: Int, isForeign: Bool) throws(StoreError) {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
         self.plan = plan
         self.connection = connection
         self.scans = scans
-        entities = plan.model.entities.indices.map { EntityStatements($0, plan, scans, on: connection) }
+        var entities: [EntityStatements] = []
+        for index in plan.model.entities.indices {
+            let table = try isForeign ? ExistingTable(plan.model.table(of: index), on: connection) : nil
+            entities.append(EntityStatements(index, plan, scans, table, on: connection))
+        }
+        self.entities = entities
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
         syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
         deletions = try DeletionStatements(plan, on: connection)

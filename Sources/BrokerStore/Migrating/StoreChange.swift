@@ -43,12 +43,14 @@ public struct StoreChange: Sendable, Equatable {
 public struct StoreMigration: Sendable, Equatable {
     public let changes: [StoreChange]
     public let milliseconds: Int
+    /// What else an operator should know of the database: sentences.
+    public var notes: [String] = []
 
-    /// For people, a line for each change and one for all; none if nothing was changed.
+    /// For people, a line for each change and one for all, then ``notes``.
     public var lines: [String] {
-        guard !changes.isEmpty else { return [] }
+        guard !changes.isEmpty else { return notes }
         let count = "\(changes.count) change\(changes.count == 1 ? "" : "s")"
         return changes.map { "The store was changed, \($0.verdict.rawValue): \($0.text)." }
-            + ["The store fits the model now: \(count) in \(milliseconds) ms."]
+            + ["The store fits the model now: \(count) in \(milliseconds) ms."] + notes
     }
 }

@@ -155,13 +155,10 @@ struct ColumnNaming {
         }
     }
 
-    /// What SQLite calls the number of a row of that entity's table: a column that is it, or the one of SQLite's own
+    /// What SQLite calls the number of a row of that entity's table: the store's own key, or the one of SQLite's own
     /// names that no column has taken (https://sqlite.org/lang_createtable.html#rowid). The model leaves one free.
     func rowNumber(_ entity: Int) -> String {
         if model.entities[entity].hasRowKey { return rowKeyName }
-        if let identity = model.entities[entity].singleIdentity, identity.columnType == "INTEGER" {
-            return quoted(identity.column)
-        }
         let links = layout.entities[entity].links.map { model.entities[entity].relationships[$0.relationship] }
         let taken = model.entities[entity].attributes.map(\.column) + links.flatMap(linkColumns)
         return rowNumberNames.first { name in !taken.contains { $0.lowercased() == name } } ?? rowNumberNames[0]

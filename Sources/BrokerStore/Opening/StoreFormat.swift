@@ -10,6 +10,8 @@ enum StoreFormat {
     static let applicationID: Int64 = 0x4272_6F6B
     /// Rises when a version of Broker that does not know better would misread a store.
     static let version: Int64 = 1
+    /// Of a database that another program made: a Broker that does not know of such would take it over.
+    static let foreignVersion: Int64 = 2
 
     enum Kind {
         /// An empty database: it becomes a store.
@@ -20,6 +22,10 @@ enum StoreFormat {
         case store(model: String, held: String?)
         /// A store made before models were kept: taken over as it is.
         case unmarked
+        /// Another program's database, which is fed as it is, if the model fits its tables.
+        ///
+        /// - Parameter isMarked: it was fed before.
+        case foreign(isMarked: Bool)
     }
 
     /// - Throws: ``StoreError`` `incompatible` when the database is somebody else's, or a newer Broker's.
@@ -28,6 +34,13 @@ enum StoreFormat {
         let tables = try tables(of: connection)
         if tables.isEmpty, id == 0 { return .new }
         let isMarked = id == applicationID
+        if !isMarked, !tables.isEmpty, !tables.contains(where: { $0.hasPrefix("_broker_") }) {
+            return .foreign(isMarked: false)
+        }
+        if !isMarked, try isForeign(connection, tables) {
+            try checkVersion(StoreMeta(connection: connection).value(of: .formatVersion), foreignVersion, path)
+            return .foreign(isMarked: true)
+        }
         guard isMarked || id == 0, ["_broker_jobs", "_broker_meta"].allSatisfy(tables.contains) else {
             throw stranger(path, id, tables)
         }
@@ -39,14 +52,43 @@ enum StoreFormat {
                 "The store \(path) does not tell the version of its format, so it is not whole. Put a good copy in its "
                     + "place; nothing was touched.")
         }
-        guard let number = Int64(version), number <= Self.version else {
-            throw StoreError(
-                .incompatible,
-                "The store \(path) is of a newer Broker: format \(version), and this one knows \(Self.version). Use that "
-                    + "Broker; nothing was touched.")
-        }
+        try checkVersion(version, Self.version, path)
         guard let model = try meta.value(of: .model) else { return .unmarked }
         return .store(model: model, held: try meta.value(of: .heldModel))
+    }
+
+    private static func checkVersion(_ text: String?, _ known: Int64, _ path: String) throws(StoreError) {
+        if let number = text.flatMap({ Int64($0) }), number <= known { return }
+        throw StoreError(
+            .incompatible,
+            "The store \(path) is of a newer Broker: format \(text ?? "unknown"), and this one knows \(known). Use that "
+                + "Broker; nothing was touched.")
+    }
+
+    /// Whether Broker has fed the database before, without having made it.
+    static func isForeign(_ connection: Connection) throws(StoreError) -> Bool {
+        try isForeign(connection, tables(of: connection))
+    }
+
+    private static func isForeign(_ connection: Connection, _ tables: [String]) throws(StoreError) -> Bool {
+        guard ["_broker_jobs", "_broker_meta"].allSatisfy(tables.contains) else { return false }
+        do throws(StoreError) {
+            return try StoreMeta(connection: connection).value(of: .tables) == StoreMeta.foreign
+        } catch {
+            // The table of that name is not Broker's.
+            guard error.code == .defect else { throw error }
+            return false
+        }
+    }
+
+    /// What a database holds that another program made, for people.
+    static func contents(of connection: Connection) throws(StoreError) -> String {
+        told(try connection.integer("PRAGMA application_id") ?? 0, try tables(of: connection))
+    }
+
+    private static func told(_ id: Int64, _ tables: [String]) -> String {
+        let named = tables.prefix(3).joined(separator: ", ") + (tables.count > 3 ? " …" : "")
+        return tables.isEmpty ? "application id \(id)" : "tables \(named)"
     }
 
     private static func tables(of connection: Connection) throws(StoreError) -> [String] {
@@ -59,11 +101,9 @@ enum StoreFormat {
     }
 
     private static func stranger(_ path: String, _ id: Int64, _ tables: [String]) -> StoreError {
-        let named = tables.prefix(3).joined(separator: ", ") + (tables.count > 3 ? " …" : "")
-        let holds = tables.isEmpty ? "application id \(id)" : "tables \(named)"
-        return StoreError(
+        StoreError(
             .incompatible,
-            "\(path) is a database, but not one that Broker made (\(holds)). Give --store another file; nothing was "
+            "\(path) is a database, but not one that Broker made (\(told(id, tables))). Give --store another file; nothing was "
                 + "touched.")
     }
 }
@@ -72,7 +112,11 @@ enum StoreFormat {
 struct StoreMeta {
     enum Key: String {
         case formatVersion, model, heldModel
+        /// Whose the tables are that the model names: ``foreign``, or nothing where Broker made them.
+        case tables
     }
+
+    static let foreign = "foreign"
 
     let connection: Connection
 

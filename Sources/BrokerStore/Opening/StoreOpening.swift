@@ -11,7 +11,10 @@ struct StoreOpening {
     private let held: HeldModel
     private let isMarked: Bool
     private let isNew: Bool
-    private let plan: StorePlan
+    /// Nil of another program's database, whose tables stay as they are.
+    private let plan: StorePlan?
+    /// Of another program's database, what it holds.
+    private let foreignContents: String?
     private let renamedEntities: [(old: String, new: String)]
 
     /// - Throws: ``StoreError`` when the database is no store, or a newer one.
@@ -20,9 +23,20 @@ struct StoreOpening {
     ) throws(StoreError) {
         self.path = path
         model = staging.model
+        let kind = try StoreFormat.kind(of: connection, path: path)
+        if case .foreign(let wasFed) = kind {
+            (isMarked, isNew, plan, renamedEntities) = (wasFed, false, nil, [])
+            foreignContents = try StoreFormat.contents(of: connection)
+            let match = ModelMatch(from: model, to: model)
+            held = HeldModel(model, keepingFrom: model, match, inForce: model, removal: .refuse)
+            changes = try ExistingTables(connection, of: staging, checksRows: !wasFed).faults
+            return
+        }
+        foreignContents = nil
         var inForce = Model(entities: [])
         var stored = inForce
-        switch try StoreFormat.kind(of: connection, path: path) {
+        switch kind {
+        case .foreign: preconditionFailure("it has been seen to above")
         case .new: (isMarked, isNew) = (false, true)
         case .unmarked:
             (isMarked, isNew) = (false, false)
@@ -37,7 +51,8 @@ struct StoreOpening {
         let match = ModelMatch(from: stored, to: model)
         let meaning = ModelComparison(from: stored, inForce: inForce, to: model, match, removal).changes
         held = HeldModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
-        plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
+        let plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
+        self.plan = plan
         let told = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))
         // What has been refused in the model's words need not be told in SQL's.
         var changes = isNew ? [] : meaning + plan.changes.filter { !told.contains($0.subject) }
@@ -59,6 +74,7 @@ struct StoreOpening {
     func refuseDifferences() throws(StoreError) {
         let refused = changes.filter { $0.verdict == .refused }
         guard !refused.isEmpty else { return }
+        if let foreignContents { throw misfit(refused, foreignContents) }
         throw StoreError(
             .incompatible,
             "The store \(path) does not fit the model, and cannot be made to without loss: "
@@ -66,15 +82,52 @@ struct StoreOpening {
                 + ". Use the model that made it, or another store; nothing was touched.")
     }
 
+    private func misfit(_ refused: [StoreChange], _ contents: String) -> StoreError {
+        let faults = refused.prefix(Self.toldMisfits).map(\.told).joined(separator: "; ")
+        let more = refused.count > Self.toldMisfits ? "; and \(refused.count - Self.toldMisfits) more" : ""
+        let remedy =
+            isMarked
+            ? "Broker feeds this database and never changes its tables: use a model that fits them"
+            : "To feed the database as it is, begin with the model that `broker model import` makes of it; to have a store "
+                + "of Broker's own, give --store another file"
+        return StoreError(
+            .incompatible,
+            "\(path) is a database, but not one that Broker made (\(contents)), and its tables do not fit the model: "
+                + "\(faults)\(more). \(remedy). Nothing was touched.")
+    }
+
+    private static let toldMisfits = 20
+
+    /// What was done to another program's database, and what was not; nil of a store.
+    func notes(on connection: Connection) throws(StoreError) -> [String] {
+        guard foreignContents != nil else { return [] }
+        var notes: [String] = []
+        if !isMarked {
+            notes.append(
+                "\(path) was made by another program, and is fed as it is: Broker added its own tables, whose names begin "
+                    + "with _broker_, and set the journal mode WAL, which the file keeps. Nothing else in it is changed."
+            )
+        }
+        let triggers = try connection.integer("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") ?? 0
+        if triggers > 0 {
+            notes.append("The triggers in \(path) (\(triggers)) do not fire for what Broker writes.")
+        }
+        return notes
+    }
+
     /// Makes what is missing, and keeps the model. Inside the caller's transaction, with `foreign_keys` off.
     func run(on connection: Connection) throws(StoreError) {
         for sql in Ledger.tables { try connection.execute(sql) }
-        let migration = MigrationRun(plan, on: connection)
-        if !plan.isIdle { try migration.run() }
-        try migration.renameOpenSyncs(renamedEntities)
-        if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
         let meta = StoreMeta(connection: connection)
-        try meta.set(.formatVersion, to: "\(StoreFormat.version)")
+        if let plan {
+            let migration = MigrationRun(plan, on: connection)
+            if !plan.isIdle { try migration.run() }
+            try migration.renameOpenSyncs(renamedEntities)
+            if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
+        } else {
+            try meta.set(.tables, to: StoreMeta.foreign)
+        }
+        try meta.set(.formatVersion, to: "\(plan == nil ? StoreFormat.foreignVersion : StoreFormat.version)")
         try meta.set(.model, to: model.text)
         try meta.set(.heldModel, to: held.keepsParts ? held.model.text : nil)
     }

@@ -264,7 +264,7 @@ struct HistoryTables {
     init(_ entities: [EntityStatements], _ model: Model, on connection: Connection) throws(StoreError) {
         for index in model.tableEntities {
             let statements = entities[index]
-            let columns = try connection.prepare("SELECT name, cid FROM pragma_table_info(?1)")
+            let columns = try connection.prepare("SELECT name, cid FROM pragma_table_xinfo(?1)")
             columns.bind(statements.entity.table, at: 1)
             var positions: [String: Int32] = [:]
             while try columns.step() { positions[columns.text(0)] = Int32(columns.integer(1)) }
@@ -310,7 +310,13 @@ struct RowValues {
 
 extension Cell {
     /// A value of SQLite's, valid as long as that is.
+    ///
+    /// - Parameter value: nil of a column that rows do not hold, because it is generated when it is read.
     init(_ value: OpaquePointer?) {
+        guard value != nil else {
+            self = .null
+            return
+        }
         func bytes() -> UnsafeBufferPointer<UInt8> {
             let start = sqlite3_value_blob(value)?.assumingMemoryBound(to: UInt8.self)
             return UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value)))

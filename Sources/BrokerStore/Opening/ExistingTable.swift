@@ -1,0 +1,126 @@
+/// A table as SQLite tells it.
+struct ExistingTable {
+    struct Column {
+        let name: String
+        let declaredType: String
+        let isGenerated: Bool
+        /// Generated when it is read, so that rows do not hold it.
+        let isVirtual: Bool
+        /// SQLite's own number of the row, by another name.
+        let isRowNumber: Bool
+        /// No row can be inserted without it.
+        let mustBeGiven: Bool
+
+        var affinity: Affinity { Affinity(declaredType: declaredType) }
+    }
+
+    struct Reference {
+        var columns: [String]
+        let table: String
+        var keys: [String]
+        let onDelete: String
+    }
+
+    /// `table`, `view`, `virtual` or `shadow`.
+    let kind: String
+    let hasRowNumbers: Bool
+    private(set) var columns: [Column] = []
+    /// Lists of columns that are unique among all rows, and compared byte by byte.
+    private(set) var uniqueLists: [NameSet] = []
+    private(set) var references: [Reference] = []
+
+    /// Nil when there is no table of exactly that name.
+    init?(_ name: String, on connection: Connection) throws(StoreError) {
+        let find = try connection.prepare(
+            "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1")
+        find.bind(name, at: 1)
+        guard try find.step() else { return nil }
+        kind = find.text(0)
+        hasRowNumbers = find.integer(1) == 0
+        find.reset()
+        guard kind == "table" else { return }
+        try readColumns(name, connection)
+        try readIndexes(name, connection)
+        try readReferences(name, connection)
+    }
+
+    func column(_ name: String) -> Column? { columns.first { $0.name.hasSameBytes(as: name) } }
+
+    private mutating func readColumns(_ table: String, _ connection: Connection) throws(StoreError) {
+        let read = try connection.prepare(
+            "SELECT name, type, \"notnull\", dflt_value IS NOT NULL, pk, hidden, (SELECT count(*) FROM "
+                + "pragma_table_xinfo(?1) WHERE pk > 0) FROM pragma_table_xinfo(?1) ORDER BY cid")
+        read.bind(table, at: 1)
+        while try read.step() {
+            let type = read.text(1)
+            // Only this very type makes a primary key the number of the row (sqlite.org/lang_createtable.html#rowid).
+            let isRowNumber =
+                hasRowNumbers && read.integer(4) > 0 && read.integer(6) == 1 && Name("INTEGER").isSame(as: type)
+            let hidden = read.integer(5)
+            columns.append(
+                Column(
+                    name: read.text(0), declaredType: type, isGenerated: hidden != 0, isVirtual: hidden == 2,
+                    isRowNumber: isRowNumber,
+                    mustBeGiven: read.integer(2) != 0 && read.integer(3) == 0 && hidden == 0 && !isRowNumber))
+            if isRowNumber { uniqueLists.append(NameSet([read.text(0)])) }
+        }
+    }
+
+    private mutating func readIndexes(_ table: String, _ connection: Connection) throws(StoreError) {
+        let read = try connection.prepare(
+            "SELECT l.seq, i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM pragma_index_list(?1) AS l, "
+                + "pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial AND i.key ORDER BY l.seq, i.seqno"
+        )
+        read.bind(table, at: 1)
+        var lists: [Int64: (names: [String], isPlain: Bool)] = [:]
+        while try read.step() {
+            var list = lists[read.integer(0)] ?? ([], true)
+            list.names.append(read.text(1))
+            list.isPlain = list.isPlain && read.integer(2) != 0
+            lists[read.integer(0)] = list
+        }
+        uniqueLists += lists.values.filter(\.isPlain).map { NameSet($0.names) }
+    }
+
+    private mutating func readReferences(_ table: String, _ connection: Connection) throws(StoreError) {
+        let read = try connection.prepare(
+            "SELECT f.id, f.\"from\", f.\"table\", coalesce(f.\"to\", (SELECT name FROM pragma_table_info(f.\"table\") "
+                + "WHERE pk = f.seq + 1), ''), f.on_delete FROM pragma_foreign_key_list(?1) AS f ORDER BY f.id, f.seq")
+        read.bind(table, at: 1)
+        var last: Int64 = -1
+        while try read.step() {
+            if read.integer(0) != last {
+                references.append(Reference(columns: [], table: read.text(2), keys: [], onDelete: read.text(4)))
+                last = read.integer(0)
+            }
+            references[references.count - 1].columns.append(read.text(1))
+            references[references.count - 1].keys.append(read.text(3))
+        }
+    }
+}
+
+/// What a column makes of values (sqlite.org/datatype3.html, 3.1).
+enum Affinity {
+    case integer, text, blob, real, numeric
+
+    init(declaredType: String) {
+        let type = declaredType.uppercased()
+        func has(_ parts: String...) -> Bool { parts.contains { type.contains($0) } }
+        self =
+            has("INT")
+            ? .integer
+            : has("CHAR", "CLOB", "TEXT")
+                ? .text : type.isEmpty || has("BLOB") ? .blob : has("REAL", "FLOA", "DOUB") ? .real : .numeric
+    }
+
+    /// Whether values of one of Broker's own column types come back as they were, or as what means the same.
+    ///
+    /// Texts that look like numbers become numbers in numeric columns; that is the database's way, and they are found again.
+    func keeps(_ type: String) -> Bool {
+        switch type {
+        case "INTEGER": self == .integer || self == .numeric || self == .blob
+        case "REAL": self != .text
+        default: true
+        }
+    }
+}

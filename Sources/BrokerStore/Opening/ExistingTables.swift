@@ -1,0 +1,181 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The tables of a database that another program made, held against those that a model wants: whether Broker's statements
+/// fit them where they are.
+///
+/// Declared types need not be the model's, but must keep its values. What the model does not know may be there as long as
+/// rows can be inserted without it.
+struct ExistingTables {
+    /// Why the model cannot be used with them.
+    private(set) var faults: [StoreChange] = []
+    private let connection: Connection
+    private let naming: ColumnNaming
+
+    /// - Parameters:
+    ///   - connection: enforces foreign keys, or what is wrong with them is not seen.
+    ///   - checksRows: whether the links that are there must lead somewhere; that reads every row with a link.
+    init(_ connection: Connection, of plan: StagingPlan, checksRows: Bool) throws(StoreError) {
+        self.connection = connection
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        for entity in plan.model.entities where entity.parent != nil {
+            refuse(
+                entity.name, "\(entity.name) has a parent, and tables that are there hold entities that stand alone",
+                "take out the parent")
+        }
+        guard faults.isEmpty else { return }
+        let schema = Schema(plan.model)
+        let entityCount = plan.model.tableEntities.count
+        for (index, table) in schema.tables.enumerated() {
+            try compare(table, entity: index < entityCount ? plan.model.tableEntities[index] : nil)
+        }
+        for table in faults.isEmpty ? schema.tables : [] { try checkStatements(on: table.name) }
+        for table in faults.isEmpty && checksRows ? schema.tables : [] { try checkReferences(of: table.name) }
+    }
+
+    private mutating func refuse(_ subject: String, _ text: String, _ remedy: String) {
+        faults.append(StoreChange(.refused, subject, text, remedy: remedy))
+    }
+
+    /// - Parameter entity: nil of a link table.
+    private mutating func compare(_ table: Schema.Table, entity: Int?) throws(StoreError) {
+        guard let existing = try ExistingTable(table.name, on: connection) else {
+            return refuse(
+                table.name, "there is no table \(table.name)",
+                "make it, take it out of the model, or give the entity its \"table\"")
+        }
+        guard existing.kind == "table", existing.hasRowNumbers else {
+            let what = existing.hasRowNumbers ? "a \(existing.kind)" : "a table WITHOUT ROWID"
+            return refuse(table.name, "\(table.name) is \(what)", "take it out of the model")
+        }
+        let links = Set(table.foreignKeys.flatMap(\.columns).map(Name.init))
+        for column in table.columns { compare(column, of: table, existing, isLink: links.contains(Name(column.name))) }
+        let known = Set(table.columns.map { Name($0.name) })
+        for column in existing.columns where !known.contains(Name(column.name)) && column.mustBeGiven {
+            refuse(
+                "\(table.name).\(column.name)",
+                "\(table.name).\(column.name) is NOT NULL without a default, and not in the model",
+                "add it to the model")
+        }
+        compareKeys(table, existing, entity)
+        for key in table.foreignKeys { compare(key, of: table, existing, isLinkTable: entity == nil) }
+    }
+
+    private mutating func compare(
+        _ column: Schema.Column, of table: Schema.Table, _ existing: ExistingTable, isLink: Bool
+    ) {
+        let name = "\(table.name).\(column.name)"
+        guard let found = existing.column(column.name) else {
+            return refuse(name, "there is no column \(name)", "add it, or take it out of the model")
+        }
+        if found.isGenerated { refuse(name, "\(name) is generated", "take it out of the model") }
+        if !found.affinity.keeps(column.type) {
+            refuse(
+                name,
+                "\(name) is declared \(found.declaredType), which does not keep what is \(column.type) in the model",
+                "give the attribute another type")
+        }
+        let isKey = table.primaryKey.contains { $0.hasSameBytes(as: column.name) }
+        if found.mustBeGiven, !column.isRequired, !isKey, !isLink {
+            refuse(
+                name, "\(name) is NOT NULL without a default, and optional in the model", "make it \"optional\": false")
+        }
+    }
+
+    private mutating func compareKeys(_ table: Schema.Table, _ existing: ExistingTable, _ entity: Int?) {
+        let unique = Set(existing.uniqueLists)
+        if !unique.contains(NameSet(table.primaryKey)) {
+            let list = table.primaryKey.joined(separator: ", ")
+            refuse(
+                table.name, "\(table.name) has no primary key or unique index of \(list), compared byte by byte",
+                "make it the identity of what is unique")
+        }
+        for list in table.unique where !unique.contains(NameSet(list)) {
+            let name = "\(table.name) (\(list.joined(separator: ", ")))"
+            refuse(name, "\(name) is unique in the model, but not in the table", "take it out of \"unique\"")
+        }
+        guard let entity else { return }
+        let number = naming.rowNumber(entity)
+        if existing.columns.contains(where: { $0.name.lowercased() == number && !$0.isRowNumber }) {
+            refuse(
+                table.name, "\(table.name) has a column \(number), which hides the numbers of its rows",
+                "rename the column, or add it to the model")
+        }
+        let firstHidden = existing.columns.firstIndex(where: \.isVirtual) ?? existing.columns.count
+        let keyColumns = Set(table.primaryKey.map(Name.init))
+        if existing.columns.dropFirst(firstHidden).contains(where: { keyColumns.contains(Name($0.name)) }) {
+            refuse(
+                table.name,
+                "\(table.name) has a generated column before its key, where changes of rows cannot be followed",
+                "make the column STORED, or take the table out of the model")
+        }
+    }
+
+    private mutating func compare(
+        _ key: Schema.ForeignKey, of table: Schema.Table, _ existing: ExistingTable, isLinkTable: Bool
+    ) {
+        let name = "\(table.name).\(key.columns.joined(separator: ", "))"
+        let target = "\(key.table) (\(key.keys.joined(separator: ", ")))"
+        let pairs = Set(zip(key.columns, key.keys).map { [Name($0), Name($1)] })
+        let found = existing.references.first {
+            Name($0.table).isSame(as: key.table) && Set(zip($0.columns, $0.keys).map { [Name($0), Name($1)] }) == pairs
+        }
+        guard let found else {
+            return refuse(
+                name, "\(name) has no foreign key to \(target)", "make it a plain attribute, or declare the foreign key"
+            )
+        }
+        // Broker itself deletes what cascades and looks for what denies; the rest it leaves to the database.
+        let fits: [String]? =
+            switch key.onDelete {
+            case "CASCADE": isLinkTable ? ["CASCADE"] : nil
+            case "SET NULL": ["SET NULL"]
+            default: ["NO ACTION", "RESTRICT", "SET DEFAULT"]
+            }
+        if let fits, !fits.contains(found.onDelete) {
+            refuse(
+                name,
+                "\(name) is ON DELETE \(found.onDelete), and the model wants \(fits[0])",
+                "let the \"deleteRule\" of the relationship's inverse be what the database does: "
+                    + "cascade, nullify for SET NULL, or deny")
+        }
+    }
+
+    /// With foreign keys enforced SQLite compiles no statement on a table that one of them cannot be checked for.
+    private mutating func checkStatements(on table: String) throws(StoreError) {
+        do throws(StoreError) {
+            _ = try connection.prepare("DELETE FROM \(quoted(table))")
+        } catch {
+            guard error.code == .defect else { throw error }
+            refuse(table, "a foreign key to or from \(table) cannot be checked (\(connection.lastMessage))", "mend it")
+        }
+    }
+
+    private mutating func checkReferences(of table: String) throws(StoreError) {
+        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1")
+        check.bind(table, at: 1)
+        guard try check.step() else { return }
+        refuse(
+            table,
+            "row \(check.integer(0)) of \(table) refers to a row of \(check.text(1)) that does not exist",
+            "mend the row; PRAGMA foreign_key_check lists all")
+        check.reset()
+    }
+}
+
+/// A name as SQLite compares columns: by bytes, but for ASCII case.
+struct Name: Hashable {
+    private let bytes: [UInt8]
+
+    init(_ name: String) {
+        bytes = name.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+    }
+
+    func isSame(as name: String) -> Bool { self == Name(name) }
+}
+
+/// Columns of an index, in any order.
+struct NameSet: Hashable {
+    private let names: Set<Name>
+    init(_ names: [String]) { self.names = Set(names.map(Name.init)) }
+}

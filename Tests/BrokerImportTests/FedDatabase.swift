@@ -1,0 +1,140 @@
+import BrokerImport
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import CSQLite
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerStore
+
+/// A database that plain SQL made, and jobs for it. Its model is the imported one, unless another is given.
+final class FedDatabase {
+    let folder = TemporaryFolder()
+    private(set) var plan: StagingPlan
+    private var store: Store?
+    private var nextSequence: Int64 = 0
+
+    var path: String { folder.path("existing.sqlite") }
+
+    /// - Parameter changing: the text of the imported model, to what it is to be.
+    init(_ sql: String, changing: (String) -> String = { $0 }) throws {
+        plan = try StagingPlan(Model(entities: []))
+        try execute(sql)
+        plan = try imported(changing)
+    }
+
+    func imported(_ changing: (String) -> String = { $0 }) throws -> StagingPlan {
+        let text = changing(try DatabaseModel.modelText(ofDatabaseAt: path))
+        return try StagingPlan(ModelReader.read(JSONText(copying: Array(text.utf8))))
+    }
+
+    /// As another program does it, which enforces no foreign keys.
+    func execute(_ sql: String) throws {
+        var handle: OpaquePointer?
+        try #require(sqlite3_open(path, &handle) == SQLITE_OK)
+        defer { sqlite3_close(handle) }
+        try #require(
+            sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK, "\(String(cString: sqlite3_errmsg(handle)))")
+    }
+
+    // MARK: - The store
+
+    @discardableResult
+    func open() throws -> Store {
+        store = nil
+        let store = try Store(path: path, plan: plan)
+        self.store = store
+        nextSequence = try store.lastSequence()
+        return store
+    }
+
+    func close() { store = nil }
+
+    /// Why the database is not fed; and that neither it nor its folder has changed.
+    func refusal() throws -> String {
+        let before = try contents()
+        let error = try #require(throws: StoreError.self) { try Store(path: path, plan: plan) }
+        #expect(error.code == .incompatible && !error.message.contains("\n"))
+        #expect(try contents() == before)
+        return error.message
+    }
+
+    func contents() throws -> [String: Data] {
+        var contents: [String: Data] = [:]
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path("")) {
+            contents[name] = try Data(contentsOf: URL(filePath: folder.path(name)))
+        }
+        return contents
+    }
+
+    // MARK: - Jobs
+
+    /// What a job did that processes records, or its fault: `Employee +1 ~2 =3 -4 !5`, each in a list.
+    func process(_ entity: String, _ json: String, _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
+        try apply(.merge, .process, entity, json, policy)
+    }
+
+    func sync(_ entity: String, _ json: String) throws -> [String] {
+        let index = try #require(plan.model.index(ofEntity: entity))
+        return try apply(.sync(StagedSync(StagedSelection(entity: index, nil), part: nil)), .process, entity, json)
+    }
+
+    func delete(_ entity: String, _ keys: String) throws -> [String] {
+        let index = try #require(plan.model.index(ofEntity: entity))
+        return try apply(.delete(entity: index), .name, entity, keys)
+    }
+
+    private func apply(
+        _ action: StepAction, _ operation: StagingOperation.Action, _ entity: String, _ json: String,
+        _ policy: InvalidRecordPolicy = .fail
+    ) throws -> [String] {
+        let store = try #require(store)
+        let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+        let index = try #require(plan.model.index(ofEntity: entity))
+        let rows = try withExtendedLifetime(document) {
+            let operations = [StagingOperation(entity: index, json: document.root, operation)]
+            let parts = try JobCollection.collections(of: operations, in: document).map { try $0.stage(plan, policy) }
+            return StagedJobRows.unite(parts, plan)
+        }
+        nextSequence += 1
+        let job = StoreJob(
+            id: "job-\(nextSequence)", contentHash: nil, sequence: nextSequence, policy: policy, wantsKeys: false,
+            work: .steps([StagedStep(action: action, rows: rows)]), now: 0)
+        try store.begin()
+        let end: JobOutcome
+        do {
+            end = try store.apply(job)
+            try store.commit()
+        } catch {
+            store.rollback()
+            throw error
+        }
+        switch end {
+        case .completed(let outcome):
+            return outcome.changes.map {
+                "\($0) +\($1.inserted) ~\($1.updated) =\($1.unchanged) -\($1.deleted) !\($1.rejected)"
+            } + outcome.rejected.map(\.message)
+        case .failed(let fault), .conflict(let fault, _): return ["\(fault.code.rawValue): \(fault.message)"]
+        case .duplicate: return ["duplicate"]
+        }
+    }
+
+    // MARK: - Reading
+
+    func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: path) }
+
+    func fetch(_ entity: String) throws -> String {
+        let request = try plan.fetchRequest(FetchDescription(entity: entity))
+        return String(decoding: try StoreReader(path: path, plan: plan).fetch(request).bytes, as: UTF8.self)
+    }
+
+    /// What is not Broker's, as it was declared, and the header's marks.
+    func foreignObjects() throws -> [String] {
+        try rows(
+            "SELECT type, name, sql FROM sqlite_schema WHERE tbl_name NOT LIKE '\\_broker\\_%' ESCAPE '\\' ORDER BY rowid"
+        )
+            + rows("PRAGMA application_id") + rows("PRAGMA user_version")
+    }
+}

@@ -1,0 +1,323 @@
+import BrokerStaging
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerStore
+
+/// Databases that are there already, fed in place.
+@Suite(.timeLimit(.minutes(5))) struct FeedingTests {
+    /// Departments and employees refer to each other, and no foreign key is deferrable.
+    private static let company = """
+        PRAGMA application_id = 77; PRAGMA user_version = 5;
+        CREATE TABLE department (id INTEGER PRIMARY KEY, name TEXT NOT NULL,
+            head TEXT REFERENCES employee (code) ON DELETE SET NULL, colour TEXT);
+        CREATE TABLE employee (code VARCHAR(20) PRIMARY KEY, name TEXT, level BIGINT NOT NULL DEFAULT 1,
+            shout TEXT GENERATED ALWAYS AS (upper(name)) VIRTUAL, email TEXT UNIQUE CHECK (email LIKE '%@%'),
+            department_id INTEGER NOT NULL REFERENCES department ON DELETE CASCADE, changed TEXT DEFAULT CURRENT_TIMESTAMP);
+        CREATE TABLE membership (who TEXT REFERENCES employee ON DELETE CASCADE, what INT REFERENCES department,
+            since TEXT, PRIMARY KEY (who, what));
+        CREATE TABLE note (id BIGINT PRIMARY KEY, text TEXT, about INTEGER REFERENCES department);
+        CREATE TABLE log (line TEXT);
+        CREATE INDEX by_level ON employee (level);
+        CREATE UNIQUE INDEX by_name ON department (name) WHERE name > '';
+        CREATE VIEW staff AS SELECT e.name, d.name AS department FROM employee e JOIN department d ON d.id = department_id;
+        CREATE TRIGGER logged AFTER INSERT ON employee BEGIN INSERT INTO log VALUES (new.code); END;
+        INSERT INTO department VALUES (1, 'Sales', NULL, 'red');
+        INSERT INTO employee (code, name, department_id) VALUES ('a', 'Ada', 1);
+        UPDATE department SET head = 'a';
+        """
+
+    @Test func `a database is fed in place, and nothing in it is changed but rows`() throws {
+        let database = try FedDatabase(Self.company)
+        let objects = try database.foreignObjects()
+        let opened = try database.open()
+        #expect(opened.migration.lines.count == 2 && opened.migration.lines[1].contains("triggers"))
+        // The department comes after those who work there, and its head is one of them.
+        let records = """
+            [{"code": "b", "name": "Bob", "email": "b@x", "department": {"id": 2, "name": "R&D", "head": "b"}},
+             {"code": "a", "name": "Ann", "department_id": 2}]
+            """
+        #expect(
+            try database.process("employee", records)
+                == ["employee +1 ~1 =0 -0 !0", "department +1 ~0 =0 -0 !0"].sorted())
+        #expect(
+            try database.process("employee", records)
+                == ["employee +0 ~0 =2 -0 !0", "department +0 ~0 =1 -0 !0"].sorted())
+        #expect(
+            try database.rows("SELECT code, name, shout, level, email, department_id FROM employee ORDER BY code")
+                == ["a|Ann|ANN|1|NULL|2", "b|Bob|BOB|1|b@x|2"])
+        #expect(try database.rows("SELECT * FROM department") == ["1|Sales|a|red", "2|R&D|b|NULL"])
+        #expect(try database.rows("SELECT * FROM staff ORDER BY 1") == ["Ann|R&D", "Bob|R&D"])
+        #expect(try database.rows("SELECT count(changed) FROM employee") == ["2"])
+        // The trigger fired for the other program alone.
+        #expect(try database.rows("SELECT * FROM log") == ["a"])
+        #expect(
+            try database.process("membership", #"[{"who": "a", "what": 2}, {"who": "b", "what": 1}]"#)
+                == ["membership +2 ~0 =0 -0 !0"])
+        #expect(
+            try database.process("note", #"[{"id": 9, "text": "x", "about": 1}, {"id": 4, "about": 2}]"#).last
+                == "note +2 ~0 =0 -0 !0")
+
+        database.close()
+        #expect(try database.foreignObjects() == objects)
+        #expect(
+            try database.rows("SELECT key, value FROM _broker_meta WHERE key <> 'model' ORDER BY 1") == [
+                "formatVersion|2", "tables|foreign",
+            ])
+        #expect(try database.rows("PRAGMA foreign_key_check").isEmpty)
+        #expect(try database.rows("PRAGMA integrity_check") == ["ok"])
+        // The model is imported anew, and Broker's tables are none of it.
+        let plan = try database.imported()
+        #expect(plan.model.entities.map(\.name) == database.plan.model.entities.map(\.name))
+        #expect(try !database.open().migration.lines[0].contains("added"))
+        #expect(
+            try database.process("employee", records)
+                == ["employee +0 ~0 =2 -0 !0", "department +0 ~0 =1 -0 !0"].sorted())
+        #expect(try database.foreignObjects() == objects)
+    }
+
+    @Test func `rows are deleted by what the database's foreign keys say`() throws {
+        let database = try FedDatabase(Self.company)
+        try database.open()
+        #expect(
+            try database.process(
+                "employee",
+                #"[{"code": "b", "department_id": 1}, {"code": "c", "department": {"id": 2, "name": "R&D"}}]"#
+            )
+            .count == 2)
+        try database.execute(
+            "INSERT INTO membership VALUES ('c', 2, NULL); INSERT INTO note VALUES (700, 'x', 1), (3, 'y', 2)")
+        // SET NULL: the head. Nothing else refers to an employee but what the model does not know as a link.
+        #expect(try database.delete("employee", #"["a"]"#) == ["department +0 ~1 =0 -0 !0", "employee +0 ~0 =0 -1 !0"])
+        // NO ACTION becomes deny.
+        #expect(
+            try database.delete("department", "[1]")[0].hasPrefix(
+                "constraintViolation: The department 1 cannot be deleted: its note"))
+        #expect(try database.sync("note", #"[{"id": 3}]"#) == ["note +0 ~0 =1 -1 !0"])
+        // CASCADE: who works there.
+        #expect(try database.delete("department", "[1]") == ["department +0 ~0 =0 -1 !0", "employee +0 ~0 =0 -1 !0"])
+        // A foreign key that is no relationship, and not deferrable, is still kept.
+        try database.execute(
+            """
+            UPDATE note SET about = NULL; INSERT INTO department (id, name) VALUES (3, 'x');
+            INSERT INTO employee (code, department_id) VALUES ('q', 3); INSERT INTO membership VALUES ('q', 2, NULL)
+            """)
+        let held = try database.delete("department", "[2]")
+        #expect(held.count == 1 && held[0].contains("would leave a link to an object that does not exist"), "\(held)")
+        #expect(
+            try database.rows("SELECT (SELECT count(*) FROM department), (SELECT count(*) FROM employee)") == ["2|2"])
+        #expect(try database.rows("PRAGMA foreign_key_check").isEmpty)
+    }
+
+    @Test func `what the database requires and a record lacks is told, and can be left out`() throws {
+        let cascade = #""deleteRule": "cascade""#
+        let database = try FedDatabase(Self.company) {
+            $0.replacing(cascade, with: cascade + #", "assignment": "replace""#)
+        }
+        try database.open()
+        #expect(
+            try database.process("employee", #"[{"code": "z"}]"#)[0].hasPrefix(
+                "missingValue: A new employee has no value for department_id, which is required."))
+        #expect(
+            try database.process("department", #"[{"id": 1, "head": "z"}]"#)[0].contains(
+                "a stub cannot be made of it, because department_id is required"))
+        // What is there already needs no second mention of it.
+        #expect(try database.process("employee", #"[{"code": "a", "name": "Anna"}]"#) == ["employee +0 ~1 =0 -0 !0"])
+        let null = try database.process("employee", #"[{"code": "z", "department_id": null}]"#)
+        #expect(
+            null[0].hasPrefix(
+                "constraintViolation: The database does not allow it: NOT NULL constraint failed: employee.department_id."
+            ))
+        let checked =
+            #"[{"code": "y", "email": "none", "department_id": 1}, {"code": "z", "email": "z@x", "department_id": 1}]"#
+        #expect(try database.process("employee", checked)[0].contains("CHECK constraint failed"))
+        let skipped = try database.process("employee", checked, .skip)
+        #expect(
+            skipped.contains("employee +1 ~0 =0 -0 !1") && skipped.last!.contains("CHECK constraint failed"),
+            "\(skipped)")
+        // The other side lets go of what may not be alone.
+        #expect(
+            try database.process("department", #"[{"id": 1, "employee": []}]"#)[0].contains(
+                "NOT NULL constraint failed: employee.department_id"))
+        #expect(try database.rows("SELECT code, name FROM employee ORDER BY 1") == ["a|Anna", "z|NULL"])
+    }
+
+    @Test(arguments: [
+        (
+            "CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT); DROP TABLE a; CREATE VIEW a AS SELECT 1 AS id, 2 AS x",
+            "a is a view"
+        ),
+        ("DROP TABLE a", "there is no table a"),
+        ("DROP TABLE a; CREATE TABLE A (id INTEGER PRIMARY KEY, x TEXT)", "there is no table a"),
+        ("DROP TABLE a; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT) WITHOUT ROWID", "a is a table WITHOUT ROWID"),
+        ("ALTER TABLE a RENAME COLUMN x TO y", "there is no column a.x"),
+        ("ALTER TABLE a RENAME COLUMN link TO other", "there is no column a.link"),
+        (
+            "DROP TABLE a; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT, n TEXT, link INTEGER REFERENCES b ON DELETE SET NULL)",
+            "a.n is declared TEXT, which does not keep what is INTEGER in the model"
+        ),
+        (
+            "DROP TABLE a; CREATE TABLE a (id INTEGER, x TEXT, n INTEGER, link INTEGER REFERENCES b ON DELETE SET NULL)",
+            "a has no primary key or unique index of id"
+        ),
+        (
+            "DROP TABLE b; CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT)",
+            "b (k) is unique in the model, but not in the table"
+        ),
+        (
+            "DROP TABLE b; CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT COLLATE NOCASE UNIQUE)",
+            "b (k) is unique in the model"
+        ),
+        (
+            "ALTER TABLE b ADD COLUMN more; DROP TABLE b; CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT UNIQUE, more TEXT NOT NULL)",
+            "b.more is NOT NULL without a default, and not in the model"
+        ),
+        (
+            "DROP TABLE b; CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT NOT NULL UNIQUE)",
+            "b.k is NOT NULL without a default, and optional in the model"
+        ),
+        (
+            "DROP TABLE a; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT, n INTEGER, link INTEGER)",
+            "a.link has no foreign key to b (id)"
+        ),
+        (
+            "DROP TABLE a; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT, n INTEGER, link INTEGER REFERENCES b)",
+            "a.link is ON DELETE NO ACTION, and the model wants SET NULL"
+        ),
+        ("INSERT INTO a VALUES (1, 'x', 2, 3)", "row 1 of a refers to a row of b that does not exist"),
+        (
+            "DROP TABLE a; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT GENERATED ALWAYS AS (n) STORED, n INTEGER, "
+                + "link INTEGER REFERENCES b ON DELETE SET NULL)", "a.x is generated"
+        ),
+        ("CREATE TABLE c (k TEXT REFERENCES b (other))", "a foreign key to or from b cannot be checked"),
+        (
+            "ALTER TABLE a ADD COLUMN z REFERENCES missing",
+            "a foreign key to or from a cannot be checked (no such table"
+        ),
+        ("ALTER TABLE b ADD COLUMN \"RowID\" TEXT", "b has a column rowid, which hides the numbers of its rows"),
+        (
+            "DROP TABLE b; CREATE TABLE b (g AS (k), id INTEGER PRIMARY KEY, k TEXT UNIQUE)",
+            "a generated column before its key"
+        ),
+    ])
+    func `a database that does not fit is refused untouched, and how to feed it is told`(sql: String, told: String)
+        throws
+    {
+        let database = try FedDatabase(
+            """
+            CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT UNIQUE);
+            CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT, n INTEGER, link INTEGER REFERENCES b ON DELETE SET NULL);
+            """)
+        try database.execute(sql.hasPrefix("CREATE TABLE a") ? "DROP TABLE a; " + sql : sql)
+        let message = try database.refusal()
+        #expect(message.contains(told), "\(message)")
+        #expect(message.contains("broker model import") && message.contains("Nothing was touched"))
+    }
+
+    @Test func `a fed database is never migrated`() throws {
+        let database = try FedDatabase("CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT)")
+        try database.open()
+        #expect(try database.process("a", #"[{"id": 1, "x": "y"}]"#) == ["a +1 ~0 =0 -0 !0"])
+        database.close()
+        try database.execute("ALTER TABLE a RENAME COLUMN x TO y")
+        let message = try #require(throws: StoreError.self) { try database.open() }.message
+        #expect(
+            message.contains("there is no column a.x") && message.contains("never changes its tables"), "\(message)")
+        #expect(try database.rows("SELECT * FROM a") == ["1|y"])
+        // A model that does without it fits, and needs no leave.
+        let other = try database.imported()
+        let store = try Store(path: database.path, plan: other)
+        #expect(store.migration.changes.isEmpty)
+    }
+
+    @Test func `an adjusted model may leave out what can be null, and rename keys`() throws {
+        let database = try FedDatabase(
+            "CREATE TABLE a (id INTEGER PRIMARY KEY, code TEXT NOT NULL UNIQUE, extra TEXT DEFAULT 'e', x INTEGER)"
+        ) { _ in
+            #"{"entities": {"A": {"table": "a", "identity": "code", "attributes": {"code": "string", "x": {"type": "integer16", "key": "n"}}}}}"#
+        }
+        try database.open()
+        #expect(try database.process("A", #"[{"code": "k", "n": 1}, {"code": "l"}]"#) == ["A +2 ~0 =0 -0 !0"])
+        #expect(try database.process("A", #"[{"code": "k", "n": 2}, {"code": "l"}]"#) == ["A +0 ~1 =1 -0 !0"])
+        #expect(try database.rows("SELECT * FROM a") == ["1|k|e|2", "2|l|e|NULL"])
+        #expect(try database.delete("A", #"["k"]"#) == ["A +0 ~0 =0 -1 !0"])
+        #expect(try database.fetch("A") == #"[{"code":"l","n":null}]"#)
+    }
+
+    @Test func `values that the model does not expect are fetched as what they are`() throws {
+        let database = try FedDatabase(
+            """
+            CREATE TABLE a (id TEXT PRIMARY KEY, n INTEGER, d DATETIME, r REAL, b BOOLEAN, j JSON, x BLOB, u UUID)
+            """)
+        try database.execute(
+            """
+            INSERT INTO a VALUES ('k', 'many', 'yesterday', 9e999, 7, 'no json', 5, x'ff'),
+                (NULL, x'00', -9223372036854775808, 'r', 'b', 9e999, 'x', CAST(x'ff' AS TEXT)),
+                ('l', 1, 2, 3, 4, x'00', 6, 7)
+            """)
+        try database.open()
+        let text = try database.fetch("a")
+        #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(text.utf8)) }
+        #expect(
+            text.contains(#""n":"many","d":"yesterday""#) && text.contains(#""b":7,"j":"no json","x":5"#)
+                && text.contains(#""j":"AA==""#), "\(text)")
+        #expect(try database.process("a", #"[{"id": "k", "n": 3, "j": [1], "r": 2.5}]"#) == ["a +0 ~1 =0 -0 !0"])
+        #expect(try database.rows("SELECT n, r, j FROM a WHERE id = 'k'") == ["3|2.5|[1]"])
+    }
+
+    @Test(arguments: [
+        ("noAction", "a.link is ON DELETE CASCADE, and the model wants NO ACTION"), ("cascade", nil),
+        ("nullify", "wants SET NULL"),
+    ])
+    func `a delete rule that the database does not keep is refused`(rule: String, told: String?) throws {
+        let database = try FedDatabase(
+            """
+            CREATE TABLE b (id INTEGER PRIMARY KEY);
+            CREATE TABLE a (id INTEGER PRIMARY KEY, link INTEGER REFERENCES b ON DELETE CASCADE);
+            """
+        ) { $0.replacing(#""deleteRule": "cascade""#, with: "\"deleteRule\": \"\(rule)\"") }
+        if let told {
+            let message = try database.refusal()
+            #expect(message.contains(told), "\(message)")
+        } else {
+            try database.open()
+        }
+    }
+
+    @Test func `entities that inherit are refused`() throws {
+        let database = try FedDatabase("CREATE TABLE A (id INTEGER PRIMARY KEY, _entity TEXT)") { _ in
+            #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}, "B": {"parent": "A"}}}"#
+        }
+        #expect(try database.refusal().contains("B has a parent"))
+    }
+
+    @Test func `what RESTRICT holds back goes when both sides go in one operation`() throws {
+        let database = try FedDatabase(
+            """
+            CREATE TABLE p (id TEXT PRIMARY KEY, boss TEXT REFERENCES p ON DELETE RESTRICT ON UPDATE RESTRICT) STRICT;
+            INSERT INTO p VALUES ('a', NULL), ('b', 'a'), ('c', 'b');
+            """)
+        try database.open()
+        #expect(try database.delete("p", #"["a"]"#)[0].hasPrefix("constraintViolation: The p \"a\" cannot be deleted"))
+        #expect(try database.delete("p", #"["a", "b", "c"]"#) == ["p +0 ~0 =0 -3 !0"])
+        #expect(
+            try database.process("p", #"[{"id": "x", "boss": "y"}, {"id": "y", "boss": "x"}]"#) == ["p +2 ~0 =0 -0 !0"])
+        #expect(try database.rows("SELECT * FROM p") == ["x|y", "y|x"])
+    }
+
+    @Test func `a job after a failed one is checked and counted as any`() throws {
+        let database = try FedDatabase(
+            "CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT UNIQUE); CREATE TABLE a (x INTEGER REFERENCES b, y INTEGER, PRIMARY KEY (x, y))"
+        )
+        try database.open()
+        // A foreign key in the primary key is no relationship, so nothing makes a stub of what it names.
+        #expect(try database.process("a", #"[{"x": 1, "y": 1}]"#)[0].contains("does not exist"))
+        #expect(try database.process("b", #"[{"id": 1, "k": "p"}, {"id": 2, "k": "q"}]"#) == ["b +2 ~0 =0 -0 !0"])
+        #expect(try database.process("a", #"[{"x": 1, "y": 1}]"#) == ["a +1 ~0 =0 -0 !0"])
+        // Unique values change places.
+        #expect(try database.process("b", #"[{"id": 1, "k": "q"}, {"id": 2, "k": "p"}]"#) == ["b +0 ~2 =0 -0 !0"])
+        #expect(try database.process("a", #"[{"x": 3, "y": 1}]"#)[0].contains("does not exist"))
+        #expect(try database.rows("SELECT * FROM a") == ["1|1"])
+    }
+}
