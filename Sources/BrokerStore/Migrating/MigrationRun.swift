@@ -43,15 +43,15 @@ struct MigrationRun {
     }
 
     private func addColumns(to table: TableMigration) throws(StoreError) {
-        var fills: [String] = []
         for column in table.addedColumns {
             try connection.execute(
                 "ALTER TABLE \(quoted(table.new.name)) ADD COLUMN \(table.new.definition(of: column))")
-            // A DEFAULT of SQL would stay, and speak for rows that a later model gives another default or none.
-            if let fill = table.fills[Array(column.name.utf8)] { fills.append("\(quoted(column.name)) = \(fill)") }
         }
-        guard !fills.isEmpty else { return }
-        try connection.execute("UPDATE \(quoted(table.new.name)) SET \(fills.joined(separator: ", "))")
+        // A DEFAULT of SQL would stay, and speak for rows that a later model gives another default or none. All in one:
+        // each value is told by the kinds that the rows have had.
+        let values = table.updates.map { "\(quoted($0.column)) = \($0.value)" }
+        guard !values.isEmpty else { return }
+        try connection.execute("UPDATE \(quoted(table.new.name)) SET \(values.joined(separator: ", "))")
     }
 
     /// A name that no table of a model can have.
@@ -86,7 +86,10 @@ struct MigrationRun {
 
     /// Indexes and triggers on a table that are not the model's.
     private func strangers(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
-        let ours = Set(table.indexes.map { Array(TableMigration.indexName(table.name, $0).utf8) })
+        let names =
+            table.indexes.map { TableMigration.indexName(table.name, $0) }
+            + table.partialUnique.map(table.partialIndexName)
+        let ours = Set(names.map { Array($0.utf8) })
         let statement = try connection.prepare(
             "SELECT name, sql FROM sqlite_schema WHERE lower(tbl_name) = lower(?1) AND type IN ('index', 'trigger') "
                 + "AND sql IS NOT NULL ORDER BY rowid")

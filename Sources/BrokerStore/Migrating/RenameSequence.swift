@@ -36,6 +36,11 @@ struct RenameSequence {
         }
     }
 
+    /// What has had that name at the beginning, at the end.
+    func current(_ name: String) -> String {
+        steps.reduce(name) { name, step in name.hasSameBytes(as: step.from) ? step.to : name }
+    }
+
     private mutating func rename(_ old: String, to new: String) {
         steps.append(Step(from: old, to: new))
         present[Self.folded(old)] = nil

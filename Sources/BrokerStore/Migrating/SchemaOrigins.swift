@@ -1,72 +1,162 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Where the columns of a changed model's tables come from.
-struct TableOrigin {
-    /// The table as the store has it.
-    let table: String
-    /// By column of the changed table, the store's; columns that are not here are new.
-    private(set) var columns: [[UInt8]: String] = [:]
-
-    init(table: String) { self.table = table }
-
-    func old(_ column: String) -> String? { columns[Array(column.utf8)] }
-
-    mutating func add(_ pairs: some Sequence<(String, String)>) {
-        for (new, old) in pairs { columns[Array(new.utf8)] = old }
-    }
-}
-
 /// The origins of a changed model's tables, told by its parts and not by names of columns, which follow them.
+///
+/// A table's columns are those of a whole hierarchy. For each column it is asked of every kind of rows what they have
+/// had in its place: mostly all of them one column, which stays; else the rows of each kind take what theirs was.
 struct SchemaOrigins {
     /// By the name of the changed table.
     private var origins: [[UInt8]: TableOrigin] = [:]
+    private let old: Model
+    private let new: Model
+    private let match: ModelMatch
+    private let sides: (old: ColumnNaming, new: ColumnNaming)
 
     subscript(table: String) -> TableOrigin? { origins[Array(table.utf8)] }
 
-    init(from old: Model, to new: Model, _ match: ModelMatch) {
-        let sides = (
-            old: ColumnNaming(model: old, layout: RowLayout(old)), new: ColumnNaming(model: new, layout: RowLayout(new))
+    /// - Parameter fill: the default of an entity's attribute of the changed model, as SQL.
+    init(
+        from old: Model, to new: Model, _ match: ModelMatch, fill: (_ entity: Int, _ attribute: Int) -> String?
+    ) {
+        (self.old, self.new, self.match) = (old, new, match)
+        sides = (
+            ColumnNaming(model: old, layout: RowLayout(old)), ColumnNaming(model: new, layout: RowLayout(new))
         )
-        for (index, entity) in new.entities.enumerated() {
-            guard let found = match.entities[index].old else { continue }
-            let former = old.entities[found]
-            var origin = TableOrigin(table: former.table)
-            if entity.hasRowKey, former.hasRowKey { origin.add([(rowKeyName, rowKeyName)]) }
-            for (attribute, position) in zip(entity.attributes, match.entities[index].attributes) {
-                if let position { origin.add([(attribute.name, former.attributes[position].name)]) }
-            }
-            for (relationship, position) in zip(entity.relationships, match.entities[index].relationships) {
-                guard let position else { continue }
-                let before = former.relationships[position]
-                guard !relationship.isToMany, !before.isToMany else { continue }
-                origin.add(zip(sides.new.linkColumns(relationship), sides.old.linkColumns(before)))
-                if let place = new.positionColumn(of: relationship), let former = old.positionColumn(of: before) {
-                    origin.add([(place, former)])
-                }
-            }
-            origins[Array(entity.table.utf8)] = origin
+        for index in new.tableEntities {
+            guard let former = match.tables[index] else { continue }
+            origins[Array(new.entities[index].table.utf8)] = origin(of: index, former, fill)
         }
         for link in sides.new.layout.linkTables {
-            guard let origin = Self.origin(of: link, old, new, match, sides) else { continue }
+            guard let origin = origin(of: link) else { continue }
             origins[Array(sides.new.linkTable(link).utf8)] = origin
         }
     }
 
+    // MARK: - Tables of entities
+
+    /// An entity of a hierarchy and what it was.
+    private struct Kind {
+        let new: Int
+        let old: Int
+        /// The store may have rows of it.
+        let hasRows: Bool
+    }
+
+    private func origin(of topmost: Int, _ former: Int, _ fill: (Int, Int) -> String?) -> TableOrigin {
+        let kinds = new.subentities(of: topmost).compactMap { member -> Kind? in
+            guard let found = match.entities[member].old, old.topmost(of: found) == former else { return nil }
+            return Kind(new: member, old: found, hasRows: !old.entities[found].isAbstract)
+        }
+        var origin = TableOrigin(
+            table: old.entities[former].table, hasKinds: old.isInHierarchy(former),
+            kinds: kinds.filter(\.hasRows).map { (old.entities[$0.old].name, new.entities[$0.new].name) })
+        let (entity, before) = (new.entities[topmost], old.entities[former])
+        if entity.hasRowKey, before.hasRowKey { origin.add([(rowKeyName, rowKeyName)]) }
+        if old.isInHierarchy(former), new.isInHierarchy(topmost) {
+            origin.add([(entityColumnName, entityColumnName)])
+        }
+        let attributes = Sources(kinds, match.entities.map(\.attributes)) { old.entities[$0].attributeIndices }
+        for (place, attribute) in entity.attributes.enumerated() {
+            attributes.add(
+                [attribute.column], from: place, { [before.attributes[$0].column] }, to: &origin,
+                name: { old.entities[$0].name }
+            ) { kind, source in
+                guard new.entities[kind.new].attributeIndices.contains(place) else { return nil }
+                guard let source else { return fill(kind.new, place) }
+                let isTightened =
+                    old.entities[kind.old].attributes[source].isOptional
+                    && !new.entities[kind.new].attributes[place].isOptional
+                return isTightened ? fill(kind.new, place) : nil
+            }
+        }
+        addLinks(of: entity, before, kinds, to: &origin)
+        return origin
+    }
+
+    private func addLinks(of entity: Entity, _ before: Entity, _ kinds: [Kind], to origin: inout TableOrigin) {
+        let links = Sources(kinds, match.entities.map(\.relationships)) { old.entities[$0].relationshipIndices }
+        for (place, relationship) in entity.relationships.enumerated() where !relationship.isToMany {
+            let position = new.positionColumn(of: relationship)
+            let names = sides.new.linkColumns(relationship) + [position].compactMap { $0 }
+            let former = { (source: Int) -> [String] in
+                let found = before.relationships[source]
+                guard !found.isToMany else { return [] }
+                let place = position == nil ? nil : old.positionColumn(of: found)
+                return sides.old.linkColumns(found) + [place].compactMap { $0 }
+            }
+            links.add(names, from: place, former, to: &origin, name: { old.entities[$0].name }) { _, _ in nil }
+        }
+    }
+
+    /// Which places of the hierarchy before those of the changed one take their values from.
+    private struct Sources {
+        private let kinds: [Kind]
+        /// By entity of the changed model and place.
+        private let places: [[Int?]]
+        /// Of an entity before.
+        private let had: (Int) -> [Int]
+        /// By place before, the places that take from it.
+        private var targets: [Int: Set<Int>] = [:]
+
+        init(_ kinds: [Kind], _ places: [[Int?]], had: @escaping (Int) -> [Int]) {
+            (self.kinds, self.places, self.had) = (kinds, places, had)
+            for kind in kinds {
+                for (place, source) in places[kind.new].enumerated() {
+                    if let source { targets[source, default: []].insert(place) }
+                }
+            }
+        }
+
+        func add(
+            _ columns: [String], from place: Int, _ former: @escaping (Int) -> [String], to origin: inout TableOrigin,
+            name: (Int) -> String, fill: (Kind, Int?) -> String?
+        ) {
+            let sources = Set(kinds.compactMap { places[$0.new][place] })
+            // All rows that have it have had it in one column, and nothing else comes of that.
+            let only = sources.count == 1 && targets[sources.first!] == [place] ? sources.first : nil
+            if let only { origin.add(zip(columns, former(only))) }
+            for (index, column) in columns.enumerated() {
+                let columnNamed = { (source: Int) in former(source).dropFirst(index).first }
+                let stays = only.flatMap(columnNamed)
+                let values = kinds.filter(\.hasRows).map { kind in
+                    let source = places[kind.new][place]
+                    // What they have not had is null in the column that stays.
+                    let lacked = only.flatMap { !had(kind.old).contains($0) ? stays : nil }
+                    let fill = fill(kind, source)
+                    return TableOrigin.KindValue(
+                        kind: name(kind.old), column: source.map(columnNamed) ?? (fill == nil ? lacked : nil),
+                        fill: fill)
+                }
+                if !values.allSatisfy({ $0.column == stays && $0.fill == nil }) { origin.add(column, values) }
+            }
+        }
+    }
+
+    // MARK: - Tables of links
+
+    /// Of a relationship of a hierarchy, the topmost entity before and the place there; nil when it is new.
+    private func source(ofRelationship place: Int, in topmost: Int) -> (topmost: Int, relationship: Int)? {
+        for member in new.subentities(of: topmost) {
+            guard let found = match.entities[member].old, let source = match.entities[member].relationships[place]
+            else {
+                continue
+            }
+            return (old.topmost(of: found), source)
+        }
+        return nil
+    }
+
     /// A pair's links lie in the table of the side that comes first by name: renamed, it may be the other.
-    private static func origin(
-        of link: LinkTable, _ old: Model, _ new: Model, _ match: ModelMatch,
-        _ sides: (old: ColumnNaming, new: ColumnNaming)
-    ) -> TableOrigin? {
+    private func origin(of link: LinkTable) -> TableOrigin? {
         let relationship = new.entities[link.source].relationships[link.relationship]
         let isFound: (table: Int, isReversed: Bool)?
-        if let before = match.entities[link.source].relationships[link.relationship] {
-            isFound = linkTable(of: before, match.entities[link.source].old, sides.old.layout, isSeenFromBehind: false)
+        if let before = source(ofRelationship: link.relationship, in: link.source) {
+            isFound = linkTable(of: before, isSeenFromBehind: false)
         } else if let inverse = relationship.inverse,
-            let before = match.entities[link.destination].relationships[inverse]
+            let before = source(ofRelationship: inverse, in: link.destination)
         {
-            isFound = linkTable(
-                of: before, match.entities[link.destination].old, sides.old.layout, isSeenFromBehind: true)
+            isFound = linkTable(of: before, isSeenFromBehind: true)
         } else {
             isFound = nil
         }
@@ -86,13 +176,11 @@ struct SchemaOrigins {
         return origin
     }
 
-    private static func linkTable(
-        of relationship: Int, _ entity: Int?, _ layout: RowLayout, isSeenFromBehind: Bool
+    private func linkTable(
+        of before: (topmost: Int, relationship: Int), isSeenFromBehind: Bool
     ) -> (table: Int, isReversed: Bool)? {
-        guard let entity, case .linkTable(let table, let isReversed) = layout.entities[entity].forms[relationship]
-        else {
-            return nil
-        }
+        let form = sides.old.layout.entities[before.topmost].forms[before.relationship]
+        guard case .linkTable(let table, let isReversed) = form else { return nil }
         return (table, isReversed != isSeenFromBehind)
     }
 }

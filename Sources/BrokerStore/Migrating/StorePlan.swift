@@ -29,13 +29,13 @@ struct StorePlan {
         let present = try StoredTables(connection, of: Schema(stored))
         changes = present.differences
         presentTables = present.tables.map(\.name)
-        let origins = SchemaOrigins(from: stored, to: held.model, held.match)
+        let origins = SchemaOrigins(from: stored, to: held.model, held.match) { Self.fill(held.model, $0, $1, plan) }
         var staying: [[UInt8]: (name: String, origin: TableOrigin)] = [:]
         for table in schema.tables {
             guard let origin = origins[table.name], present.table(named: origin.table) != nil else { continue }
             staying[Array(origin.table.utf8)] = (table.name, origin)
         }
-        let known = Set(presentTables.map(RenameSequence.folded))
+        let known = Set((presentTables + Schema(stored).views.map(\.name)).map(RenameSequence.folded))
         for table in schema.tables {
             if !known.contains(RenameSequence.folded(table.name)), try present.has(["table", "view"], table.name) {
                 changes.append(
@@ -48,28 +48,40 @@ struct StorePlan {
                 newTables.append(table)
                 continue
             }
-            let fills = Self.fills(of: table, held, plan)
-            tables.append(TableMigration(from: old, to: table, origin, fills: fills, staying))
+            tables.append(TableMigration(from: old, to: table, origin, staying))
         }
-        let views = Schema(stored).views
-        goneViews = views.filter { !schema.views.contains($0) }
-        newViews = schema.views.filter { !views.contains($0) }
+        try planViews(from: Schema(stored).views, to: schema.views, present)
         goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
         for table in tables { try tell(table, removal) }
     }
 
-    private static func fills(
-        of table: Schema.Table, _ held: HeldModel, _ plan: StagingPlan
-    ) -> [[UInt8]: String] {
-        var fills: [[UInt8]: String] = [:]
-        for (index, entity) in plan.model.entities.enumerated()
-        where plan.model.table(of: index).hasSameBytes(as: table.name) {
-            for (position, attribute) in entity.attributes.enumerated() {
-                guard let cell = plan.defaultCell(entity: index, attribute: position) else { continue }
-                fills[Array(attribute.column.utf8)] = cell.literal
-            }
+    /// The default of an attribute of the held model, which the wanted one may have at another place; none of what is kept.
+    private static func fill(_ held: Model, _ entity: Int, _ attribute: Int, _ plan: StagingPlan) -> String? {
+        let name = held.entities[entity].attributes[attribute].name
+        guard let wanted = plan.model.index(ofEntity: held.entities[entity].name),
+            let place = plan.model.entities[wanted].index(ofAttribute: name)
+        else { return nil }
+        return plan.defaultCell(entity: wanted, attribute: place)?.literal
+    }
+
+    private mutating func planViews(
+        from old: [Schema.View], to new: [Schema.View], _ present: StoredTables
+    ) throws(StoreError) {
+        for view in old where !new.contains(view) {
+            if try present.has(["view"], view.name) { goneViews.append(view) }
         }
-        return fills
+        let known = Set((presentTables + old.map(\.name)).map(RenameSequence.folded))
+        for view in new {
+            if !known.contains(RenameSequence.folded(view.name)), try present.has(["table", "view"], view.name) {
+                changes.append(
+                    StoreChange(
+                        .refused, view.name,
+                        "\(view.name) is there already, and not the model's that made the store",
+                        remedy: "drop it, or give the entity another \"table\""))
+            }
+            if old.contains(view), try present.has(["view"], view.name) { continue }
+            newViews.append(view)
+        }
     }
 
     // MARK: - What the tables tell

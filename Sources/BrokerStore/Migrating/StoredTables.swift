@@ -65,7 +65,8 @@ struct StoredTables {
                 name: table.name, columns: there, primaryKey: table.primaryKey,
                 unique: table.unique.filter { names.isSuperset(of: $0) },
                 foreignKeys: table.foreignKeys.filter { names.isSuperset(of: $0.columns) },
-                indexes: table.indexes.filter { names.isSuperset(of: $0) }))
+                indexes: table.indexes.filter { names.isSuperset(of: $0) }, checks: table.checks,
+                partialUnique: table.partialUnique.filter { names.isSuperset(of: $0.columns) }))
     }
 
     /// Unique lists and foreign keys: what the store has is compared as sets.

@@ -1,3 +1,5 @@
+internal import BrokerModel
+
 /// What becomes of one table that was there before.
 ///
 /// Names are changed where they stand and columns are added where SQLite can (`ALTER TABLE`). Where a constraint changes, or
@@ -8,20 +10,17 @@ struct TableMigration {
     /// As it is to be.
     let new: Schema.Table
     let origin: TableOrigin
-    /// SQL of the values that rows without one take, by column of the new table.
-    let fills: [[UInt8]: String]
     /// The old table with the names of the new one; columns that go keep theirs.
     private let renamed: Schema.Table
 
     /// - Parameter tables: by old name, the origins of all tables that stay and their new names.
     init(
-        from old: Schema.Table, to new: Schema.Table, _ origin: TableOrigin, fills: [[UInt8]: String],
+        from old: Schema.Table, to new: Schema.Table, _ origin: TableOrigin,
         _ tables: [[UInt8]: (name: String, origin: TableOrigin)]
     ) {
         self.old = old
         self.new = new
         self.origin = origin
-        self.fills = fills
         func mapped(_ origin: TableOrigin) -> (String) -> String {
             let names = Dictionary(
                 origin.columns.map { (Array($1.utf8), String(decoding: $0, as: UTF8.self)) },
@@ -39,7 +38,11 @@ struct TableMigration {
                     columns: key.columns.map(name), table: target?.name ?? key.table,
                     keys: key.keys.map(target.map { mapped($0.origin) } ?? { $0 }), onDelete: key.onDelete)
             },
-            indexes: old.indexes.map { $0.map(name) })
+            indexes: old.indexes.map { $0.map(name) },
+            checks: old.checks.map { Schema.Check(column: name($0.column), entities: $0.entities) },
+            partialUnique: old.partialUnique.map {
+                Schema.PartialList(entity: $0.entity, columns: $0.columns.map(name), condition: $0.condition)
+            })
     }
 
     // MARK: - Columns
@@ -53,7 +56,7 @@ struct TableMigration {
     }
 
     private var goneColumns: [Schema.Column] {
-        let taken = Set(origin.columns.values.map { Array($0.utf8) })
+        let taken = origin.sources
         return old.columns.filter { !taken.contains(Array($0.name.utf8)) }
     }
 
@@ -64,23 +67,26 @@ struct TableMigration {
         return RenameSequence(old.columns.map(\.name), pairs)
     }
 
-    /// A required column takes a fill that its rows may lack.
-    private func isFilled(_ column: Schema.Column) -> Bool {
-        guard fills[Array(column.name.utf8)] != nil else { return false }
-        guard let before = renamed.columns.first(where: { $0.name.hasSameBytes(as: column.name) }) else { return true }
-        return column.isRequired && !before.isRequired
-    }
-
-    /// The value of a column, in SQL.
+    /// The value of a column, in SQL, over rows whose kinds are still the store's.
     ///
     /// - Parameter isRenamed: whether the store's columns have their new names.
     func expression(for column: String, isRenamed: Bool) -> String {
-        let fill = fills[Array(column.utf8)]
-        guard isThere(column), let old = origin.old(column) else { return fill ?? "NULL" }
-        let name = quoted(isRenamed ? column : old)
-        guard let fill, let found = new.columns.first(where: { $0.name.hasSameBytes(as: column) }), isFilled(found)
-        else { return name }
-        return "coalesce(\(name), \(fill))"
+        let isKind = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
+        guard isThere(column) || isKind || changesRows(column) else { return "NULL" }
+        let renamings = isRenamed ? renamings : nil
+        return origin.expression(for: column, isKind: isKind) { renamings?.current($0) ?? $0 }
+    }
+
+    /// Some rows do not have in it simply what the column has that stays.
+    private func changesRows(_ column: String) -> Bool { origin.values[Array(column.utf8)] != nil }
+
+    /// Columns whose rows do not have all that they are to have, where the table is not made anew, and their values.
+    var updates: [(column: String, value: String)] {
+        new.columns.compactMap { column in
+            let value = expression(for: column.name, isRenamed: true)
+            let isPlain = value == (isThere(column.name) ? quoted(column.name) : "NULL")
+            return isPlain ? nil : (column.name, value)
+        }
     }
 
     // MARK: - What must be done
@@ -100,7 +106,10 @@ struct TableMigration {
             let before = renamed.columns.first { $0.name.hasSameBytes(as: column.name) }
             if before?.isRequired != column.isRequired, !new.primaryKey.contains(column.name) { return true }
         }
-        guard Set(renamed.unique) == Set(new.unique) else { return true }
+        guard Set(renamed.unique) == Set(new.unique), Set(renamed.checks) == Set(new.checks), !origin.mixesColumns
+        else {
+            return true
+        }
         let keys = new.foreignKeys.filter { added.isDisjoint(with: $0.columns) }
         return keys.count != renamed.foreignKeys.count || !keys.allSatisfy(renamed.foreignKeys.contains)
     }
@@ -109,7 +118,7 @@ struct TableMigration {
     var newUniqueLists: [[String]] {
         new.unique.filter { list in
             !renamed.unique.contains(list)
-                || new.columns.contains { column in list.contains(column.name) && isFilled(column) }
+                || new.columns.contains { column in list.contains(column.name) && changesRows(column.name) }
         }
     }
 
@@ -136,7 +145,14 @@ struct TableMigration {
     var goneIndexes: [String] {
         let wanted = Set(new.indexes.map { Array(Self.indexName(new.name, $0).utf8) })
         return zip(old.indexes, renamed.indexes).map { (Self.indexName(old.name, $0), Self.indexName(new.name, $1)) }
-            .filter { !$0.hasSameBytes(as: $1) || !wanted.contains(Array($1.utf8)) }.map(\.0)
+            .filter { !$0.hasSameBytes(as: $1) || !wanted.contains(Array($1.utf8)) }.map(\.0) + gonePartialIndexes
+    }
+
+    private var gonePartialIndexes: [String] {
+        zip(old.partialUnique, renamed.partialUnique).compactMap { before, now in
+            let name = old.partialIndexName(before)
+            return new.partialUnique.contains(now) && name.hasSameBytes(as: new.partialIndexName(now)) ? nil : name
+        }
     }
 
     var newIndexes: [[String]] { new.indexes.filter { !renamed.indexes.contains($0) } }
@@ -148,6 +164,7 @@ struct TableMigration {
     /// Nothing of it changes.
     var isIdle: Bool {
         old.name.hasSameBytes(as: new.name) && renamings.steps.isEmpty && addedColumns.isEmpty && !needsRebuild
-            && goneIndexes.isEmpty && newIndexes.isEmpty
+            && goneIndexes.isEmpty && newIndexes.isEmpty && updates.isEmpty
+            && new.partialUnique.allSatisfy(renamed.partialUnique.contains)
     }
 }

@@ -8,17 +8,24 @@ internal import BrokerStaging
 /// `missing`, `modified`. What is unique, and what rows must hold for it, is seen in the tables: ``StorePlan``.
 struct ModelComparison {
     private(set) var changes: [StoreChange] = []
-    private let stored: Model
-    private let wanted: Model
-    private let match: ModelMatch
+    let stored: Model
+    let wanted: Model
+    let match: ModelMatch
     private let removal: RemovalPolicy
+    /// Entities of the stored model that may have no rows any more, and have some.
+    let populated: Set<Int>
     /// Of the stored model, what was not in force any more.
     private let kept: KeptParts
 
     /// - Parameters:
     ///   - stored: what the store holds: the model in force, and what was kept of models before it.
     ///   - inForce: the newest model that the store was opened with.
-    init(from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy) {
+    ///   - populated: see ``KindRows``.
+    init(
+        from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
+        populated: Set<Int>
+    ) {
+        self.populated = populated
         self.stored = stored
         self.wanted = wanted
         self.match = match
@@ -28,6 +35,8 @@ struct ModelComparison {
             let entity = stored.entities[index]
             if let new = match.entity(for: index) {
                 compare(index, new)
+            } else if populated.contains(index) {
+                loseRows(of: index)
             } else {
                 lose(
                     entity.name, "\(entity.name) is in the store, but not in the model",
@@ -43,7 +52,7 @@ struct ModelComparison {
         }
     }
 
-    private mutating func change(
+    mutating func change(
         _ verdict: StoreChange.Verdict, _ subject: String, _ text: String, remedy: String? = nil
     ) {
         changes.append(StoreChange(verdict, subject, text, remedy: remedy))
@@ -74,13 +83,11 @@ struct ModelComparison {
             change(.migrated, new.name, "\(old.name) is renamed to \(new.name)")
         }
         if kept.has(entity: oldIndex) { change(.migrated, new.name, "\(new.name) was kept, and is used again") }
-        if !old.table.hasSameBytes(as: new.table), !old.table.hasSameBytes(as: old.name) || !isDefaultTable(new) {
-            change(
-                .migrated, new.name,
-                "\(new.name) is kept in the table \(old.table) in the store, and in \(new.table) in the model")
-        }
+        compareTable(oldIndex, newIndex)
+        compareHierarchy(oldIndex, newIndex)
         compareIdentity(oldIndex, newIndex)
-        for (index, attribute) in old.attributes.enumerated() {
+        for index in old.attributeIndices where !match.inherits(attribute: index, of: newIndex, stored, wanted) {
+            let attribute = old.attributes[index]
             let name = "\(old.name).\(attribute.name)"
             if let found = match.attribute(for: index, of: newIndex) {
                 if kept.has(attribute: index, of: oldIndex) {
@@ -94,12 +101,14 @@ struct ModelComparison {
                     obstacle: obstacle(toKeepingAttribute: index, of: oldIndex))
             }
         }
-        for (index, relationship) in old.relationships.enumerated() {
+        for index in old.relationshipIndices where !match.inherits(relationship: index, of: newIndex, stored, wanted) {
+            let relationship = old.relationships[index]
             let name = "\(old.name).\(relationship.name)"
             if let found = match.relationship(for: index, of: newIndex) {
                 if kept.has(relationship: index, of: oldIndex) {
                     change(.migrated, name, "\(name) was kept, and is used again")
                 }
+                compareLinkTables(index, relationship, oldIndex, found, newIndex)
                 compare(relationship, new.relationships[found], of: newIndex)
             } else {
                 lose(
@@ -110,17 +119,16 @@ struct ModelComparison {
         }
     }
 
-    private func isDefaultTable(_ entity: Entity) -> Bool { entity.table.hasSameBytes(as: entity.name) }
-
     private mutating func compareIdentity(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
+        guard !inheritsIdentity(oldIndex, newIndex) else { return }
         guard old.identity.map({ match.attribute(for: $0, of: newIndex) }) == new.identity else {
             return change(
                 .refused, new.name,
                 "\(new.name) is identified by \(old.identityNames) in the store, and by \(new.identityNames) in the model",
                 remedy: "keep the identity, or make another entity")
         }
-        guard old.isIdentityOptional != new.isIdentityOptional else { return }
+        guard old.isIdentityOptional != new.isIdentityOptional else { return compareRowKey(oldIndex, newIndex) }
         let words = old.isIdentityOptional ? ("optional", "required") : ("required", "optional")
         change(
             .refused, new.name, "the identity of \(new.name) is \(words.0) in the store, and \(words.1) in the model",
@@ -131,6 +139,9 @@ struct ModelComparison {
         let name = "\(entity.name).\(new.name)"
         if !old.name.hasSameBytes(as: new.name) {
             change(.migrated, name, "\(entity.name).\(old.name) is renamed to \(new.name)")
+        } else if !old.column.hasSameBytes(as: new.column) {
+            change(
+                .migrated, name, "\(name) is the column \(old.column) in the store, and \(new.column) in the model")
         }
         if old.type != new.type {
             let isWider = new.type.holds(old.type)
@@ -162,14 +173,19 @@ struct ModelComparison {
     /// What an entity that was there before has got.
     private mutating func compareNew(_ index: Int) {
         let entity = wanted.entities[index]
-        for (attribute, old) in zip(entity.attributes, match.entities[index].attributes) where old == nil {
+        let hadRows = match.entities[index].old.map { !stored.entities[$0].isAbstract } ?? false
+        for place in entity.attributeIndices where match.entities[index].attributes[place] == nil {
+            let attribute = entity.attributes[place]
             let name = "\(entity.name).\(attribute.name)"
+            let isInherited = isNewAbove(index) {
+                match.entities[$0].attributes[place] == nil && has(attribute: place, $0)
+            }
             if let value = attribute.defaultValue {
+                guard !isInherited else { continue }
                 change(.migrated, name, "\(name) is new, and rows that are there take its default \(value.text)")
-            } else if attribute.isOptional {
-                change(.migrated, name, "\(name) is new")
-            } else if !entity.identity.contains(where: { entity.attributes[$0].name.hasSameBytes(as: attribute.name) })
-            {
+            } else if attribute.isOptional || !hadRows {
+                if !isInherited { change(.migrated, name, "\(name) is new") }
+            } else if !entity.identity.contains(place) {
                 change(
                     .refused, name, "\(name) is new and required, but there may be rows without it",
                     remedy: "give it a default, which they would take")
@@ -177,9 +193,23 @@ struct ModelComparison {
                 change(.refused, name, "\(name) is new and identifies \(entity.name)", remedy: "keep the identity")
             }
         }
-        for (relationship, old) in zip(entity.relationships, match.entities[index].relationships) where old == nil {
-            change(.migrated, "\(entity.name).\(relationship.name)", "\(entity.name).\(relationship.name) is new")
+        for place in entity.relationshipIndices where match.entities[index].relationships[place] == nil {
+            let isInherited = isNewAbove(index) {
+                match.entities[$0].relationships[place] == nil
+                    && wanted.entities[$0].relationshipIndices.contains(place)
+            }
+            let name = "\(entity.name).\(entity.relationships[place].name)"
+            if !isInherited { change(.migrated, name, "\(name) is new") }
         }
+    }
+
+    private func has(attribute: Int, _ entity: Int) -> Bool {
+        wanted.entities[entity].attributeIndices.contains(attribute)
+    }
+
+    /// What is new of it is new of an entity above it that was there before, and told there.
+    private func isNewAbove(_ entity: Int, isNew: (Int) -> Bool) -> Bool {
+        wanted.ancestors(of: entity).contains { match.entities[$0].old != nil && isNew($0) }
     }
 }
 
@@ -206,6 +236,7 @@ extension ModelComparison {
     }
 
     private func obstacle(toKeepingEntity index: Int) -> String? {
+        if let obstacle = obstacle(toKeepingKind: index) { return obstacle }
         for relationship in stored.entities[index].relationships where !relationship.isToMany {
             guard match.entity(for: relationship.destination) != nil else { continue }
             switch stored.inverse(of: relationship)?.deleteRule {

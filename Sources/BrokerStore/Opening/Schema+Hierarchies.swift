@@ -52,7 +52,7 @@ extension Schema {
     }
 
     /// What entities below the topmost one require.
-    static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [String] {
+    static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [Check] {
         let model = naming.model
         let top = model.entities[topmost]
         var requiring: [Int: [Int]] = [:]
@@ -66,8 +66,7 @@ extension Schema {
             }
         }
         return requiring.sorted { $0.key < $1.key }.map { position, members in
-            "\(quoted(top.attributes[position].column)) IS NOT NULL OR \(quoted(entityColumnName)) NOT IN "
-                + "(\(naming.names(members)))"
+            Check(column: top.attributes[position].column, entities: members.map { model.entities[$0].name })
         }
     }
 

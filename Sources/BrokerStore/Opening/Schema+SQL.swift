@@ -17,7 +17,7 @@ extension Schema.Table {
                 ? "\(quoted(column.name)) INTEGER PRIMARY KEY" : definition(of: column)
         }
         if !isRowNumber { lines.append("PRIMARY KEY (\(quotedList(primaryKey)))") }
-        lines += checks.map { "CHECK (\($0))" }
+        lines += checks.map { "CHECK (\($0.condition))" }
         lines += unique.map { "UNIQUE (\(quotedList($0)))" }
         lines += foreignKeys.filter { $0.columns.count > 1 }.map {
             "FOREIGN KEY (\(quotedList($0.columns))) \($0.reference)"

@@ -24,10 +24,27 @@ public struct Schema: Sendable {
         let unique: [[String]]
         let foreignKeys: [ForeignKey]
         let indexes: [[String]]
-        /// Conditions that each row meets.
-        var checks: [String] = []
+        /// What rows of some entities of a hierarchy require.
+        var checks: [Check] = []
         /// Columns that are unique among the rows of some entities of a hierarchy.
         var partialUnique: [PartialList] = []
+    }
+
+    /// A column that rows of some entities of a hierarchy must have.
+    struct Check: Sendable, Hashable {
+        let column: String
+        /// The names of these entities, in the order of their bytes: that of the model's makes no other table.
+        let entities: [String]
+
+        init(column: String, entities: [String]) {
+            self.column = column
+            self.entities = entities.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        }
+
+        var condition: String {
+            "\(quoted(column)) IS NOT NULL OR \(quoted(entityColumnName)) NOT IN "
+                + "(\(entities.map(textLiteral).joined(separator: ", ")))"
+        }
     }
 
     /// Columns of the rows for which a condition holds.

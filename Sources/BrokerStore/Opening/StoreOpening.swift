@@ -49,7 +49,9 @@ struct StoreOpening {
             stored = try heldText.map { text throws(StoreError) in try Self.read(text, path) } ?? inForce
         }
         let match = ModelMatch(from: stored, to: model)
-        let meaning = ModelComparison(from: stored, inForce: inForce, to: model, match, removal).changes
+        let populated = try KindRows(of: connection).populated(stored, model, match)
+        let meaning = ModelComparison(from: stored, inForce: inForce, to: model, match, removal, populated: populated)
+            .changes
         held = HeldModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
         let plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
         self.plan = plan
@@ -57,7 +59,7 @@ struct StoreOpening {
         // What has been refused in the model's words need not be told in SQL's.
         var changes = isNew ? [] : meaning + plan.changes.filter { !told.contains($0.subject) }
         if isNew { changes = plan.changes.filter { $0.verdict == .refused } }
-        if held.keepsParts, let fault = Self.fault(in: held.model) {
+        if let fault = held.fault {
             changes.append(
                 StoreChange(
                     .refused, path, "what is kept of models before does not go with the model: \(fault)",
@@ -140,16 +142,6 @@ struct StoreOpening {
                 .incompatible,
                 "The model that the store \(path) keeps cannot be read (\(error.faults.first.map(\.description) ?? "")). "
                     + "Use the Broker that made it; nothing was touched.")
-        }
-    }
-
-    /// Why the model cannot be; nil when it can.
-    private static func fault(in model: Model) -> String? {
-        do throws(ModelError) {
-            _ = try ModelReader.read(JSONText(copying: Array(model.text.utf8)))
-            return nil
-        } catch {
-            return error.faults.first.map(\.message) ?? "\(error)"
         }
     }
 }

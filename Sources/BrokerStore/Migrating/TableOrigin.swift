@@ -1,0 +1,89 @@
+internal import BrokerModel
+
+/// Where the columns of a changed model's table come from.
+struct TableOrigin {
+    /// What rows of one kind have in a column of the changed table.
+    struct KindValue: Equatable {
+        /// Their entity, as the store names it.
+        let kind: String
+        /// The store's column; nil when they have had no such value.
+        let column: String?
+        /// SQL of the value that stands for null there.
+        let fill: String?
+    }
+
+    /// The table as the store has it.
+    let table: String
+    /// Its rows tell their entity.
+    let hasKinds: Bool
+    /// Of rows that the store has, the entities before and now.
+    let kinds: [(old: String, new: String)]
+    /// By column of the changed table, the store's, for columns that stay; columns that are not here are new.
+    private(set) var columns: [[UInt8]: String] = [:]
+    /// By column of the changed table, where some rows do not have simply what the column has that stays.
+    private(set) var values: [[UInt8]: [KindValue]] = [:]
+
+    init(table: String, hasKinds: Bool = false, kinds: [(old: String, new: String)] = []) {
+        self.table = table
+        self.hasKinds = hasKinds
+        self.kinds = kinds
+    }
+
+    func old(_ column: String) -> String? { columns[Array(column.utf8)] }
+
+    mutating func add(_ pairs: some Sequence<(String, String)>) {
+        for (new, old) in pairs { columns[Array(new.utf8)] = old }
+    }
+
+    mutating func add(_ column: String, _ values: [KindValue]) { self.values[Array(column.utf8)] = values }
+
+    /// Every column of the store's that values are taken from.
+    var sources: Set<[UInt8]> {
+        Set(columns.values.map { Array($0.utf8) })
+            .union(values.values.joined().compactMap { $0.column.map { Array($0.utf8) } })
+    }
+
+    /// A column takes values of several that do not stay, or one is divided.
+    var mixesColumns: Bool {
+        values.contains { column, values in columns[column] == nil && values.contains { $0.column != nil } }
+    }
+
+    /// The value of a column in SQL, over rows whose kinds are still the store's.
+    ///
+    /// - Parameter current: what a column of the store's is called now.
+    func expression(for column: String, isKind: Bool, current: (String) -> String) -> String {
+        if isKind { return kindExpression }
+        guard let values = values[Array(column.utf8)] else { return old(column).map { quoted(current($0)) } ?? "NULL" }
+        let branches = values.map { value in
+            let found = value.column.map { quoted(current($0)) }
+            let expression =
+                switch (found, value.fill) {
+                case (let found?, let fill?): "coalesce(\(found), \(fill))"
+                case (let found?, nil): found
+                case (nil, let fill): fill ?? "NULL"
+                }
+            return (value.kind, expression)
+        }
+        return choice(branches)
+    }
+
+    private var kindExpression: String {
+        guard hasKinds else { return kinds.first.map { textLiteral($0.new) } ?? "NULL" }
+        let renamed = kinds.filter { !$0.old.hasSameBytes(as: $0.new) }
+        guard !renamed.isEmpty else { return quoted(entityColumnName) }
+        let branches = renamed.map { "WHEN \(textLiteral($0.old)) THEN \(textLiteral($0.new))" }
+        return "CASE \(quoted(entityColumnName)) \(branches.joined(separator: " ")) "
+            + "ELSE \(quoted(entityColumnName)) END"
+    }
+
+    private func choice(_ branches: [(kind: String, expression: String)]) -> String {
+        guard let first = branches.first else { return "NULL" }
+        if !hasKinds || branches.allSatisfy({ $0.expression.hasSameBytes(as: first.expression) }) {
+            return first.expression
+        }
+        let list = branches.filter { $0.expression != "NULL" }.map {
+            "WHEN \(textLiteral($0.kind)) THEN \($0.expression)"
+        }
+        return "CASE \(quoted(entityColumnName)) \(list.joined(separator: " ")) END"
+    }
+}
