@@ -30,17 +30,22 @@ struct ChangingModel {
         var name: String
         var table: String?
         /// Numbers of attributes.
-        let identity: [Int]
+        var identity: [Int]
+        /// Number of the entity that it inherits from.
+        var parent: Int?
+        var isAbstract = false
         var attributes: [Attribute]
         var relationships: [Relationship] = []
         var unique: [[Int]] = []
         var indexes: [[Int]] = []
-
-        func name(ofAttribute number: Int) -> String { attributes.first { $0.number == number }!.name }
     }
 
     var entities: [Entity] = []
     private var newest = 0
+
+    mutating func newEntity(using generator: inout SeededGenerator) -> (number: Int, name: String) {
+        (number(), name(using: &generator))
+    }
 
     private mutating func number() -> Int {
         newest += 1
@@ -48,6 +53,10 @@ struct ChangingModel {
     }
 
     func entity(_ number: Int) -> Entity? { entities.first { $0.number == number } }
+
+    private func name(ofAttribute number: Int) -> String {
+        entities.flatMap(\.attributes).first { $0.number == number }!.name
+    }
 
     // MARK: - At random
 
@@ -58,7 +67,7 @@ struct ChangingModel {
     }
 
     init(using generator: inout SeededGenerator) {
-        for _ in 0..<Int.random(in: 2...4, using: &generator) { addEntity(using: &generator) }
+        for _ in 0..<Int.random(in: 2...5, using: &generator) { addEntity(using: &generator) }
         for _ in 0..<Int.random(in: 1...5, using: &generator) { addRelationship(using: &generator) }
     }
 
@@ -66,17 +75,20 @@ struct ChangingModel {
         let number = number()
         var attributes = (0..<Int.random(in: 1...4, using: &generator)).map { _ in attribute(using: &generator) }
         var identity: [Int] = []
-        for _ in 0..<[0, 1, 1, 1, 2].randomElement(using: &generator)! {
+        let parent = generator.chance(2) ? entities.randomElement(using: &generator)?.number : nil
+        let hasIdentity = parent.map { !self.identity(of: $0).isEmpty } ?? false
+        for _ in 0..<(hasIdentity ? 0 : [0, 1, 1, 1, 2].randomElement(using: &generator)!) {
             let type = ["integer16", "integer64", "string"].randomElement(using: &generator)!
             attributes.append(Attribute(number: self.number(), name: name(using: &generator), type: type))
             identity.append(attributes.last!.number)
         }
         attributes.shuffle(using: &generator)
+        shareName(of: &attributes, identity, parent, using: &generator)
         let table = generator.chance(3) ? name(using: &generator) : nil
         entities.append(
             Entity(
-                number: number, name: name(using: &generator), table: table, identity: identity, attributes: attributes)
-        )
+                number: number, name: name(using: &generator), table: table, identity: identity, parent: parent,
+                isAbstract: generator.chance(4), attributes: attributes))
     }
 
     private mutating func attribute(using generator: inout SeededGenerator) -> Attribute {
@@ -125,10 +137,13 @@ struct ChangingModel {
 
     mutating func change(using generator: inout SeededGenerator) {
         let entity = entities.indices.randomElement(using: &generator)!
-        let attribute = entities[entity].attributes.indices.randomElement(using: &generator)!
-        let isIdentity = entities[entity].identity.contains(entities[entity].attributes[attribute].number)
+        let attributes = entities[entity].attributes.indices
+        let attribute = attributes.randomElement(using: &generator) ?? 0
+        let isIdentity =
+            !attributes.isEmpty && entities[entity].identity.contains(entities[entity].attributes[attribute].number)
         let relationship = entities[entity].relationships.indices.randomElement(using: &generator)
-        switch Int.random(in: 0..<14, using: &generator) {
+        guard !attributes.isEmpty else { return addEntity(using: &generator) }
+        switch Int.random(in: 0..<18, using: &generator) {
         case 0: entities[entity].name = renamed(entities[entity].name, using: &generator)
         case 1: entities[entity].table = generator.chance(2) ? nil : name(using: &generator)
         case 2, 3:
@@ -149,11 +164,21 @@ struct ChangingModel {
         case 10:
             // Of what has been there, values differ; see ``ChangingRecords``.
             guard entities[entity].attributes[attribute].defaultValue == nil,
-                entities[entity].attributes[attribute].type != "boolean"
+                entities[entity].attributes[attribute].type != "boolean",
+                !isShared(entities[entity].attributes[attribute])
             else { break }
             entities[entity].unique.append([entities[entity].attributes[attribute].number])
         case 11: loosenOrTighten(entity, attribute, isIdentity, using: &generator)
-        case 12:
+        case 12: addEntity(above: entity, using: &generator)
+        case 13: moveUp(attribute, of: entity)
+        case 14:
+            guard let relationship, let parent = entities[entity].parent,
+                entities[entity].relationships[relationship].inverse == nil
+            else { break }
+            let moved = entities[entity].relationships.remove(at: relationship)
+            entities[entities.firstIndex { $0.number == parent }!].relationships.append(moved)
+        case 15: entities[entity].table = generator.chance(2) ? nil : name(using: &generator)
+        case 16:
             let wider = ["integer16": "integer32", "integer32": "integer64"]
             let type = entities[entity].attributes[attribute].type
             entities[entity].attributes[attribute].type = wider[type] ?? type
@@ -192,12 +217,12 @@ struct ChangingModel {
 extension ChangingModel {
     /// - Parameter before: an earlier state of this model, whose names are told where they were others.
     func json(since before: ChangingModel?) -> String {
-        "{\"entities\": {\n\(entities.map { json($0, before?.entity($0.number)) }.joined(separator: ",\n"))}}"
+        "{\"entities\": {\n\(entities.map { json($0, before) }.joined(separator: ",\n"))}}"
     }
 
-    private func json(_ entity: Entity, _ before: Entity?) -> String {
+    private func json(_ entity: Entity, _ before: ChangingModel?) -> String {
         let list = { (numbers: [Int]) in
-            "[\(numbers.map { "\"\(entity.name(ofAttribute: $0))\"" }.joined(separator: ", "))]"
+            "[\(numbers.map { "\"\(name(ofAttribute: $0))\"" }.joined(separator: ", "))]"
         }
         var members = [
             "\"attributes\": {\(entity.attributes.map { json($0, before) }.joined(separator: ", "))}",
@@ -207,23 +232,28 @@ extension ChangingModel {
         ]
         if !entity.identity.isEmpty { members.append("\"identity\": \(list(entity.identity))") }
         if let table = entity.table { members.append("\"table\": \"\(table)\"") }
-        if let before, before.name != entity.name { members.append("\"renamedFrom\": \"\(before.name)\"") }
+        if let parent = entity.parent { members.append("\"parent\": \"\(self.entity(parent)!.name)\"") }
+        if entity.isAbstract { members.append("\"abstract\": true") }
+        if let before = before?.entity(entity.number), before.name != entity.name {
+            members.append("\"renamedFrom\": \"\(before.name)\"")
+        }
         return "\"\(entity.name)\": {\(members.joined(separator: ",\n    "))}"
     }
 
-    private func json(_ attribute: Attribute, _ before: Entity?) -> String {
+    private func json(_ attribute: Attribute, _ before: ChangingModel?) -> String {
         var members = ["\"type\": \"\(attribute.type)\"", "\"key\": \"k\(attribute.number)\""]
         if attribute.isRequired { members.append("\"optional\": false") }
         if let value = attribute.defaultValue { members.append("\"default\": \(value)") }
         if attribute.isUnique { members.append("\"unique\": true") }
         if attribute.isIndexed { members.append("\"indexed\": true") }
-        if let old = before?.attributes.first(where: { $0.number == attribute.number }), old.name != attribute.name {
+        let attributes = before?.entities.flatMap(\.attributes) ?? []
+        if let old = attributes.first(where: { $0.number == attribute.number }), old.name != attribute.name {
             members.append("\"renamedFrom\": \"\(old.name)\"")
         }
         return "\"\(attribute.name)\": {\(members.joined(separator: ", "))}"
     }
 
-    private func json(_ relationship: Relationship, _ before: Entity?) -> String {
+    private func json(_ relationship: Relationship, _ before: ChangingModel?) -> String {
         let destination = entity(relationship.destination)!
         var members = ["\"entity\": \"\(destination.name)\"", "\"key\": \"k\(relationship.number)\""]
         if relationship.isToMany { members.append("\"toMany\": true") }
@@ -232,9 +262,8 @@ extension ChangingModel {
             members.append("\"inverse\": \"\(destination.relationships.first { $0.number == inverse }!.name)\"")
             members.append("\"deleteRule\": \"\(relationship.deleteRule)\"")
         }
-        if let old = before?.relationships.first(where: { $0.number == relationship.number }),
-            old.name != relationship.name
-        {
+        let relationships = before?.entities.flatMap(\.relationships) ?? []
+        if let old = relationships.first(where: { $0.number == relationship.number }), old.name != relationship.name {
             members.append("\"renamedFrom\": \"\(old.name)\"")
         }
         return "\"\(relationship.name)\": {\(members.joined(separator: ", "))}"

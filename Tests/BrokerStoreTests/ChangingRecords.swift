@@ -11,12 +11,18 @@ struct ChangingRecords {
 
     init(of model: ChangingModel, using generator: inout SeededGenerator) {
         var next = 10
+        var newest: [Int: Int] = [:]
         for entity in model.entities {
-            let records = (0..<Int.random(in: 0...6, using: &generator)).map { position in
+            let identity = model.identity(of: entity.number)
+            let count = entity.isAbstract ? 0 : Int.random(in: 0...6, using: &generator)
+            let records = (0..<count).map { _ in
                 var record = Record()
-                for attribute in entity.attributes {
+                // All of a hierarchy share one space of identities.
+                let position = newest[model.topmost(of: entity.number), default: 0]
+                newest[model.topmost(of: entity.number)] = position + 1
+                for attribute in model.attributes(of: entity.number) {
                     next += 1
-                    let isIdentity = entity.identity.contains(attribute.number)
+                    let isIdentity = identity.contains(attribute.number)
                     guard isIdentity || attribute.isRequired || !generator.chance(4) else {
                         record.values[attribute.number] = .some(nil)
                         continue
@@ -33,11 +39,11 @@ struct ChangingRecords {
 
     /// Bare keys of objects that there are, for entities with one attribute as identity.
     private mutating func link(_ index: Int, _ model: ChangingModel, using generator: inout SeededGenerator) {
-        for relationship in model.entity(records[index].entity)!.relationships {
-            let destination = model.entity(relationship.destination)!
-            guard destination.identity.count == 1 else { continue }
-            let others = records.first { $0.entity == relationship.destination }!.records
-            let keys = others.compactMap { $0.values[destination.identity[0]] ?? nil }
+        for relationship in model.relationships(of: records[index].entity) {
+            let identity = model.identity(of: relationship.destination)
+            guard identity.count == 1 else { continue }
+            let others = records.filter { model.isKind($0.entity, of: relationship.destination) }.flatMap(\.records)
+            let keys = others.compactMap { $0.values[identity[0]] ?? nil }
             guard !keys.isEmpty else { continue }
             for position in records[index].records.indices where !generator.chance(3) {
                 let some = (0..<Int.random(in: 1...3, using: &generator)).map { _ in
@@ -53,9 +59,10 @@ struct ChangingRecords {
     func json(in model: ChangingModel) -> String {
         let members = records.map { number, records in
             let entity = model.entity(number)!
+            let attributes = model.attributes(of: number)
             let objects = records.map { record in
                 let members = record.values.sorted { $0.key < $1.key }.compactMap { number, value -> String? in
-                    let isRequired = entity.attributes.contains { $0.number == number && $0.isRequired }
+                    let isRequired = attributes.contains { $0.number == number && $0.isRequired }
                     if value == nil, isRequired { return nil }
                     return "\"k\(number)\": \(value ?? "null")"
                 }
@@ -68,6 +75,6 @@ struct ChangingRecords {
 
     /// Records of some entity make new objects every time.
     func hasRowKeys(in model: ChangingModel) -> Bool {
-        records.contains { model.entity($0.entity)!.identity.isEmpty && !$0.records.isEmpty }
+        records.contains { model.identity(of: $0.entity).isEmpty && !$0.records.isEmpty }
     }
 }

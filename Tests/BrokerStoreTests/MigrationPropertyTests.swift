@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import TestSupport
 
@@ -7,7 +8,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(5))) struct MigrationPropertyTests {
     @Test func `a migrated store is like one that was made by the changed model`() throws {
         var generator = SeededGenerator()
-        for _ in 0..<100 { try Self.check(&generator) }
+        for _ in 0..<120 { try Self.check(&generator) }
     }
 
     private static func check(_ generator: inout SeededGenerator) throws {
@@ -31,6 +32,7 @@ import TestSupport
         #expect(try fresh.fault(records.json(in: after)) == nil, "\(told)\n\(records.json(in: after))")
 
         #expect(try schema(of: migrated) == schema(of: fresh), "\(told)")
+        #expect(try checks(of: migrated) == checks(of: fresh), "\(told)")
         try compareRows(migrated, fresh, told)
         #expect(try migrated.isSound())
         // And again: nothing is left to do.
@@ -51,7 +53,16 @@ import TestSupport
         }
     }
 
-    /// Tables, columns, constraints and indexes, whatever the order and the text in which they were made.
+    /// What rows of some kinds require: each a line of its table.
+    private static func checks(of store: TestStore) throws -> [String] {
+        try store.rows("SELECT sql || char(10) || name FROM sqlite_schema WHERE type = 'table' ORDER BY name").flatMap {
+            sql in
+            let lines = sql.split(separator: "\n").map { $0.trimmingCharacters(in: [" ", ","]) }
+            return lines.filter { $0.hasPrefix("CHECK") }.sorted() + lines.suffix(1)
+        }
+    }
+
+    /// Tables, columns, constraints, indexes and views, whatever the order and the text in which they were made.
     private static func schema(of store: TestStore) throws -> [String] {
         try store.rows(
             """
@@ -61,6 +72,9 @@ import TestSupport
             SELECT 'index', t.name, iif(i.origin = 'c', i.name, i.origin), i."unique",
                 (SELECT group_concat(x.name, '|') FROM pragma_index_info(i.name) x), 0, 0
             FROM sqlite_schema t, pragma_index_list(t.name) i WHERE t.type = 'table'
+            UNION ALL
+            SELECT type, name, sql, 0, 0, 0, 0 FROM sqlite_schema
+            WHERE type = 'view' OR sql LIKE 'CREATE UNIQUE INDEX%'
             UNION ALL
             SELECT 'key', t.name, f."from", f."table", f."to", f.on_delete, f.on_update
             FROM sqlite_schema t, pragma_foreign_key_list(t.name) f WHERE t.type = 'table'
