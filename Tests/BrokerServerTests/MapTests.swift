@@ -178,6 +178,10 @@ import Testing
         (#"{"error": {"code": 7, "message": "", "detail": "d"}}"#, "remoteError /json/error d"),
         (#"{"error": {"x": 1}}"#, #"remoteError /json/error {"x": 1}"#),
         (#"[{"error": "in an array"}]"#, "remoteError /json/0/error in an array"),
+        (
+            "{\"error\": \"\(String(repeating: "é", count: 600))\"}",
+            "remoteError /json/error \(String(repeating: "é", count: 499))…"
+        ),
     ])
     func `an error of the remote server fails the job with its own text`(json: String, expected: String) async throws {
         try await run { session in

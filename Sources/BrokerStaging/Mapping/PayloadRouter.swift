@@ -106,7 +106,10 @@ public struct PayloadRouter {
         let isWhole = text.count <= Self.toldBytes
         while text.count > Self.toldBytes { text.removeLast(text.count - Self.toldBytes) }
         // What was cut in the middle of a character is taken off.
-        if !isWhole { while let last = text.last, last & 0xC0 == 0x80 { text.removeLast() } }
+        if !isWhole {
+            while let last = text.last, last & 0xC0 == 0x80 { text.removeLast() }
+            if let last = text.last, last >= 0xC0 { text.removeLast() }
+        }
         return Fault(.remoteError, String(decoding: text, as: UTF8.self) + (isWhole ? "" : "…"))
     }
 
