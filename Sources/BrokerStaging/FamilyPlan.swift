@@ -5,6 +5,8 @@ final class FamilyPlan: Sendable {
     let kind: Int
     private let ancestors: Set<Int>
     private let descendants: Set<Int>
+    /// There may be objects of an entity above.
+    let hasConcreteAncestor: Bool
     /// Identities in the hierarchy: the topmost entity's alone, or those that entities below it have of their own.
     let identities: [[Int]]
     /// By entity index, which of them it has.
@@ -13,6 +15,7 @@ final class FamilyPlan: Sendable {
     init(_ kind: Int, of model: Model) {
         self.kind = kind
         ancestors = Set(model.ancestors(of: kind))
+        hasConcreteAncestor = model.ancestors(of: kind).contains { !model.entities[$0].isAbstract }
         descendants = Set(model.subentities(of: kind)).subtracting([kind])
         var identities: [[Int]] = []
         var numbers: [Int: Int] = [:]

@@ -10,6 +10,8 @@ public final class StagedExclusions: @unchecked Sendable {
         let fault: Fault?
         /// Of an object that is not there and cannot be made: told if nothing is left that would make it.
         let absence: Fault?
+        /// Nothing would have made it: keys wanted it to be there.
+        let isWantedAlone: Bool
         /// Where the newest staging met it first, and the strongest reason that it met for it to be there.
         var metAt: Int?
         var metAs = RowOrigin.passedOver
@@ -57,15 +59,20 @@ public final class StagedExclusions: @unchecked Sendable {
             var cells = Array(UnsafeBufferPointer(start: table.row(row), count: table.columnCount))
             // The rows that the cells point into go before this object does.
             for column in table.identityColumns(ofRow: row) { cells[column] = arena.copy(of: cells[column]) }
-            cells.withUnsafeBufferPointer {
-                _ = tables[entity].pointee.findOrAdd(
+            let known = cells.withUnsafeBufferPointer {
+                tables[entity].pointee.findOrAdd(
                     identity: $0.baseAddress!, offset: offset, origin: .record, kind: table.kind(of: row))
             }
-            numbers[entity].append(objects.count)
+            if known < numbers[entity].count {
+                numbers[entity][known] = objects.count
+            } else {
+                numbers[entity].append(objects.count)
+            }
         } else {
             records[offset] = objects.count
         }
-        objects.append(Object(fault: fault, absence: absence))
+        let isWantedAlone = table.origins[row].rawValue > RowOrigin.stub.rawValue
+        objects.append(Object(fault: fault, absence: absence, isWantedAlone: isWantedAlone))
     }
 
     /// Tells what an object has of `modified` in the store: its records that are not newer are passed over, though not
@@ -108,7 +115,10 @@ public final class StagedExclusions: @unchecked Sendable {
         guard tables.exists(entity.index),
             let row = tables[entity.index].pointee.find(identity: identity, kind: entity.kind)
         else { return false }
-        meet(numbers[entity.index][row], at: offset, as: origin)
+        let number = numbers[entity.index][row]
+        // What only keys wanted to be there is not, which says nothing of a record.
+        if origin == .record, objects[number].isWantedAlone { return false }
+        meet(number, at: offset, as: origin)
         return true
     }
 

@@ -39,17 +39,28 @@ extension StagingContext {
             }
         if let staged, staged != entity.kind, !family.inherits(from: staged) {
             guard family.isInherited(by: staged) else { throw stranger(entity, staged, offset: offset) }
-            return (staged, origin)
+            return (staged, entity.isAbstract && origin == .stub ? .mustExist : origin)
         }
-        if entity.isAbstract, staged.map({ plan.entities[$0].isAbstract }) ?? true {
-            guard origin == .record else { return (entity.kind, origin == .stub ? .mustExist : origin) }
-            if known != nil { throw abstract(entity, offset: offset) }
-            hasDoubtfulKinds = true
-            return (entity.kind, origin)
+        if entity.isAbstract {
+            return try kind(ofAbstract: entity, family, known, offset: offset, origin)
         }
         let makes = staged != nil || origin.rawValue <= RowOrigin.stub.rawValue
         if let kinds, makes { scratch.withCells(at: identity) { kinds.note(current: entity.kind, entity, $0) } }
         return (entity.kind, origin)
+    }
+
+    /// Nothing is there that is of the entity already; what is of an ancestor cannot become so.
+    private mutating func kind(
+        ofAbstract entity: EntityPlan, _ family: FamilyPlan, _ known: KnownKinds.Known?, offset: Int,
+        _ origin: RowOrigin
+    ) throws(StagingFault) -> (kind: Int, RowOrigin) {
+        if let known {
+            if origin == .record { throw abstract(entity, offset: offset) }
+            if known.kind != nil { throw origin == .mayBeMissing ? .leftOut : notFound(entity, offset: offset) }
+        } else if origin == .record || family.hasConcreteAncestor {
+            hasDoubtfulKinds = true
+        }
+        return (entity.kind, origin == .stub ? .mustExist : origin)
     }
 
     /// What a record without identity is.
@@ -67,6 +78,16 @@ extension StagingContext {
                 rejections.isListing
                     ? "\(entity.name) is abstract, so a record of it can make no object, and there is none with this identity. "
                         + (names.isEmpty ? "No entity inherits from it." : "Process it as one of: \(names).") : "",
+                entity: entity.name), offset: offset)
+    }
+
+    private func notFound(_ entity: EntityPlan, offset: Int) -> StagingFault {
+        .invalid(
+            Fault(
+                .objectNotFound,
+                rejections.isListing
+                    ? "The object with the key given here is of an entity above \(entity.name), which is abstract: a key alone "
+                        + "does not say what the object is to become. Send a record of it first." : "",
                 entity: entity.name), offset: offset)
     }
 

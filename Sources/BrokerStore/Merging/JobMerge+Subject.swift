@@ -51,7 +51,8 @@ extension JobMerge {
         key.bind(to: find, from: 1)
         defer { find.reset() }
         guard try find.step(), let stored = model.index(ofEntity: find.text(0)) else { return false }
-        return model.isKind(stored, of: subject.kind) || subject.mayBecome && model.isKind(subject.kind, of: stored)
+        if model.isKind(stored, of: subject.kind) { return true }
+        return subject.mayBecome && model.isKind(subject.kind, of: stored) && !model.entities[subject.kind].isAbstract
     }
 
     private func exists(_ key: StoredKey, _ statements: EntityStatements) throws(StoreError) -> Bool {

@@ -14,7 +14,7 @@ extension JobMerge {
         if claims.refused.isEmpty { try vacate(claimants) }
         for (object, list) in claims.refused.sorted(by: { $0.key < $1.key }) {
             let object = claimants.objects[object]
-            let model = merger.entities[object.entity].entity
+            let model = try self.model(ofRow: object.row, rows.tables[object.entity]!)
             reject(object.entity, object.row) { Self.taken(claimants.lists[list].attributes, model, isTold: $0) }
         }
     }
@@ -120,7 +120,9 @@ private struct Claimants {
             merge.bindKey(ofRow: row, entity, to: values, from: 1)
             defer { values.reset() }
             let exists = try values.step()
-            if exists, attributes.allSatisfy({ staged[$0].kind == .absent }) { continue }
+            // What becomes more special takes defaults of what is new to it.
+            let taking = try merge.newAttributes(ofRow: row, table)
+            if exists, attributes.allSatisfy({ staged[$0].kind == .absent && !taking.contains($0) }) { continue }
             let old = Dictionary(
                 uniqueKeysWithValues: attributes.enumerated().map { ($1, exists ? values.cell($0) : .null) })
             numbers[Object(entity: entity, row: row)] = objects.count
@@ -130,7 +132,7 @@ private struct Claimants {
                     let list = lists[number].attributes
                     let new = list.map { column -> Cell in
                         if staged[column].kind != .absent { return staged[column] }
-                        return exists
+                        return exists && !taking.contains(column)
                             ? old[column]!
                             : merge.merger.plan.defaultCell(entity: table.kind(of: row), attribute: column) ?? .null
                     }

@@ -90,7 +90,9 @@ struct JobMerge {
         if policy == .fail, let first = rejected.first(where: { $0.fault != nil }), let fault = first.fault {
             throw .fault(rows.located(fault, at: rows.offset(entity: first.entity, row: first.row)))
         }
-        throw .rejected(rejected)
+        // What is left out may be what made objects so special that they lack something: those are looked at again.
+        let certain = rejected.filter { rows.tables[$0.entity]!.kind(of: $0.row) == $0.entity }
+        throw .rejected(certain.isEmpty ? rejected : certain)
     }
 
     // MARK: - Before anything is written
@@ -152,7 +154,8 @@ struct JobMerge {
         _ statements: EntityStatements, _ origin: RowOrigin, _ group: RowGroup, isTold: Bool
     ) -> Fault? {
         let model = statements.entity
-        switch origin {
+        // A key alone makes nothing of an abstract entity.
+        switch origin == .stub && model.isAbstract ? .mustExist : origin {
         case .mayBeMissing, .passedOver: return nil
         case .mustExist:
             return Fault(
@@ -207,6 +210,24 @@ struct JobMerge {
         bindKey(ofRow: row, table.entityIndex, to: find, from: 1)
         defer { find.reset() }
         return try find.step() ? merger.plan.model.index(ofEntity: find.text(0)) : nil
+    }
+
+    /// Attributes that are new to the row's object, which becomes more special than it is in the store.
+    func newAttributes(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Set<Int> {
+        let (model, kind) = (merger.plan.model, table.kind(of: row))
+        guard model.entities[kind].parent != nil, let stored = try storedKind(ofRow: row, table),
+            stored != kind, model.isKind(kind, of: stored)
+        else { return [] }
+        return Set(model.entities[kind].attributeIndices).subtracting(model.entities[stored].attributeIndices)
+    }
+
+    /// What the row's object is, as far as the job and the store say.
+    func model(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Entity {
+        let (model, kind) = (merger.plan.model, table.kind(of: row))
+        guard model.isInHierarchy(table.entityIndex), table.hasIdentity(row),
+            let stored = try storedKind(ofRow: row, table), model.isKind(stored, of: kind)
+        else { return model.entities[kind] }
+        return model.entities[stored]
     }
 
     /// Whether all objects may be of the entities that their records are of; if not, the job is staged again, knowing what

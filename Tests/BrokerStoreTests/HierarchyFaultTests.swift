@@ -1,0 +1,96 @@
+import BrokerModel
+import TestSupport
+import Testing
+
+@testable import BrokerStore
+
+/// What is refused in hierarchies, and what that leaves of the rest of a job.
+@Suite(.timeLimit(.minutes(5))) struct HierarchyFaultTests {
+    private static let model = """
+        {"entities": {
+            "Person": {"identity": "id", "attributes": {"id": "integer64", "name": {"type": "string", "optional": false}}},
+            "Staff": {"parent": "Person", "abstract": true},
+            "Employee": {"parent": "Staff",
+                "attributes": {"badge": {"type": "string", "unique": true}, "salary": {"type": "decimal", "optional": false}}},
+            "Guest": {"parent": "Person", "attributes": {"title": {"type": "string", "unique": true}}},
+            "Thing": {"abstract": true, "identity": "id", "attributes": {"id": "integer64"}},
+            "Car": {"parent": "Thing", "abstract": true},
+            "Taxi": {"parent": "Car"},
+            "Team": {"identity": "id", "attributes": {"id": "integer64", "name": {"type": "string", "optional": false}},
+                "relationships": {
+                    "lead": {"entity": "Staff"}, "advisor": {"entity": "Staff", "missing": "ignore"},
+                    "member": {"entity": "Employee", "missing": "ignore"},
+                    "car": {"entity": "Car"}, "thing": {"entity": "Thing"}}}}}
+        """
+
+    private func people(_ test: TestStore) throws -> [String] {
+        try test.rows("SELECT id, _entity FROM Person ORDER BY id")
+    }
+
+    @Test func `an object of an ancestor does not become one of an abstract entity`() throws {
+        let test = try TestStore(Self.model)
+        try test.apply(#"{"Person": [{"id": 1, "name": "a"}]}"#)
+        let record = try test.outcome(#"{"Staff": [{"id": 1, "name": "b"}]}"#, .skip)
+        #expect(record.rejections == ["unmappable /Staff/0"])
+        #expect(try test.fault(#"{"Staff": [{"id": 1}]}"#)?.code == .unmappable)
+        let keys = try test.outcome(#"{"Team": [{"id": 1, "name": "t", "lead": 1, "advisor": 1}]}"#, .skip)
+        #expect(keys.rejections == ["objectNotFound /Team/0/lead"])
+        #expect(try test.rows("SELECT lead, advisor FROM Team") == ["NULL|NULL"])
+        #expect(try people(test) == ["1|Person"])
+        try test.apply(#"{"Employee": [{"id": 1, "salary": 1}], "Team": [{"id": 1, "lead": 1}]}"#)
+        #expect(try test.changes(#"{"Staff": [{"id": 1, "name": "c"}]}"#) == ["Employee +0 ~1 =0 !0"])
+        #expect(try test.rows("SELECT lead FROM Team") == ["1"])
+    }
+
+    @Test func `who loses a unique value is rejected as what it is`() throws {
+        let test = try TestStore(Self.model)
+        let outcome = try test.outcome(
+            #"{"Guest": [{"id": 1, "name": "a", "title": "x"}, {"id": 2, "name": "b", "title": "x"}]}"#, .skip)
+        #expect(outcome.described == ["Guest +1 ~0 =0 !1"])
+        #expect(outcome.rejected.first?.entity == "Guest")
+        #expect(outcome.rejected.first?.message.contains("Another Guest") == true)
+    }
+
+    @Test func `a key that may lead nowhere does not silence a record`() throws {
+        let test = try TestStore(Self.model)
+        let outcome = try test.outcome(
+            #"{"Team": [{"id": 1, "name": "t", "advisor": 5}], "Staff": [{"id": 5, "name": "s"}]}"#, .skip)
+        #expect(outcome.rejections == ["unmappable /Staff/0"])
+        #expect(try test.rows("SELECT id, advisor FROM Team") == ["1|NULL"])
+    }
+
+    @Test func `several keys of abstract entities want an object that is not there`() throws {
+        let test = try TestStore(Self.model)
+        let outcome = try test.outcome(#"{"Team": [{"id": 1, "name": "t", "car": 7, "thing": 7}]}"#, .skip)
+        #expect(outcome.rejections == ["objectNotFound /Team/0/car"])
+    }
+
+    @Test func `what a record that is left out makes of an object is left out with it`() throws {
+        let test = try TestStore(Self.model)
+        // The team lacks its name; and what it says of 1 would make that lack its salary.
+        let outcome = try test.outcome(
+            #"{"Team": [{"id": 1, "member": {"id": 1}}], "Person": [{"id": 1, "name": "a"}]}"#, .skip)
+        #expect(outcome.rejections == ["missingValue /Team/0"])
+        #expect(try people(test) == ["1|Person"])
+    }
+
+    @Test func `a unique default that an object would take by becoming more special is a claim like others`() throws {
+        let test = try TestStore(
+            """
+            {"entities": {
+                "Person": {"identity": "id", "attributes": {"id": "integer64"}},
+                "Chair": {"parent": "Person", "attributes": {"seat": {"type": "string", "default": "first", "unique": true}}}}}
+            """)
+        try test.apply(#"{"Person": [{"id": 1}, {"id": 2}], "Chair": [{"id": 3}]}"#)
+        #expect(try test.fault(#"{"Chair": [{"id": 1}]}"#)?.attribute == "seat")
+        let outcome = try test.outcome(#"{"Chair": [{"id": 1}, {"id": 2, "seat": "second"}]}"#, .skip)
+        #expect(outcome.rejections == ["constraintViolation /Chair/0"])
+        #expect(
+            try test.rows("SELECT id, _entity, seat FROM Person ORDER BY id") == [
+                "1|Person|NULL", "2|Chair|second", "3|Chair|first",
+            ])
+        // Who has it gives it up in the same job.
+        try test.apply(#"{"Chair": [{"id": 1}, {"id": 3, "seat": null}]}"#)
+        #expect(try test.rows("SELECT id, seat FROM Chair ORDER BY id") == ["1|first", "2|second", "3|NULL"])
+    }
+}
