@@ -46,11 +46,13 @@ extension ObjectGraph {
     private mutating func makeObjects(_ subjects: [Subject: [Int]], _ reading: JobReading) -> [Int: Node] {
         var named: [Int: Node] = [:]
         for (subject, places) in subjects.sorted(by: { $0.value[0] < $1.value[0] }) {
-            let entity = model.entity(reading.names[places[0]].entity)
+            let entity = kind(subject, places, reading)
             let node: Node
             switch subject {
-            case .object(let key): node = nodes[key] ?? insert(entity, identity: key.identity)
-            case .new: node = insert(entity, identity: nil)
+            case .object(let key):
+                node = nodes[key] ?? insert(model.entity(entity), identity: key.identity)
+                if objects[node]!.entity != entity { turn(node, into: entity) }
+            case .new: node = insert(model.entity(entity), identity: nil)
             }
             for place in places { named[place] = node }
         }
@@ -117,7 +119,7 @@ extension ObjectGraph {
             for word in name.words {
                 for element in word.elements ?? [] where named[element] == nil {
                     guard let identity = reading.names[element].identity,
-                        let other = nodes[Key(entity: reading.names[element].entity, identity: identity)]
+                        let other = nodes[key(reading.names[element].entity, identity)]
                     else { continue }
                     let set = SetOfOperation(
                         operation: name.operation, node: node, relationship: word.relationship.name)
@@ -136,7 +138,8 @@ extension ObjectGraph {
         var effect = Effect()
         effect.isContested = selection.isContested
         effect.isRepeatable =
-            selection.losers.isEmpty && reading.names.allSatisfy { $0.identity != nil || $0.fault != nil }
+            selection.losers.isEmpty && !selection.hasKindFaults
+            && reading.names.allSatisfy { $0.identity != nil || $0.fault != nil }
         var counts: [String: [Int]] = [:]
         let touched = Set(named.values)
         let changedLinks = changedLinks(reading, named, before)

@@ -16,10 +16,12 @@ extension ObjectGraph {
         /// No choice of losers, or more than one, is such that each has lost to what stays and nobody else has: claims go
         /// round in a circle, and the contract does not say where it is broken.
         var isContested = false
+        /// Names were left out because of what their objects are.
+        var hasKindFaults = false
     }
 
-    static func subject(_ place: Int, _ name: JobReading.Name) -> Subject {
-        name.identity.map { .object(Key(entity: name.entity, identity: $0)) } ?? .new(place)
+    func subject(_ place: Int, _ name: JobReading.Name) -> Subject {
+        name.identity.map { .object(key(name.entity, $0)) } ?? .new(place)
     }
 
     // MARK: - Skip
@@ -30,11 +32,22 @@ extension ObjectGraph {
         var selection = Selection()
         leaveOut(faulty, reading, &selection)
         let choices = losers(selection, reading)
-        selection.isContested = choices.count != 1
+        selection.isContested = choices.count != 1 || kindFaults(selection.leftOut, reading).isContested
         selection.losers = choices.first ?? []
+        // Nor whether who loses a claim goes before what it made too much of.
+        if !selection.losers.isEmpty, lackSpecialValues(selection, reading) { selection.isContested = true }
+        let early = kindFaults(selection.leftOut, reading).faults
         var rejected = settle(&selection, reading)
+        // Whether a record of an object that is rejected for its keys is listed, too.
+        if early.contains(where: { rejected[subject($0.place, reading.names[$0.place])] != nil }) {
+            selection.isContested = true
+        }
         for subject in selection.losers { rejected[subject] = "constraintViolation" }
-        list(faulty, rejected, reading, &selection)
+        let strangers = kindFaults(selection.leftOut, reading)
+        leaveOut(strangers.faults.map(\.place), reading, &selection)
+        if strangers.isContested { selection.isContested = true }
+        selection.hasKindFaults = !strangers.faults.isEmpty
+        list(faulty, strangers.faults, rejected, reading, &selection)
         return selection
     }
 
@@ -46,13 +59,21 @@ extension ObjectGraph {
         leaveOut(selection.losers.flatMap { all[$0]! }, reading, &selection)
         var absent: Set<Subject> = []
         while true {
-            let subjects = subjects(reading, selection.leftOut)
+            let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
             let ignored = subjects.filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
             if !ignored.isEmpty {
                 leaveOut(ignored, reading, &selection)
                 continue
             }
-            guard let fault = existenceFaults(subjects, reading).min(by: { $0.offset < $1.offset }) else { break }
+            let faults = existenceFaults(subjects, reading)
+            let certain = faults.filter {
+                let kind = kind($0.subject, subjects[$0.subject]!, reading)
+                return model.topmost(kind) == kind
+            }
+            // Which goes first of those that only what is special about them makes lack something is not said.
+            if certain.isEmpty, faults.count > 1 { selection.isContested = true }
+            let first = (certain.isEmpty ? faults : certain).min { $0.offset < $1.offset }
+            guard let fault = first else { break }
             absent.insert(fault.subject)
             leaveOut(all[fault.subject]!, reading, &selection)
         }
@@ -64,9 +85,12 @@ extension ObjectGraph {
             let gone = Set(others.flatMap { all[$0]! }).union(
                 reading.names.indices.filter { reading.names[$0].fault != nil })
             others.insert(subject)
-            let places = all[subject]!.filter { !gone.contains($0) && gone.isDisjoint(with: reading.ancestors($0)) }
+            let strange = withKindFaults(gone.union(nested(in: gone, reading)), reading)
+            let places = all[subject]!.filter { !strange.contains($0) }
             if !places.isEmpty, !isIgnored(subject, places, reading) {
                 reasons[subject] = existenceFault(subject, places, reading)
+                // What made too much of it was left out for itself; the contract does not say who goes first.
+                if reasons[subject] == nil { selection.isContested = true }
             }
         }
         return reasons
@@ -82,30 +106,61 @@ extension ObjectGraph {
     /// The names that remain, by what they are about, each in the order of the text.
     func subjects(_ reading: JobReading, _ leftOut: Set<Int>) -> [Subject: [Int]] {
         Dictionary(grouping: reading.names.indices.filter { !leftOut.contains($0) }) {
-            Self.subject($0, reading.names[$0])
+            subject($0, reading.names[$0])
         }
     }
 
     /// One rejection for each object, none for what is nested in a rejected one.
     private func list(
-        _ faulty: [Int], _ rejected: [Subject: String], _ reading: JobReading, _ selection: inout Selection
+        _ faulty: [Int], _ strangers: [KindFault], _ rejected: [Subject: String], _ reading: JobReading,
+        _ selection: inout Selection
     ) {
         var listed: Set<Subject> = []
-        var all = Set(faulty)
-        for place in reading.names.indices where rejected[Self.subject(place, reading.names[place])] != nil {
+        let told = strangers.filter { $0.code != "ignored" }
+        let strange = Dictionary(uniqueKeysWithValues: told.map { ($0.place, $0.code) })
+        var all = Set(faulty).union(strange.keys)
+        for place in reading.names.indices where rejected[subject(place, reading.names[place])] != nil {
             all.insert(place)
         }
         for place in all.sorted() {
             let name = reading.names[place]
             guard all.isDisjoint(with: reading.ancestors(place)) else { continue }
-            let subject = Self.subject(place, name)
+            let subject = subject(place, name)
             if let fault = name.fault {
                 selection.rejections.append((name.entity, fault))
-            } else if listed.insert(subject).inserted {
-                let code = rejected[subject]!
+            } else if let code = strange[place] {
                 selection.rejections.append(
                     (name.entity, JobReading.Rejection(code: code, path: name.path, offset: name.offset)))
+            } else if listed.insert(subject).inserted {
+                let code = rejected[subject]!
+                // Whether what is left out still says what another one would be is not said.
+                let most = self.kind(subject, subjects(reading, [])[subject]!, reading)
+                let kind = kind(subject, remaining(subject, besides: faulty, rejected, reading), reading)
+                if kind != most { selection.isContested = true }
+                selection.rejections.append(
+                    (kind, JobReading.Rejection(code: code, path: name.path, offset: name.offset)))
             }
+        }
+    }
+
+    /// The names of a rejected object that would be there without it.
+    private func remaining(
+        _ subject: Subject, besides faulty: [Int], _ rejected: [Subject: String], _ reading: JobReading
+    ) -> [Int] {
+        let all = subjects(reading, [])
+        let others = rejected.keys.filter { $0 != subject }.flatMap { all[$0]! }
+        let gone = Set(faulty).union(others)
+        let strange = withKindFaults(gone.union(nested(in: gone, reading)), reading)
+        let places = all[subject]!.filter { !strange.contains($0) }
+        return places.isEmpty ? all[subject]! : places
+    }
+
+    /// Objects lack what they need only because they became more special than their topmost entity.
+    private func lackSpecialValues(_ selection: Selection, _ reading: JobReading) -> Bool {
+        let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
+        return existenceFaults(subjects, reading).contains {
+            let kind = kind($0.subject, subjects[$0.subject]!, reading)
+            return model.topmost(kind) != kind
         }
     }
 
@@ -138,16 +193,16 @@ extension ObjectGraph {
     }
 
     private func existenceFault(_ subject: Subject, _ places: [Int], _ reading: JobReading) -> String? {
-        guard !exists(subject) else { return nil }
-        let makers = places.filter { reading.names[$0].missing == nil || reading.names[$0].missing == .stub }
-        if makers.isEmpty { return "objectNotFound" }
-        return lacksRequired(places, reading) ? "missingValue" : nil
+        if !exists(subject), !places.contains(where: { makes(reading.names[$0]) }) { return "objectNotFound" }
+        return lacksRequired(subject, places, reading) ? "missingValue" : nil
     }
 
-    private func lacksRequired(_ places: [Int], _ reading: JobReading) -> Bool {
-        let entity = model.entity(reading.names[places[0]].entity)
+    private func lacksRequired(_ subject: Subject, _ places: [Int], _ reading: JobReading) -> Bool {
+        let entity = model.entity(kind(subject, places, reading))
+        let known = stored(subject).map { Set(model.entity($0).attributes.map(\.name)) } ?? []
         return entity.attributes.contains { attribute in
             attribute.isRequired && attribute.defaultValue == nil && !entity.identity.contains(attribute.name)
+                && !known.contains(attribute.name)
                 && !places.contains { (reading.names[$0].values[attribute.name] ?? nil) != nil }
         }
     }
@@ -158,10 +213,23 @@ extension ObjectGraph {
     /// else of what cannot be made, else any lost claim on a unique value; nil when there is none.
     func firstFault(_ reading: JobReading) -> (code: String, paths: Set<String>, isContested: Bool)? {
         if let fault = reading.names.compactMap(\.fault).min(by: { $0.offset < $1.offset }) {
-            return (fault.code, [fault.path], false)
+            // Kinds are found to be at fault while staging where the job alone tells them, else at the merge.
+            return (fault.code, [fault.path], !kindFaults([], reading).faults.isEmpty)
+        }
+        let strangers = kindFaults([], reading)
+        let told = strangers.faults.filter { $0.code != "ignored" }
+        if let fault = told.first {
+            let others = existenceFaults(subjects(reading, Set(told.map(\.place))), reading)
+            // Alone, too, a job may contradict itself, which is found before it is held against what is there.
+            let sameSubject = reading.names.indices.filter {
+                subject($0, reading.names[$0]) == subject(fault.place, reading.names[fault.place])
+            }
+            let isContested =
+                strangers.isContested || told.count > 1 || sameSubject.count > 1 || !others.isEmpty
+            return (fault.code, [reading.names[fault.place].path], isContested)
         }
         let selection = ignoring(reading)
-        let subjects = subjects(reading, selection.leftOut)
+        let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
         if let fault = existenceFaults(subjects, reading).min(by: { $0.offset < $1.offset }) {
             return (fault.code, [fault.path], false)
         }
@@ -175,6 +243,10 @@ extension ObjectGraph {
     /// What a job without a fault leaves out: bare keys that `ignore` drops.
     func ignoring(_ reading: JobReading) -> Selection {
         let ignored = subjects(reading, []).filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
-        return Selection(leftOut: Set(ignored))
+        let strangers = kindFaults([], reading)
+        var selection = Selection(leftOut: Set(ignored).union(strangers.faults.map(\.place)))
+        selection.isContested = strangers.isContested
+        selection.hasKindFaults = !strangers.faults.isEmpty
+        return selection
     }
 }

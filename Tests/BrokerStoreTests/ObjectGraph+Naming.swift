@@ -72,6 +72,10 @@ struct JobReading {
         var faults: [Rejection] = []
         readValues(value, &name, &faults)
         name.fault = faults.min { $0.offset < $1.offset }
+        // What is told of one that has other faults, too, the contract does not say.
+        if faults.isEmpty, name.identity == nil, model.entity(entity).isAbstract {
+            name.fault = Rejection(code: "unmappable", path: path, offset: value.offset)
+        }
         names.append(name)
         // One record's relationships speak in the order in which they stand in it; the contract does not say.
         let relationships = model.entity(entity).relationships.compactMap { relationship in
@@ -106,7 +110,7 @@ struct JobReading {
         let identity = entity.identity.compactMap { name.values[$0] ?? nil }
         if identity.count == entity.identity.count, !identity.isEmpty {
             name.identity = identity
-        } else if !entity.hasRowKey, identity.count + wrongParts < entity.identity.count {
+        } else if entity.needsIdentity, identity.count + wrongParts < entity.identity.count {
             faults.append(Rejection(code: "missingIdentity", path: name.path, offset: name.offset))
         }
     }

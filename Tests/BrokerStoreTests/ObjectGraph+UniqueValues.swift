@@ -33,12 +33,11 @@ extension ObjectGraph {
         var selection = start
         selection.losers = losers
         _ = settle(&selection, reading)
-        let subjects = subjects(reading, selection.leftOut)
+        let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
         var lost: Set<Subject> = []
-        for entity in model.entities {
-            let lists = entity.unique + entity.attributes.filter(\.isUnique).map { [$0.name] }
-            for list in lists {
-                for claims in conflicts(entity, list, subjects, reading) {
+        for topmost in model.entities.map(\.name) where model.topmost(topmost) == topmost {
+            for list in model.uniqueColumns(below: topmost) {
+                for claims in conflicts(topmost, list, subjects, reading) {
                     // Of several that claim one value, the first keeps it, unless it is another's who does not give it up.
                     let isHeld = claims.contains { $0.offset == nil }
                     let claimants = claims.filter { $0.offset != nil }.sorted { $0.offset! < $1.offset! }
@@ -50,13 +49,16 @@ extension ObjectGraph {
     }
 
     private func conflicts(
-        _ entity: RandomModel.Entity, _ list: [String], _ subjects: [Subject: [Int]], _ reading: JobReading
+        _ topmost: String, _ columns: [String], _ subjects: [Subject: [Int]], _ reading: JobReading
     ) -> [[Claim]] {
         var claims: [[String]: [Claim]] = [:]
         var looked: Set<Node> = []
-        for (subject, places) in subjects where reading.names[places[0]].entity == entity.name {
-            var values = startingValues(subject, entity)
+        for (subject, places) in subjects where model.topmost(reading.names[places[0]].entity) == topmost {
+            let kind = kind(subject, places, reading)
             if case .object(let key) = subject, let node = nodes[key] { looked.insert(node) }
+            guard let list = attributes(kind, columns) else { continue }
+            let starting = startingValues(subject, kind)
+            var values = starting
             var offsets: [String: Int] = [:]
             for place in places {
                 for attribute in list {
@@ -68,12 +70,12 @@ extension ObjectGraph {
             let all = list.compactMap { values[$0] }
             guard all.count == list.count else { continue }
             // Who has the value already does not claim it by saying it again; the contract does not say.
-            let starting = startingValues(subject, entity)
             let keeps = exists(subject) && list.allSatisfy { starting[$0] == values[$0] }
             let offset = keeps ? nil : offsets.values.max() ?? reading.names[places[0]].offset
             claims[all, default: []].append(Claim(subject: subject, offset: offset))
         }
-        for (node, object) in objects where object.entity == entity.name && !looked.contains(node) {
+        for (node, object) in objects where model.topmost(object.entity) == topmost && !looked.contains(node) {
+            guard let list = attributes(object.entity, columns) else { continue }
             let all = list.compactMap { object.values[$0] }
             guard all.count == list.count else { continue }
             claims[all, default: []].append(Claim(subject: nil, offset: nil))
@@ -81,9 +83,20 @@ extension ObjectGraph {
         return claims.values.filter { $0.count > 1 }
     }
 
-    private func startingValues(_ subject: Subject, _ entity: RandomModel.Entity) -> [String: String] {
-        if case .object(let key) = subject, let node = nodes[key] { return objects[node]!.values }
-        return entity.attributes.reduce(into: [:]) { values, attribute in
+    /// The attributes that lie in those columns; nil when the entity does not have them all.
+    private func attributes(_ kind: String, _ columns: [String]) -> [String]? {
+        let own = model.entity(kind).attributes.map(\.name)
+        let list = columns.compactMap { column in own.first { model.column($0, of: kind) == column } }
+        return list.count == columns.count ? list : nil
+    }
+
+    private func startingValues(_ subject: Subject, _ kind: String) -> [String: String] {
+        if case .object(let key) = subject, let node = nodes[key] {
+            var graph = self
+            graph.turn(node, into: kind)
+            return graph.objects[node]!.values
+        }
+        return model.entity(kind).attributes.reduce(into: [:]) { values, attribute in
             values[attribute.name] = attribute.defaultValue.flatMap { attribute.type.stored($0) }
         }
     }

@@ -3,8 +3,9 @@
 /// It shares nothing with the store but the model's text. Values are texts as `SQLRows` reads them from a table; nil and
 /// NULL are a missing member.
 struct ObjectGraph {
-    /// What tells an object from others of its entity: its identity as stored values.
+    /// What tells an object from others of its hierarchy: its identity as stored values.
     struct Key: Hashable {
+        /// The one among whose objects the identity is unique.
         let entity: String
         let identity: [String]
     }
@@ -12,7 +13,7 @@ struct ObjectGraph {
     typealias Node = Int
 
     struct Object {
-        let entity: String
+        var entity: String
         var values: [String: String]
         /// The `_pk` that the store gave it, once that is known.
         var rowKey: String?
@@ -26,8 +27,8 @@ struct ObjectGraph {
     let model: RandomModel
     private(set) var objects: [Node: Object] = [:]
     private(set) var nodes: [Key: Node] = [:]
-    /// By entity and relationship, its links; those of an inverse are the same ones, seen from the other side.
-    private var links: [String: [String: Set<Link>]] = [:]
+    /// By relationship, whose names are unique, its links; those of an inverse are the same ones, seen from the other side.
+    private var links: [String: Set<Link>] = [:]
 
     init(_ model: RandomModel) { self.model = model }
 
@@ -42,8 +43,21 @@ struct ObjectGraph {
         for (name, value) in zip(entity.identity, identity ?? []) { values[name] = value }
         let node = objects.count
         objects[node] = Object(entity: entity.name, values: values)
-        if let identity { nodes[Key(entity: entity.name, identity: identity)] = node }
+        if let identity { nodes[key(entity.name, identity)] = node }
         return node
+    }
+
+    func key(_ entity: String, _ identity: [String]) -> Key {
+        Key(entity: model.identityOwner(entity), identity: identity)
+    }
+
+    /// The object becomes one of a more special entity, and takes the defaults of what is new to it.
+    mutating func turn(_ node: Node, into entity: String) {
+        let known = Set(model.entity(objects[node]!.entity).attributes.map(\.name))
+        for attribute in model.entity(entity).attributes where !known.contains(attribute.name) {
+            objects[node]!.values[attribute.name] = attribute.defaultValue.flatMap { attribute.type.stored($0) }
+        }
+        objects[node]!.entity = entity
     }
 
     mutating func set(_ attribute: String, of node: Node, to value: String?) {
@@ -56,11 +70,7 @@ struct ObjectGraph {
 
     /// The objects that a relationship of that object leads to.
     func destinations(_ relationship: RandomModel.Relationship, of node: Node) -> Set<Node> {
-        Set(links(relationship, of: objects[node]!.entity).filter { $0.from == node }.map(\.to))
-    }
-
-    private func links(_ relationship: RandomModel.Relationship, of entity: String) -> Set<Link> {
-        links[entity]?[relationship.name] ?? []
+        Set((links[relationship.name] ?? []).filter { $0.from == node }.map(\.to))
     }
 
     /// Both sides of a link are true; who had to give way to it has lost his.
@@ -86,10 +96,9 @@ struct ObjectGraph {
         _ relationship: RandomModel.Relationship, _ from: Node, _ to: Node,
         _ change: (inout Set<Link>, Link) -> Ignored
     ) {
-        _ = change(
-            &links[objects[from]!.entity, default: [:]][relationship.name, default: []], Link(from: from, to: to))
+        _ = change(&links[relationship.name, default: []], Link(from: from, to: to))
         guard let inverse = relationship.inverse else { return }
-        _ = change(&links[objects[to]!.entity, default: [:]][inverse, default: []], Link(from: to, to: from))
+        _ = change(&links[inverse, default: []], Link(from: to, to: from))
     }
 
     // MARK: - As tables
@@ -115,7 +124,8 @@ struct ObjectGraph {
     func row(_ node: Node) -> String {
         let object = objects[node]!
         let entity = model.entity(object.entity)
-        var cells = entity.hasRowKey ? [object.rowKey ?? "unknown"] : []
+        var cells = [object.entity]
+        cells += entity.hasRowKey ? [object.rowKey ?? "unknown"] : []
         cells += entity.attributes.map { object.values[$0.name] ?? "NULL" }
         for relationship in entity.relationships where !relationship.isToMany {
             let count = keyColumnNames(model.entity(relationship.destination)).count
@@ -126,10 +136,12 @@ struct ObjectGraph {
     }
 
     func rows(_ entity: RandomModel.Entity) -> [String] {
-        objects.filter { $0.value.entity == entity.name }.keys.map(row).sorted()
+        objects.filter { $0.value.entity == entity.name }.keys.map { String(row($0).dropFirst(entity.name.count + 1)) }
+            .sorted()
     }
 
     struct LinkTable {
+        /// As it is declared.
         let entity: RandomModel.Entity
         let relationship: RandomModel.Relationship
         var name: String { "\(entity.name)_\(relationship.name)" }
@@ -151,7 +163,9 @@ struct ObjectGraph {
     }
 
     func columns(_ table: LinkTable) -> [String] {
-        zip(["source", "destination"], [table.entity, model.entity(table.relationship.destination)]).flatMap {
+        zip(
+            ["source", "destination"], [model.entity(table.entity.name), model.entity(table.relationship.destination)]
+        ).flatMap {
             side, entity in
             let keys = keyColumnNames(entity)
             return keys.count == 1 ? [side] : keys.map { "\(side)_\($0)" }
@@ -159,7 +173,7 @@ struct ObjectGraph {
     }
 
     func rows(_ table: LinkTable) -> [String] {
-        links(table.relationship, of: table.entity.name).map { link in
+        (links[table.relationship.name] ?? []).map { link in
             (keyColumns(link.from) + keyColumns(link.to)).joined(separator: "|")
         }.sorted()
     }

@@ -3,7 +3,7 @@ import Testing
 
 /// The store beside an object graph in memory that applies the same jobs by the contract's rules.
 ///
-/// By hand, for a long run: `BROKER_RANDOM_CASES=5000`; to see one again: `BROKER_RANDOM_SEED`, as it was printed.
+/// By hand, for a long run: `BROKER_RANDOM_CASES=5000`, with hierarchies `BROKER_RANDOM_HIERARCHIES=1`; to see one again: `BROKER_RANDOM_SEED`, as it was printed.
 @Suite(.timeLimit(.minutes(60))) struct ObjectGraphTests {
     @Test func `the store agrees with an object graph on random jobs for random models`() throws {
         let count = Self.number("BROKER_RANDOM_CASES") ?? 120

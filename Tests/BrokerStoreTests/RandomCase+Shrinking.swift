@@ -83,7 +83,8 @@ extension RandomModel {
     /// attributes, and what is asked of attributes.
     fileprivate func without(part: inout Int, used: Set<String>) -> RandomModel? {
         var parts: [RandomModel] = []
-        let needed = used.union(entities.flatMap(\.relationships).map(\.destination))
+        let needed = used.union(entities.flatMap(\.relationships).map(\.destination)).union(
+            entities.compactMap(\.parent))
         for (index, entity) in entities.enumerated() where !needed.contains(entity.name) {
             var smaller = self
             smaller.entities.remove(at: index)
@@ -96,6 +97,11 @@ extension RandomModel {
                 var smaller = self
                 smaller.entities[index].attributes.removeAll { $0.name == attribute.name }
                 smaller.entities[index].unique.removeAll { $0.contains(attribute.name) }
+                parts.append(smaller)
+            }
+            if entity.isAbstract {
+                var smaller = self
+                smaller.entities[index].isAbstract = false
                 parts.append(smaller)
             }
             if !entity.unique.isEmpty {

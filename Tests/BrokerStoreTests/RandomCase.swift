@@ -80,14 +80,14 @@ struct RandomCase {
         let end = try store.apply(job.text, job.policy, wantsKeys: true)
         if let difference = difference(expectation, end) { return difference }
         if let difference = try learnRowKeys(store, &graph) { return difference }
-        for entity in model.entities {
-            let rows = try Self.rows(store, graph.columns(entity), entity.name)
+        for entity in model.entities.map({ model.entity($0.name) }) {
+            let rows = try Self.rows(store, graph.columns(entity), table(entity))
             if rows != graph.rows(entity) {
                 return Difference(.rows, "\(entity.name) is \(rows), should be \(graph.rows(entity))")
             }
         }
         for table in graph.linkTables {
-            let rows = try Self.rows(store, graph.columns(table), table.name)
+            let rows = try Self.rows(store, graph.columns(table), "\"\(table.name)\"")
             if rows != graph.rows(table) {
                 return Difference(.rows, "\(table.name) is \(rows), should be \(graph.rows(table))")
             }
@@ -125,11 +125,11 @@ struct RandomCase {
 
     /// Finds the `_pk` of new objects by their marks, or by their identity.
     private func learnRowKeys(_ store: TestStore, _ graph: inout ObjectGraph) throws -> Difference? {
-        for entity in model.entities where entity.hasRowKey {
+        for entity in model.entities.map({ model.entity($0.name) }) where entity.hasRowKey {
             let known = Set(graph.objects.values.filter { $0.entity == entity.name }.compactMap(\.rowKey))
             let columns = ["_pk", "mark"] + entity.identity
             var rows: [String: String] = [:]
-            for row in try Self.rows(store, columns, entity.name) {
+            for row in try Self.rows(store, columns, table(entity)) {
                 let cells = row.split(separator: "|", maxSplits: 1)
                 if !known.contains(String(cells[0])) { rows[String(cells[1])] = String(cells[0]) }
             }
@@ -145,9 +145,15 @@ struct RandomCase {
         return nil
     }
 
+    /// Of a hierarchy, the objects that are of no entity below.
+    private func table(_ entity: RandomModel.Entity) -> String {
+        guard model.isInHierarchy(entity.name) else { return "\"\(entity.name)\"" }
+        return "\"\(entity.name)\" WHERE _entity = '\(entity.name)'"
+    }
+
     private static func rows(_ store: TestStore, _ columns: [String], _ table: String) throws -> [String] {
         let names = columns.map { "\"\($0)\"" }.joined(separator: ", ")
-        return try store.rows("SELECT \(names) FROM \"\(table)\"").map { $0.replacing("-0.0", with: "0.0") }.sorted()
+        return try store.rows("SELECT \(names) FROM \(table)").map { $0.replacing("-0.0", with: "0.0") }.sorted()
     }
 
     // MARK: - Keys

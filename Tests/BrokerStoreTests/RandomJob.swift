@@ -40,7 +40,7 @@ struct RandomJobs {
     }
 
     private mutating func operation() -> RandomJob.Operation {
-        let entity = model.entities.randomElement(using: &generator)!
+        let entity = model.entity(model.entities.randomElement(using: &generator)!.name)
         if generator.chance(5) { return RandomJob.Operation(entity: entity.name, json: record(entity, depth: 3)) }
         let records = (0..<Int.random(in: 0...4, using: &generator)).map { _ in
             isFaulty() && generator.chance(3) ? .literal("1") : record(entity, depth: 3)

@@ -1,0 +1,85 @@
+/// What objects of hierarchies are.
+extension ObjectGraph {
+    /// A record or a bare key that is left out because of what its object is.
+    struct KindFault {
+        let place: Int
+        /// `ignored` of a bare key that `ignore` drops.
+        let code: String
+    }
+
+    /// The entity of an object in the store.
+    func stored(_ subject: Subject) -> String? {
+        if case .object(let key) = subject, let node = nodes[key] { objects[node]!.entity } else { nil }
+    }
+
+    /// It makes its object, if that is not there.
+    func makes(_ name: JobReading.Name) -> Bool {
+        name.missing == nil || name.missing == .stub && !model.entity(name.entity).isAbstract
+    }
+
+    /// What the object is after those names, none of which is at fault.
+    func kind(_ subject: Subject, _ places: [Int], _ reading: JobReading) -> String {
+        var kind = stored(subject)
+        for place in places {
+            let name = reading.names[place]
+            guard kind != nil || makes(name) else { continue }
+            if kind.map({ model.isKind(name.entity, of: $0) }) ?? true { kind = name.entity }
+        }
+        if let kind { return kind }
+        // Of an object that is not there and nobody makes: what is most special of what is said of it.
+        return places.map { reading.names[$0].entity }.reduce(reading.names[places[0]].entity) {
+            model.isKind($1, of: $0) ? $1 : $0
+        }
+    }
+
+    func withKindFaults(_ leftOut: Set<Int>, _ reading: JobReading) -> Set<Int> {
+        let places = Set(kindFaults(leftOut, reading).faults.map(\.place))
+        return leftOut.union(places).union(nested(in: places, reading))
+    }
+
+    func nested(in places: Set<Int>, _ reading: JobReading) -> Set<Int> {
+        Set(reading.names.indices.filter { !places.isDisjoint(with: reading.ancestors($0)) })
+    }
+
+    /// Who is at fault of the names that remain, in the order of the text.
+    ///
+    /// - Returns: and whether a key that makes no object is of another branch than what a later one makes of it; the
+    ///   contract does not say what is then to be.
+    func kindFaults(_ leftOut: Set<Int>, _ reading: JobReading) -> (faults: [KindFault], isContested: Bool) {
+        var kinds: [Subject: String] = [:]
+        var early: [(subject: Subject, entity: String)] = []
+        var faults: [KindFault] = []
+        var gone = leftOut
+        for (place, name) in reading.names.enumerated() where !gone.contains(place) {
+            if !gone.isDisjoint(with: reading.ancestors(place)) {
+                gone.insert(place)
+                continue
+            }
+            guard name.fault == nil else { continue }
+            let subject = subject(place, name)
+            let known = kinds[subject] ?? stored(subject)
+            if let code = kindFault(name, known) {
+                faults.append(KindFault(place: place, code: code))
+                gone.insert(place)
+            } else if let known {
+                kinds[subject] = model.isKind(name.entity, of: known) ? name.entity : known
+            } else if makes(name) {
+                kinds[subject] = name.entity
+            } else {
+                early.append((subject, name.entity))
+            }
+        }
+        let isContested = early.contains { key in kinds[key.subject].map { !model.isKind($0, of: key.entity) } ?? false
+        }
+        return (faults, isContested)
+    }
+
+    private func kindFault(_ name: JobReading.Name, _ known: String?) -> String? {
+        let isAbstract = model.entity(name.entity).isAbstract
+        guard let known else { return isAbstract && name.missing == nil ? "unmappable" : nil }
+        if model.isKind(known, of: name.entity) { return nil }
+        guard model.isKind(name.entity, of: known) else { return "constraintViolation" }
+        guard isAbstract else { return nil }
+        return name.missing.map { $0 == .ignore ? "ignored" : "objectNotFound" } ?? "unmappable"
+    }
+}
