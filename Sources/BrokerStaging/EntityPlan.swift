@@ -125,9 +125,12 @@ final class EntityPlan: Sendable {
     }
 
     /// The plan of a mapping, whose keys are other ones.
-    init(_ mapping: RecordMapping, of plan: EntityPlan, firstNode: Int, in model: Model) {
+    ///
+    /// - Parameter selectors: key paths by which the mapping is chosen; keys that it knows, though no attribute has them.
+    init(_ mapping: RecordMapping, of plan: EntityPlan, firstNode: Int, selectors: [[String]], in model: Model) {
         let entity = model.entities[plan.kind]
-        let keys = EntityKeys(entity, plan.layout, plan.attributes.map(\.converter), mapping, of: model)
+        let keys = EntityKeys(
+            entity, plan.layout, plan.attributes.map(\.converter), mapping, selectors: selectors, of: model)
         (index, kind, family, name, isAbstract) = (plan.index, plan.kind, plan.family, plan.name, plan.isAbstract)
         (identity, hasIntegerIdentity) = (plan.identity, plan.hasIntegerIdentity)
         isIdentityOptional = plan.isIdentityOptional
@@ -164,7 +167,7 @@ private struct EntityKeys {
 
     init(
         _ entity: Entity, _ layout: EntityLayout, _ converters: [ValueConverter], _ mapping: RecordMapping?,
-        of model: Model
+        selectors: [[String]] = [], of model: Model
     ) {
         let below = mapping?.nesting == nil ? nil : tree.addNode()
         nesting = mapping?.nesting.map {
@@ -191,6 +194,8 @@ private struct EntityKeys {
                 EntityPlan.RelationshipPlan(
                     index, entity, layout.forms[index], nodes: nodes, mapping: mapped?.mapping, of: model))
         }
+        // A nested record has its selector where the mapping finds the record: beside the nesting key, or at the top.
+        for path in selectors { _ = tree.claim(path) }
         tree.indexChildren()
         let names = [entity.root, entity.name.prefix(1).lowercased() + entity.name.dropFirst()].compactMap { $0 }
         let tree = tree

@@ -33,8 +33,8 @@ public final class StagingPlan: Sendable {
             }
         }
         guard faults.isEmpty else { throw ModelError(faults: faults) }
-        mappings = model.mappings.map { mapping in
-            let plan = MappingPlan(mapping, entities, model, firstNode: nodeCount)
+        mappings = zip(model.mappings, model.selectorKeys).map { mapping, selectors in
+            let plan = MappingPlan(mapping, entities, model, firstNode: nodeCount, selectors: selectors)
             nodeCount += plan.nodeCount
             return plan
         }

@@ -115,6 +115,15 @@ import Testing
         }
     }
 
+    @Test func `the key by which a select chooses is known, and not warned of`() async throws {
+        try await run { session in
+            let answer = try session.client.ask(
+                #"{"op": "map", "mapping": "children", "json": {"meta": {"type": "any"}, "type": "Boy", "name": "a", "x": 1}}"#
+            )
+            #expect(answer["warnings"] == #"[{"code":"unknownKey","entity":"Boy","key":"x","count":1}]"#)
+        }
+    }
+
     @Test func `a select declines, refuses, or leaves out`() async throws {
         try await run { session in
             try #expect(

@@ -6,10 +6,13 @@ enum MappingPlan: Sendable {
     case record(EntityPlan)
     case select(SelectPlan)
 
-    init(_ mapping: Mapping, _ entities: [EntityPlan], _ model: Model, firstNode: Int) {
+    /// - Parameter selectors: keys by which it is chosen.
+    init(_ mapping: Mapping, _ entities: [EntityPlan], _ model: Model, firstNode: Int, selectors: [[String]]) {
         switch mapping.form {
         case .record(let record):
-            self = .record(EntityPlan(record, of: entities[record.entity], firstNode: firstNode, in: model))
+            self = .record(
+                EntityPlan(
+                    record, of: entities[record.entity], firstNode: firstNode, selectors: selectors, in: model))
         case .select(let select): self = .select(SelectPlan(mapping.name, select))
         }
     }
@@ -20,6 +23,27 @@ enum MappingPlan: Sendable {
         case .record(let plan): plan.tree.nodes.count
         case .select: 0
         }
+    }
+}
+
+extension Model {
+    /// By mapping, the key paths by which selects choose it, directly or by way of others: known keys of its records.
+    var selectorKeys: [[[String]]] {
+        var keys: [[[String]]] = mappings.map { _ in [] }
+        for mapping in mappings {
+            guard case .select(let select) = mapping.form else { continue }
+            var reached: Set<Int> = []
+            var waiting = [select]
+            while let next = waiting.popLast() {
+                var targets = next.cases.map(\.mapping)
+                if case .mapping(let other) = next.otherwise { targets.append(other) }
+                for target in targets where reached.insert(target).inserted {
+                    keys[target].append(select.key)
+                    if case .select(let inner) = mappings[target].form { waiting.append(inner) }
+                }
+            }
+        }
+        return keys
     }
 }
 
