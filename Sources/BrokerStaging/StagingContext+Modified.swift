@@ -26,6 +26,29 @@ extension StagingContext {
     }
 }
 
+extension StagingContext {
+    /// The row of the record's object in a hierarchy, if it is known that the record is not newer: then it does not say what
+    /// the object is, either. Nil when the record is taken.
+    mutating func staleRelative(_ entity: EntityPlan, _ cells: Int, at offset: Int) throws(StagingFault) -> Int? {
+        guard let modified = entity.modified, entity.family != nil else { return nil }
+        let cell = scratch[cells + modified.column]
+        let table = tables[entity.index]
+        let isTaken = scratch.withCells(at: cells) { identity in
+            if let values = exclusions?.modified {
+                return values.take(cell, modified, entity.index, identity: identity)
+            }
+            guard let row = table.pointee.find(identity: identity, kind: entity.kind) else { return true }
+            return !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+        }
+        guard isTaken else {
+            return try findOrAdd(plan.entities[entity.index], identity: cells, offset: offset, .mayBeMissing)
+        }
+        let row = try findOrAdd(entity, identity: cells, offset: offset, .record)
+        table.pointee.bring(modified: cell, row)
+        return nil
+    }
+}
+
 // MARK: - Tombstones
 
 extension StagingContext {

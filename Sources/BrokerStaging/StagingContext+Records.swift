@@ -99,7 +99,7 @@ extension StagingContext {
         let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
         if isSubject { completeIdentity(entity, cells) }
         if isSubject, let row = try staleSubject(entity, cells) { return (row, .notNewer) }
-        let identity = try identity(record, entity, cells)
+        let identity = try identity(record, entity, cells, isSubject: isSubject)
         switch passing(entity, identity: identity ? cells : nil) {
         case .taken: break
         case .named: return (try findOrAdd(entity, identity: cells, offset: place(record), .passedOver), .passedOver)
@@ -108,11 +108,14 @@ extension StagingContext {
         if isTombstone, isTaken(tombstone: entity, cells, hasIdentity: identity) {
             return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer)
         }
+        if identity, !isSubject, let row = try staleRelative(entity, cells, at: place(record)) {
+            return (row, .notNewer)
+        }
         let row =
             isSubject
             ? try subjectRow(of: record, entity, identity: identity ? cells : nil)
             : try row(of: record, entity, identity: identity ? cells : nil)
-        if let modified = entity.modified, identity || isSubject {
+        if let modified = entity.modified, identity && entity.family == nil || isSubject {
             guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
         }
         try noteNesting(entity, at: place(record))
@@ -145,7 +148,7 @@ extension StagingContext {
 
     /// The row of the identity whose cells begin there on the stack.
     mutating func findOrAdd(
-        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
+        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin, ofSubject: Bool = false
     ) throws(StagingFault) -> Int {
         if let exclusions {
             let isLeftOut = scratch.withCells(at: identity) {
@@ -153,7 +156,10 @@ extension StagingContext {
             }
             if isLeftOut { throw .leftOut }
         }
-        let (kind, origin) = try kind(of: entity, identity: identity, offset: offset, origin)
+        // What a subject is, the merge asks of the object that it is named by.
+        let (kind, origin) =
+            ofSubject
+            ? (entity.kind, origin) : try kind(of: entity, identity: identity, offset: offset, origin)
         let table = tables[entity.index]
         let count = table.pointee.rowCount
         let row = scratch.withCells(at: identity) {
@@ -187,10 +193,14 @@ extension StagingContext {
     }
 
     /// Whether the record has an identity; when it has none but may, what is missing of it becomes NULL.
-    private mutating func identity(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Bool
-    {
+    ///
+    /// - Parameter isSubject: of the object that the operation names, which keeps the identity that it has.
+    private mutating func identity(
+        _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, isSubject: Bool
+    ) throws(StagingFault) -> Bool {
         let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
         guard let missing else { return !entity.identity.isEmpty }
+        if isSubject, entity.identity.allSatisfy({ scratch[cells + $0].kind == .absent }) { return false }
         guard entity.isIdentityOptional else { throw missingIdentity(missing, record, entity) }
         for column in entity.identity where scratch[cells + column].kind == .absent { scratch[cells + column] = .null }
         return false

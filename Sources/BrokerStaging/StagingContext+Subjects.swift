@@ -94,7 +94,13 @@ extension StagingContext {
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
         guard plan.model.entities[entity.index].hasRowKey, let key = subject?.key[0].integer else {
-            let row = try row(of: record, entity, identity: identity)
+            let row =
+                if let identity {
+                    try findOrAdd(
+                        entity, identity: identity, offset: place(record), .record, ofSubject: true)
+                } else {
+                    try row(of: record, entity, identity: nil)
+                }
             subject?.row = row
             return row
         }

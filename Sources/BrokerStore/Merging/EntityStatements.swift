@@ -57,7 +57,9 @@ final class EntityStatements {
         }
         required =
             entity.attributeIndices.filter {
-                !entity.attributes[$0].isOptional && !entity.identity.contains($0)
+                // An identity is brought wherever it is the key.
+                !entity.attributes[$0].isOptional
+                    && (!entity.identity.contains($0) || entity.hasIdentityOfItsOwn)
                     && plan.defaultCell(entity: index, attribute: $0) == nil
             } + requiredLinks
     }
