@@ -196,8 +196,8 @@ private struct ColumnPlan {
             case (.attribute(let one), .attribute(let other)):
                 one.name.hasSameBytes(as: other.name) && one.type == other.type && one.dateStorage == other.dateStorage
             case (.relationship(let one), .relationship(let other)):
-                one.name.hasSameBytes(as: other.name) && one.destination == other.destination && one.inverse == nil
-                    && other.inverse == nil
+                one.name.hasSameBytes(as: other.name) && one.destination == other.destination
+                    && one.deleteRule == other.deleteRule && one.inverse == nil && other.inverse == nil
             default: false
             }
         }
