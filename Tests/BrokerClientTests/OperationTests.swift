@@ -56,6 +56,16 @@ import BrokerClient
             try await message { try await $0.relate("E", "x", "r", toKey: Int?.none, id: "a") } == head + "null}")
     }
 
+    @Test func `map bears its payload, and what reads it`() async throws {
+        #expect(
+            try await message { try await $0.map(#"{"a":1}"#, by: .path("/articles/5?x"), id: "a") }
+                == #"{"id":"a","op":"map","path":"/articles/5?x","json":{"a":1}}"#)
+        #expect(
+            try await message { try await $0.map([Department(id: 1, name: "n")], by: .mapping("m"), id: "a") }
+                == #"{"id":"a","op":"map","mapping":"m","json":[{"id":1,"name":"n"}]}"#)
+        #expect(try await message { try await $0.map("[]", id: "a") } == #"{"id":"a","op":"map","json":[]}"#)
+    }
+
     @Test func `sync bears its predicate, its arguments and a subset of its actions`() async throws {
         #expect(
             try await message { try await $0.sync("[]", as: "E", id: "a") }
