@@ -56,12 +56,24 @@ struct ChangingRecords {
     }
 
     /// A value that is null and may not be, in a changed model, is left out, so that the default stands for it.
+    ///
+    /// First come the objects and then their links: a key of an abstract entity that is below another needs an object that
+    /// is one of it already.
     func json(in model: ChangingModel) -> String {
-        let members = records.map { number, records in
+        let identified = records.filter { !model.identity(of: $0.entity).isEmpty }
+        return
+            "{\((members(identified, in: model, withLinks: false) + members(records, in: model, withLinks: true)).joined(separator: ",\n"))}"
+    }
+
+    private func members(
+        _ records: [(entity: Int, records: [Record])], in model: ChangingModel, withLinks: Bool
+    ) -> [String] {
+        records.map { number, records in
             let entity = model.entity(number)!
             let attributes = model.attributes(of: number)
             let objects = records.map { record in
                 let members = record.values.sorted { $0.key < $1.key }.compactMap { number, value -> String? in
+                    guard withLinks || attributes.contains(where: { $0.number == number }) else { return nil }
                     let isRequired = attributes.contains { $0.number == number && $0.isRequired }
                     if value == nil, isRequired { return nil }
                     return "\"k\(number)\": \(value ?? "null")"
@@ -70,7 +82,6 @@ struct ChangingRecords {
             }
             return "\"\(entity.name)\": [\(objects.joined(separator: ",\n"))]"
         }
-        return "{\(members.joined(separator: ",\n"))}"
     }
 
     /// Records of some entity make new objects every time.
