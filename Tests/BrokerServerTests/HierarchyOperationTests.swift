@@ -110,6 +110,10 @@ import Testing
                 fetched["objects"]
                     == #"[{"id":4,"rev":null,"name":null,"salary":9,"boss":null,"entity":"Employee"},{"id":3,"rev":null,"name":null,"salary":1,"boss":null,"entity":"Manager"}]"#
             )
+            let guests = try session.client.ask(#"{"type": "fetch", "entity": "Guest", "names": "local"}"#)
+            #expect(guests["objects"] == #"[{"id":2,"rev":null,"name":null,"entity":"Guest"}]"#)
+            let another = try session.client.ask(#"{"type": "fetch", "entity": "Guest", "object": 3}"#)
+            #expect(another["objects"] == "[]")
             let synced = try session.job(#"{"op": "sync", "entity": "Employee", "json": [{"id": 4, "salary": 9}]}"#)
             #expect(synced == "Employee =1, Manager -1")
             let all = try session.job(#"{"op": "sync", "entity": "Person", "json": [{"id": 2}]}"#)

@@ -171,6 +171,16 @@ import Testing
         }
     }
 
+    @Test func `a route that takes the payload whole ends the search`() async throws {
+        try await run { session in
+            let payload = #"{"headline": "x", "articles": [{"articleID": 99}]}"#
+            let whole = try session.map(payload, #", "path": "/articles/7""#)
+            #expect(whole == #"[[{"articleID":7,"title":"x","body":null,"author":null}]]"#)
+            let part = try session.map(payload, #", "path": "/elsewhere""#)
+            #expect(part == #"[[{"articleID":99,"title":null,"body":null,"author":null}]]"#)
+        }
+    }
+
     @Test func `key paths look through arrays`() async throws {
         try await run { session in
             _ = try session.map(
