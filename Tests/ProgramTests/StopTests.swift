@@ -39,6 +39,13 @@ import Testing
         }
     }
 
+    /// Waits until the jobs have ended. A job that the server has not read yet is asked for again.
+    private func wait(forJobs count: Int, _ client: RawClient) throws {
+        for number in 0..<count {
+            while try client.ask(##"{"type": "await", "id": "\##(number)"}"##).type == "error" {}
+        }
+    }
+
     @Test func `SIGTERM right after the first answer finishes what was sent before`() throws {
         for _ in 0..<5 {
             let programs = try Programs()
@@ -61,7 +68,7 @@ import Testing
         let client = try RawClient(programs.path("broker.sock"))
         try sendJobs(16, client)
         let other = try RawClient(programs.path("broker.sock"))
-        while try other.ask(#"{"type": "stats"}"#)["jobs.completed"] != "16" {}
+        try wait(forJobs: 16, other)
         kill(server.processIdentifier, SIGTERM)
         #expect(line("Stopping", from: complaints) != nil)
         for number in 0..<16 {
@@ -81,7 +88,7 @@ import Testing
         let client = try RawClient(programs.path("broker.sock"))
         try sendJobs(16, client)
         let other = try RawClient(programs.path("broker.sock"))
-        while try other.ask(#"{"type": "stats"}"#)["jobs.completed"] != "16" {}
+        try wait(forJobs: 16, other)
         kill(server.processIdentifier, SIGTERM)
         #expect(line("Stopping", from: complaints) != nil)
         kill(server.processIdentifier, SIGTERM)
@@ -107,7 +114,7 @@ import Testing
         let client = try RawClient(programs.path("broker.sock"))
         try sendJobs(16, client)
         let other = try RawClient(programs.path("broker.sock"))
-        while try other.ask(#"{"type": "stats"}"#)["jobs.completed"] != "16" {}
+        try wait(forJobs: 16, other)
         kill(server.processIdentifier, SIGTERM)
         #expect(line("within 1 s of the stop", from: complaints) != nil)
         server.waitUntilExit()
