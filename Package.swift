@@ -201,7 +201,8 @@ let package = Package(
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient", "BrokerJSON", "BrokerWire",
+                "brokerd", "broker", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient", "BrokerJSON",
+                "BrokerWire",
                 "CSQLite", "TestSupport",
             ],
             swiftSettings: strict),
