@@ -186,7 +186,7 @@ let package = Package(
         tests(
             "BrokerClient",
             also: [
-                "BrokerJSON", "BrokerPaths", "BrokerWire",
+                "BrokerJSON", "BrokerWire",
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOEmbedded", package: nio),
                 .product(name: "NIOPosix", package: nio),
