@@ -75,6 +75,8 @@ public struct Attribute: Sendable {
     public var isOptional: Bool
     /// For inserts that bring no value.
     public var defaultValue: JSONFragment?
+    /// A record that does not bring the attribute brings its default, also to an object that exists.
+    public var usesDefaultWhenMissing = false
     /// Unicode date patterns (UTS 35), tried in order; none means ISO 8601.
     public var dateFormats: [String]
     /// The zone of dates that name none: an IANA name or an offset; nil is UTC.

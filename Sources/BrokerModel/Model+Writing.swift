@@ -93,6 +93,7 @@ extension Attribute {
             writer.member("key", keyPaths.map { $0.joined(separator: ".") })
             writer.member("optional", isOptional)
             if let defaultValue { writer.member("default", defaultValue) }
+            if usesDefaultWhenMissing { writer.member("defaultWhenMissing", true) }
             if !dateFormats.isEmpty { writer.member("formats", dateFormats) }
             if let timeZone { writer.member("timeZone", timeZone) }
             if type == .date { writer.member("storage", dateStorage.rawValue) }

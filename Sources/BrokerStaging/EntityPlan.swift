@@ -8,14 +8,15 @@ final class EntityPlan: Sendable {
         /// Tree nodes, most preferred first; none of an attribute that only relatives in the same table have.
         let nodes: [Int]
         let isIdentity: Bool
-        let isOptional: Bool
+        /// What a record brings that does not bring the attribute; nil where it then says nothing of it.
+        let missingCell: OwnedCell?
         let onInvalid: InvalidValuePolicy
 
         init(_ attribute: Attribute, _ converter: ValueConverter, nodes: [Int], isIdentity: Bool) {
             self.converter = converter
             self.nodes = nodes
             self.isIdentity = isIdentity
-            isOptional = attribute.isOptional
+            missingCell = attribute.usesDefaultWhenMissing ? converter.defaultCell : nil
             onInvalid = attribute.onInvalid
         }
     }

@@ -2,7 +2,6 @@ internal import BrokerModel
 
 /// An entity among its relatives in one table.
 final class FamilyPlan: Sendable {
-    let kind: Int
     private let ancestors: Set<Int>
     private let descendants: Set<Int>
     /// There may be objects of an entity above.
@@ -13,7 +12,6 @@ final class FamilyPlan: Sendable {
     private let identityNumbers: [Int: Int]
 
     init(_ kind: Int, of model: Model) {
-        self.kind = kind
         ancestors = Set(model.ancestors(of: kind))
         hasConcreteAncestor = model.ancestors(of: kind).contains { !model.entities[$0].isAbstract }
         descendants = Set(model.subentities(of: kind)).subtracting([kind])

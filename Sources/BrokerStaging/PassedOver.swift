@@ -18,7 +18,6 @@ public final class PassedOver {
     private let inserts: Bool
     private let updates: Bool
     private let existing: TableSet
-    private let plan: StagingPlan
     private var arena = ByteArena()
 
     public init(_ sync: StagedSync, _ plan: StagingPlan) {
@@ -27,7 +26,6 @@ public final class PassedOver {
         inserts = sync.inserts
         updates = sync.updates
         existing = TableSet(plan)
-        self.plan = plan
     }
 
     /// The object of that staged row is in the store.

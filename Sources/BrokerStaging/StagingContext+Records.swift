@@ -79,7 +79,10 @@ extension StagingContext {
         var failed: Set<Int> = []
         for column in entity.ownColumns {
             let attribute = entity.attributes[column]
-            guard let value = value(of: attribute, column, source, entity) else { continue }
+            guard let value = value(of: attribute, column, source, entity) else {
+                if let missing = attribute.missingCell { scratch[cells + column] = missing.cell }
+                continue
+            }
             do throws(StagingFault) {
                 scratch[cells + column] = try cell(value, attribute, column, entity)
             } catch {

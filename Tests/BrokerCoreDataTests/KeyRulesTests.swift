@@ -49,9 +49,16 @@ import Testing
             ])
         #expect(
             document.notes("/entities/A/attributes/date").contains {
-                $0.hasPrefix("left out: userInfo useDefaultValueWhenNotPresent: ")
+                $0 == "passed over: userInfo useDefaultValueWhenNotPresent: the attribute has no default"
             })
         #expect(document.allFaults == [])
+        let reset = try documentOfA(
+            """
+            <attribute name="state" optional="YES" attributeType="String" defaultValueString="new">
+                <userInfo><entry key="useDefaultValueWhenNotPresent" value="YES"/></userInfo>
+            </attribute>
+            """)
+        #expect(reset.json("entities", "A", "attributes", "state", "defaultWhenMissing") == "true")
     }
 
     @Test func `with Groot, what has no key path is not mapped, in the whole hierarchy`() throws {

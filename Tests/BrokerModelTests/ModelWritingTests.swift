@@ -6,7 +6,7 @@ import Testing
     @Test(arguments: [
         staffModel,
         attribute(
-            #""type": "string", "key": "x.y", "optional": false, "default": "q\"é", "minLength": 1, "maxLength": 9, "#
+            #""type": "string", "key": "x.y", "optional": false, "default": "q\"é", "defaultWhenMissing": true, "minLength": 1, "maxLength": 9, "#
                 + #""pattern": "^q\\d", "enum": ["q\u0001é", 1], "transform": "trim", "onInvalid": "null", "#
                 + #""indexed": true, "unique": true"#),
         attribute(

@@ -171,4 +171,18 @@ import Testing
         try store.store.commit()
         #expect(try store.rows("SELECT text FROM Note ORDER BY _pk") == ["a", "c"])
     }
+
+    @Test func `a record that does not bring an attribute brings its default, where the model says so`() throws {
+        let test = try TestStore(
+            """
+            {"entities": {"A": {"identity": "id", "attributes": {"id": "integer64", "plain": {"type": "string", "default": "p"},
+                "reset": {"type": "string", "default": "r", "defaultWhenMissing": true}},
+                "relationships": {"next": {"entity": "A"}}}}}
+            """)
+        try test.apply(#"{"A": [{"id": 1, "plain": "x", "reset": "y"}, {"id": 2, "reset": null}]}"#)
+        #expect(try test.rows("SELECT id, plain, reset FROM A ORDER BY id") == ["1|x|y", "2|p|NULL"])
+        #expect(try test.changes(#"{"A": [{"id": 1}, {"id": 3, "next": 2}]}"#) == ["A +1 ~1 =1 !0"])
+        // A bare key is no record.
+        #expect(try test.rows("SELECT id, plain, reset FROM A ORDER BY id") == ["1|x|r", "2|p|NULL", "3|p|r"])
+    }
 }

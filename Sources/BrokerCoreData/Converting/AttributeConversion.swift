@@ -25,7 +25,9 @@ struct AttributeConversion {
             }
         }
         addOptional(to: &writer)
-        writer.add("default", defaultValue())
+        let defaultValue = defaultValue()
+        writer.add("default", defaultValue)
+        addDefaultWhenMissing(hasDefault: defaultValue != nil, to: &writer)
         addFormat(to: &writer)
         addLimits(to: &writer)
         if element.flag("indexed") == true { writer.add("indexed", true) }
@@ -41,6 +43,15 @@ struct AttributeConversion {
         if !source.isOptional { writer.add("optional", false) }
     }
 
+    private func addDefaultWhenMissing(hasDefault: Bool, to writer: inout DocumentWriter) {
+        guard source.userInfo.flag("useDefaultValueWhenNotPresent") else { return }
+        guard hasDefault else {
+            return subject.passedOver("userInfo useDefaultValueWhenNotPresent: the attribute has no default")
+        }
+        writer.add("defaultWhenMissing", true)
+        subject.taken("userInfo useDefaultValueWhenNotPresent: a record that does not bring it brings the default")
+    }
+
     private func addFormat(to writer: inout DocumentWriter) {
         guard let format = source.userInfo["dateFormat"] else { return }
         guard source.type == .date else {
@@ -51,11 +62,6 @@ struct AttributeConversion {
     }
 
     private func noteWhatHasNoEffect() {
-        if source.userInfo.flag("useDefaultValueWhenNotPresent") {
-            subject.leftOut(
-                "userInfo useDefaultValueWhenNotPresent: the default is that of new objects; a record of one that exists "
-                    + "leaves what it does not bring as it is")
-        }
         if let name = element["valueTransformerName"], !name.isEmpty {
             subject.leftOut("value transformer \(name): the value is kept as the JSON that comes")
         }

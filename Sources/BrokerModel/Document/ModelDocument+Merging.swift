@@ -167,7 +167,8 @@ extension ModelMerge {
             guard attribute.value["default"] != nil, later["attributes"]?[attribute.key]?["default"] == nil else {
                 continue
             }
-            attributes[index].value.content = .object(attribute.value.members.filter { $0.key != "default" })
+            attributes[index].value.content = .object(
+                attribute.value.members.filter { $0.key != "default" && $0.key != "defaultWhenMissing" })
             let pointer = "\(pointer)/attributes/\(attribute.key.asPointerToken)"
             notes.append(
                 ModelNote(

@@ -54,6 +54,11 @@ struct AttributeReader {
         draft.attribute.renamedFrom = draft.renamedFrom?.string()
         let type = draft.isTyped ? draft.attribute.type : nil
         draft.attribute.defaultValue = readDefault(fields, type: type, isOptional: draft.attribute.isOptional)
+        draft.attribute.usesDefaultWhenMissing = fields.flag("defaultWhenMissing")
+        if draft.attribute.usesDefaultWhenMissing, fields["default"]?.value.isNull ?? true {
+            fields["defaultWhenMissing"]?.report(
+                "there is no default that could be used; add \"default\", or take this out")
+        }
         readDates(fields, type: type, into: &draft.attribute)
         draft.attribute.constraints = ConstraintsReader(fields: fields, type: type).read()
         draft.attribute.transforms = readTransforms(fields, type: type)

@@ -44,7 +44,8 @@ struct ModelVocabulary: Sendable {
     static let attribute = ModelVocabulary(
         subject: "an attribute",
         fields: [
-            "type", "key", "optional", "default", "format", "formats", "timeZone", "min", "max", "minLength",
+            "type", "key", "optional", "default", "defaultWhenMissing", "format", "formats", "timeZone", "min", "max",
+            "minLength",
             "maxLength", "pattern", "enum", "transform", "onInvalid", "indexed", "unique", "storage",
             "renamedFrom",
         ])

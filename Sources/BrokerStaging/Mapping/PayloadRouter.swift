@@ -104,7 +104,7 @@ public struct PayloadRouter {
         var text: [UInt8] = []
         Self.gather(value, into: &text)
         let isWhole = text.count <= Self.toldBytes
-        while text.count > Self.toldBytes { text.removeLast(text.count - Self.toldBytes) }
+        text.removeLast(max(0, text.count - Self.toldBytes))
         // What was cut in the middle of a character is taken off.
         if !isWhole {
             while let last = text.last, last & 0xC0 == 0x80 { text.removeLast() }
