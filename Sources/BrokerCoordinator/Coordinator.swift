@@ -192,12 +192,13 @@ public final class Coordinator: Sendable {
         refuseNewJobs()
         finishAdmitted()
         pool.stop()
+        // Before the writer closes: only the last connection takes the log's files away, and only the writer's may.
+        ledger.stop()
+        readers.stop()
         flight.broadcast {
             $0.isStopped = true
             return true
         }
-        ledger.stop()
-        readers.stop()
         writer.join()
         completions.stop()
     }

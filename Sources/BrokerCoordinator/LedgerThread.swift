@@ -28,7 +28,6 @@ final class LedgerThread: Sendable {
     }
 
     func stop() {
-        // The last connection to close takes the log's files away, so the reader must not outlive the writer.
         thread.run { [opened] in opened.reader = nil }
         thread.stop()
     }

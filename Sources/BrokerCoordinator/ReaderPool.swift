@@ -119,7 +119,6 @@ final class ReaderPool: Sendable {
     func stop() {
         isStopping.withLock { $0 = true }
         pool.stop()
-        // The last connection to close takes the log's files away, so the readers must not outlive the writer.
         idle.withLock { $0 = [] }
     }
 }

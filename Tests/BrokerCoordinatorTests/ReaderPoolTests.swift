@@ -1,6 +1,8 @@
 import BrokerModel
 import BrokerStaging
 import BrokerStore
+import Foundation
+import TestSupport
 import Testing
 
 @testable import BrokerCoordinator
@@ -90,6 +92,20 @@ import Testing
         #expect(long.triesBriefly(1))
         for _ in 1..<LongFetches.besideBrief { long.ended(from: 1) }
         #expect(long.isEmpty)
+    }
+
+    @Test func `stopping leaves the store's file alone, whichever readers were open`() throws {
+        for _ in 0..<30 {
+            let folder = TemporaryFolder()
+            let test = try TestCoordinator(Self.model, in: folder)
+            test.submit(#"{"Row": [{"id": 1}]}"#)
+            _ = test.events.ends(1)
+            _ = try fetch(test, limit: 1) { true }.byteCount
+            test.coordinator.stop()
+            for suffix in ["-wal", "-shm"] {
+                #expect(!FileManager.default.fileExists(atPath: folder.path("store.sqlite\(suffix)")), "\(suffix)")
+            }
+        }
     }
 }
 
