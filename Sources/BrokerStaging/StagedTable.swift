@@ -207,7 +207,7 @@ final class CellStorage: @unchecked Sendable {
 
 extension Cell {
     /// The same value, for identities: kinds are those of one column, so they differ only by NULL.
-    func isSame(as other: Cell) -> Bool {
+    public func isSame(as other: Cell) -> Bool {
         guard kind == other.kind else { return false }
         return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
     }

@@ -43,7 +43,7 @@ import TestSupport
         #expect(
             staged.merged("Thing") == [
                 ["number=-2 value=1", "number=4 value=nil", "number=5 value=1"],
-                ["number=3 other=2", "number=9 other=1"], ["number=1"],
+                ["number=1"], ["number=3 other=2", "number=9 other=1"],
             ])
     }
 

@@ -94,11 +94,13 @@ struct Staged {
         return (0..<table.rowCount).map { describe(index, $0) }
     }
 
-    /// The rows in the order in which they are merged, group by group.
+    /// The rows in the order in which they are merged, by the columns that they bring.
     func merged(_ entity: String) -> [[String]] {
         let index = plan.model.index(ofEntity: entity)!
         guard let table = rows.tables[index] else { return [] }
-        return table.groups.map { group in group.range.map { describe(index, Int(table.order[$0])) } }
+        return table.groups.flatMap(table.uniform).map { group in
+            group.range.map { describe(index, group.order[$0]) }
+        }
     }
 
     func origins(_ entity: String) -> [RowOrigin] { rows.tables[plan.model.index(ofEntity: entity)!]?.origins ?? [] }

@@ -97,7 +97,7 @@ struct OpenSyncPart {
             insert.bind(number, at: 1)
             for case let table? in rows.tables where statements.isAbout(table) {
                 for position in 0..<table.rowCount {
-                    let row = Int(table.order[position])
+                    let row = table.order[position]
                     let key = merged.key(of: row, table.entityIndex, table, statements.entity)
                     insert.bind(blob: key.bytes, at: 2)
                     try insert.run()

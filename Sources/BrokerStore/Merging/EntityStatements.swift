@@ -3,19 +3,6 @@ internal import BrokerStaging
 
 /// The SQL of one entity's objects in its table, prepared when it is first wanted.
 final class EntityStatements {
-    /// How rows that bring the same columns are merged.
-    enum GroupMerge {
-        /// One statement over the scan: the rows can be inserted as they are.
-        case set(Statement)
-        /// Row by row: they lack something required, so they can only update what exists.
-        case update(Statement)
-        /// They bring nothing but their key, and lack something required: what exists is unchanged.
-        case nothing
-    }
-
-    /// Statements kept; records with ever new sets of keys must not hold memory for good.
-    private static let keptGroups = 256
-
     let entity: Entity
     let hasIdentity: Bool
     /// Staged columns that an insert cannot do without, besides the identity: attributes, and links that another program's
@@ -23,15 +10,14 @@ final class EntityStatements {
     let required: [Int]
     private let index: Int
     private let plan: StagingPlan
-    private let naming: ColumnNaming
+    private let columns: EntityColumns
     private let connection: Connection
-    private let stagedTable: String
     private let table: String
+    let upserts: UpsertStatements
     /// Nil of an entity that stands alone.
-    private let kinds: KindSQL?
+    let kinds: KindSQL?
     /// The condition that a row is one of the entity's objects; nil when all are.
     let isKind: String?
-    private var groups: [[Int]: GroupMerge] = [:]
 
     /// - Parameter existing: the entity's table, if another program made it.
     init(
@@ -40,20 +26,18 @@ final class EntityStatements {
         self.index = index
         self.plan = plan
         self.connection = connection
-        entity = plan.model.entities[index]
-        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        let entity = plan.model.entities[index]
+        let columns = EntityColumns(index, plan)
+        self.entity = entity
+        self.columns = columns
         hasIdentity = !entity.identity.isEmpty
-        let topmost = plan.model.topmost(of: index)
-        stagedTable = scans.tableName(entity: topmost)
-        table = quoted(plan.model.entities[topmost].table)
-        kinds = plan.model.isInHierarchy(index) ? KindSQL(index, plan, naming) : nil
-        isKind = naming.isKind(index)
-        let entity = entity
-        let naming = naming
+        table = columns.table
+        kinds = plan.model.isInHierarchy(index) ? KindSQL(index, plan, columns.naming) : nil
+        isKind = columns.naming.isKind(index)
+        keyNames = columns.keyNames
         let layout = plan.layout.entities[index]
         let requiredLinks = (layout.attributeCount..<layout.columnCount).filter { column in
-            let names = naming.linkColumns(entity.relationships[layout.link(atColumn: column).relationship])
-            return names.contains { existing?.column($0)?.mustBeGiven ?? false }
+            columns.linkNames(column).contains { existing?.column($0)?.mustBeGiven ?? false }
         }
         required =
             entity.attributeIndices.filter {
@@ -62,28 +46,15 @@ final class EntityStatements {
                     && (!entity.identity.contains($0) || entity.hasIdentityOfItsOwn)
                     && plan.defaultCell(entity: index, attribute: $0) == nil
             } + requiredLinks
+        upserts = UpsertStatements(
+            columns, kinds, required: required, isForeign: existing != nil, scans, on: connection)
     }
 
     /// Whether the rows are those of the entity's table.
     func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == plan.model.topmost(of: index) }
 
     /// What the model calls a staged column.
-    func name(ofColumn column: Int) -> String {
-        let layout = plan.layout.entities[index]
-        guard column >= layout.attributeCount else { return entity.attributes[column].name }
-        return entity.relationships[layout.link(atColumn: column).relationship].name
-    }
-
-    /// Rows that bring these columns can be inserted.
-    func canInsert(_ columns: [Int]) -> Bool { !entity.isAbstract && required.allSatisfy(columns.contains) }
-
-    func merge(_ columns: [Int]) throws(StoreError) -> GroupMerge {
-        if let known = groups[columns] { return known }
-        if groups.count >= Self.keptGroups { groups.removeAll() }
-        let merge = try prepareMerge(columns)
-        groups[columns] = merge
-        return merge
-    }
+    func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
     /// Parameters: the key. A row when the object exists.
     func exists() throws(StoreError) -> Statement {
@@ -93,8 +64,8 @@ final class EntityStatements {
 
     /// Parameters: the key. The row number of the object; of a hierarchy, the name of its own entity.
     func number() throws(StoreError) -> Statement {
-        let columns = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
-        return try cached(&numberStatement, "SELECT \(columns) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+        let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
+        return try cached(&numberStatement, "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))")
     }
     private var numberStatement: Statement?
 
@@ -131,7 +102,7 @@ final class EntityStatements {
     private var identityHead: String? {
         let model = plan.model
         let owners = [index] + model.ancestors(of: index)
-        return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { naming.isKind($0) }
+        return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { columns.naming.isKind($0) }
     }
 
     /// Parameters: the key. The name of the object's own entity.
@@ -150,7 +121,7 @@ final class EntityStatements {
     /// Parameters: a link's key. Row number and key of the rows whose link at `column` is that.
     func linked(byColumn column: Int) throws(StoreError) -> Statement {
         if let known = linkedStatements[column] { return known }
-        let names = linkNames(column)
+        let names = columns.linkNames(column)
         let conditions = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
         let statement = try connection.prepare(
             "SELECT \(rowNumber), \(quotedList(keyNames)) FROM \(table) WHERE \(conditions)")
@@ -162,7 +133,7 @@ final class EntityStatements {
     /// Parameters: a row number. The link at `column` becomes NULL.
     func unlink(column: Int) throws(StoreError) -> Statement {
         if let known = unlinkStatements[column] { return known }
-        let assignments = (linkNames(column) + positionNames([column])).map { "\(quoted($0)) = NULL" }
+        let assignments = (columns.linkNames(column) + columns.positionNames([column])).map { "\(quoted($0)) = NULL" }
             .joined(separator: ", ")
         let statement = try connection.prepare("UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1")
         unlinkStatements[column] = statement
@@ -187,7 +158,8 @@ final class EntityStatements {
     func places(byColumn column: Int) -> PlaceStatements {
         if let known = placeStatements[column] { return known }
         let statements = PlaceStatements(
-            table: table, object: linkNames(column), element: keyNames, position: positionNames([column])[0],
+            table: table, object: columns.linkNames(column), element: keyNames,
+            position: columns.positionNames([column])[0],
             on: connection)
         placeStatements[column] = statements
         return statements
@@ -229,20 +201,15 @@ final class EntityStatements {
     }
 
     /// Names of the columns that tell which object it is.
-    var keyNames: [String] { naming.keyColumns(index).map(\.name) }
+    let keyNames: [String]
 
     // MARK: - SQL
 
     /// What SQLite calls the number of a row, in a table that may have columns of any name.
-    private var rowNumber: String { naming.rowNumber(index) }
+    private var rowNumber: String { columns.rowNumber }
 
     private func keyIsParameters(from first: Int) -> String {
-        keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + first)" }.joined(separator: " AND ")
-    }
-
-    private func linkNames(_ column: Int) -> [String] {
-        let link = plan.layout.entities[index].link(atColumn: column)
-        return naming.linkColumns(entity.relationships[link.relationship])
+        columns.keyIsParameters(from: first)
     }
 
     private func cached(_ place: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
@@ -251,116 +218,4 @@ final class EntityStatements {
         place = statement
         return statement
     }
-
-    /// Names of a staged column's columns in the table, and their numbers in the virtual table.
-    private func columns(_ staged: Int) -> [(name: String, number: Int)] {
-        let first = entity.hasRowKey ? 1 : 0
-        let attributes = entity.attributes.count
-        if staged < attributes { return [(entity.attributes[staged].column, first + staged)] }
-        let before = (attributes..<staged).map { linkNames($0).count }.reduce(0, +)
-        return linkNames(staged).enumerated().map { ($1, first + attributes + before + $0) }
-    }
-
-    private func prepareMerge(_ brought: [Int]) throws(StoreError) -> GroupMerge {
-        let key: [(name: String, number: Int)] =
-            entity.hasRowKey ? [(rowKeyName, 0)] : entity.identity.flatMap(columns)
-        let others = brought.filter { entity.hasRowKey || !entity.identity.contains($0) }.flatMap(columns)
-        if canInsert(brought) { return .set(try prepareUpsert(key, others, brought)) }
-        guard !others.isEmpty || kinds?.mayBecome ?? false else { return .nothing }
-        return .update(try prepareUpdate(others.map(\.name), brought))
-    }
-
-    /// `INSERT … SELECT` over the scan: new rows take the defaults, changed rows are updated, the same are not written.
-    private func prepareUpsert(
-        _ key: [(name: String, number: Int)], _ others: [(name: String, number: Int)], _ brought: [Int]
-    ) throws(StoreError) -> Statement {
-        var names = (key + others).map(\.name)
-        var values = (key + others).map { "c\($0.number)" }
-        var defaults: [Cell] = []
-        var becoming: [String] = []
-        for attribute in entity.attributeIndices where !brought.contains(attribute) {
-            guard let cell = plan.defaultCell(entity: index, attribute: attribute) else { continue }
-            names.append(entity.attributes[attribute].column)
-            defaults.append(cell)
-            values.append("?\(defaults.count)")
-            becoming += kinds?.takingDefault(attribute, "?\(defaults.count)", of: quoted("_broker_old")) ?? []
-        }
-        if let kinds {
-            names.append(entityColumnName)
-            values.append(kinds.name)
-        }
-        // A name of its own for the row that is there: the table may be called "excluded", too.
-        let old = quoted("_broker_old")
-        let difference = { (name: String) in "\(old).\(quoted(name)) IS NOT excluded.\(quoted(name))" }
-        let assignments =
-            others.map { "\(quoted($0.name)) = excluded.\(quoted($0.name))" }
-            + leavingPlaces(brought, of: old, difference) + becoming + (kinds?.becoming(of: old) ?? [])
-        let differences = others.map { difference($0.name) } + (kinds?.isAnother(old) ?? [])
-        let conflict =
-            differences.isEmpty
-            ? "NOTHING" : "UPDATE SET \(assignments.joined(separator: ", ")) WHERE \(anyOf(differences[...]))"
-        let statement = try connection.prepare(
-            "INSERT INTO \(table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) FROM \(stagedTable) "
-                + "WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) DO \(conflict)")
-        // The plan owns the defaults' bytes and outlives the statement.
-        for (position, cell) in defaults.enumerated() { statement.bind(cell, at: position + 1) }
-        return statement
-    }
-
-    /// An object that goes over to another's ordered relationship has no place there yet (``JobMerge/mergePlaces()``).
-    private func leavingPlaces(
-        _ brought: [Int], of row: String, _ difference: (String) -> String
-    ) -> [String] {
-        brought.flatMap { column in
-            positionNames([column]).map { position in
-                let isAnother = linkNames(column).map(difference).joined(separator: " OR ")
-                return "\(quoted(position)) = CASE WHEN \(isAnother) THEN NULL ELSE \(row).\(quoted(position)) END"
-            }
-        }
-    }
-
-    /// Where the links at these columns have their places.
-    private func positionNames(_ columns: [Int]) -> [String] {
-        let layout = plan.layout.entities[index]
-        return columns.filter { $0 >= layout.attributeCount }.compactMap { column in
-            plan.model.positionColumn(of: entity.relationships[layout.link(atColumn: column).relationship])
-        }
-    }
-
-    /// Parameters: the new values, then the key.
-    private func prepareUpdate(_ names: [String], _ brought: [Int]) throws(StoreError) -> Statement {
-        let places = leavingPlaces(brought, of: table) { name in
-            "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
-        }
-        // Behind the values and the key.
-        var parameter = names.count + keyNames.count
-        var defaults: [Cell] = []
-        var becoming = kinds?.becoming(of: table) ?? []
-        for attribute in entity.attributeIndices where kinds != nil && !brought.contains(attribute) {
-            guard let cell = plan.defaultCell(entity: index, attribute: attribute) else { continue }
-            let taking = kinds!.takingDefault(attribute, "?\(parameter + 1)", of: table)
-            guard !taking.isEmpty else { continue }
-            becoming += taking
-            defaults.append(cell)
-            parameter += 1
-        }
-        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places + becoming
-        let differences =
-            names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" } + (kinds?.isAnother(table) ?? [])
-        let statement = try connection.prepare(
-            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) "
-                + "WHERE \(keyIsParameters(from: names.count + 1)) AND (\(anyOf(differences[...])))")
-        // The plan owns the defaults' bytes and outlives the statement.
-        for (position, cell) in defaults.enumerated() {
-            statement.bind(cell, at: names.count + keyNames.count + position + 1)
-        }
-        return statement
-    }
-}
-
-/// The conditions joined by OR, as a tree of little height: SQLite allows expressions of 1,000 levels, and 2,000 columns.
-private func anyOf(_ conditions: ArraySlice<String>) -> String {
-    guard conditions.count > 8 else { return conditions.joined(separator: " OR ") }
-    let middle = conditions.startIndex + conditions.count / 2
-    return "(\(anyOf(conditions[..<middle]))) OR (\(anyOf(conditions[middle...])))"
 }

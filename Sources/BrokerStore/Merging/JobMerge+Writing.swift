@@ -12,7 +12,7 @@ extension JobMerge {
                 let keys = UnsafeMutablePointer<Int64>.allocate(capacity: result.rowKeys[entity].count)
                 keys.initialize(from: result.rowKeys[entity], count: result.rowKeys[entity].count)
                 rowKeys.append(keys)
-                scanned.rowKeys = keys
+                scanned.rowKeys = UnsafePointer(keys)
             }
             merger.scans.tables[entity] = scanned
         }
@@ -25,40 +25,58 @@ extension JobMerge {
     }
 
     mutating func merge(_ group: RowGroup, of table: FrozenTable) throws(MergeFailure) {
-        var position = group.range.lowerBound
+        var row = 0
         do throws(StoreError) {
-            try merge(group.range, of: group, table, position: &position)
+            let upserts = merger.entities[group.kind].upserts
+            if upserts.mergesAtOnce(group, of: table) {
+                try upsert(group, upserts, table, &row)
+            } else {
+                try update(group, upserts, table, &row)
+            }
         } catch {
             guard error.code == .constraint else { throw .store(error) }
             // Which of the job's rows must go is found out before anything is written, the next time.
             guard isCareful else { throw .contended }
-            try refuse(Int(table.order[position]), of: table, error)
+            try refuse(row, of: table, error)
+        }
+        try checkInserted(group, table)
+    }
+
+    /// - Parameter row: after an error tells which row it was.
+    private mutating func upsert(
+        _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
+    ) throws(StoreError) {
+        let entity = table.entityIndex
+        let scan = merger.scans.scan(entity: entity)
+        scan.pointee.tables = UnsafePointer(merger.scans.tables.baseAddress!)
+        scan.pointee.order = group.order.rows
+        scan.pointee.jobs = nil
+        defer {
+            row = scan.pointee.row
+            scan.pointee.clear()
+        }
+        let upsert = try upserts.upsert(group.columns)
+        let scans = merger.scans
+        let tally = merger.tally
+        try result.states[entity].withUnsafeMutableBufferPointer { states throws(StoreError) in
+            scans.tables[entity].states = states.baseAddress
+            defer { scans.tables[entity].states = nil }
+            try upserts.run(upsert, group.range, scan, tally)
         }
     }
 
-    /// Merges a part of the group. After an error `position` tells which row it was, by its place in the table's order.
-    private mutating func merge(
-        _ range: Range<Int>, of group: RowGroup, _ table: FrozenTable, position: inout Int
-    ) throws(StoreError) {
-        let entity = table.entityIndex
-        switch try merger.entities[group.kind].merge(group.columns) {
-        case .nothing: return
-        case .update(let statement):
-            for place in range {
-                position = place
-                try update(Int(table.order[place]), group, table, statement)
-            }
-        case .set(let statement):
-            let scan = merger.scans.scan(entity: entity)
-            scan.pointee.cells = table.cells
-            scan.pointee.columnCount = table.columnCount
-            scan.pointee.order = table.order
-            scan.pointee.rowKeys = merger.scans.tables[entity].rowKeys
-            scan.pointee.position = range.lowerBound
-            scan.pointee.end = range.upperBound
-            defer { position = scan.pointee.position }
-            try listening(.entityRows, scan, states: entity) { () throws(StoreError) in try statement.run() }
+    /// A row that was offered for inserting, though it lacks something, must have met its object.
+    private func checkInserted(_ group: RowGroup, _ table: FrozenTable) throws(MergeFailure) {
+        let upserts = merger.entities[group.kind].upserts
+        let states = result.states[table.entityIndex]
+        if let columns = group.columns, upserts.canInsert(columns) { return }
+        let isMade = group.range.contains { position in
+            let row = group.order[position]
+            return states[row] == MergeTally.RowState.inserted.rawValue && !upserts.canInsert(table.row(row))
         }
+        guard isMade else { return }
+        precondition(!isCareful, "a row that lacks something was made, though it was looked for")
+        throw .contended
     }
 
     /// A constraint that is not of the model said no: another program made the table, or somebody changed it. The record is
@@ -75,18 +93,23 @@ extension JobMerge {
         try stopIfRejected()
     }
 
+    /// Row by row: the rows bring the same columns, and can be inserted, or exist.
     private mutating func update(
-        _ row: Int, _ group: RowGroup, _ table: FrozenTable, _ statement: Statement
+        _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
     ) throws(StoreError) {
         let entity = table.entityIndex
         let model = merger.entities[group.kind].entity
-        var index = 1
-        for column in group.columns where model.hasRowKey || !model.identity.contains(column) {
-            index = bind(table.row(row)[column], column, of: entity, to: statement, at: index)
+        guard case .rows(let statement) = try upserts.update(group.columns!) else { return }
+        for position in group.range {
+            row = group.order[position]
+            var index = 1
+            for column in group.columns! where model.hasRowKey || !model.identity.contains(column) {
+                index = bind(table.row(row)[column], column, of: entity, to: statement, at: index)
+            }
+            bindKey(ofRow: row, entity, to: statement, from: index)
+            try statement.run()
+            if merger.connection.changes > 0 { result.states[entity][row] = MergeTally.RowState.updated.rawValue }
         }
-        bindKey(ofRow: row, entity, to: statement, from: index)
-        try statement.run()
-        if merger.connection.changes > 0 { result.states[entity][row] = MergeTally.RowState.updated.rawValue }
     }
 
     // MARK: - Links
@@ -98,11 +121,11 @@ extension JobMerge {
             do throws(StoreError) {
                 let insert = try statements.insert()
                 try links.withUnsafeBufferPointer { links throws(StoreError) in
+                    scan.pointee.tables = UnsafePointer(merger.scans.tables.baseAddress!)
                     scan.pointee.links = links.baseAddress
-                    scan.pointee.position = 0
-                    scan.pointee.end = links.count
-                    defer { scan.pointee.links = nil }
-                    try listening(.linkRows, scan, statements.link, insert)
+                    scan.pointee.read(0..<links.count)
+                    defer { scan.pointee.clear() }
+                    try listening(scan, statements.link, insert)
                 }
             } catch {
                 throw .store(error)
@@ -111,25 +134,10 @@ extension JobMerge {
     }
 
     private mutating func listening(
-        _ listening: MergeTally.Listening, _ scan: UnsafeMutablePointer<StagedScan>, states entity: Int,
-        _ body: () throws(StoreError) -> Void
-    ) throws(StoreError) {
-        let tally = merger.tally
-        try result.states[entity].withUnsafeMutableBufferPointer { states throws(StoreError) in
-            tally.pointee.scan = scan
-            tally.pointee.states = states.baseAddress
-            tally.pointee.listening = listening
-            defer { tally.pointee.listening = .off }
-            try body()
-        }
-    }
-
-    private mutating func listening(
-        _ listening: MergeTally.Listening, _ scan: UnsafeMutablePointer<StagedScan>, _ link: LinkTable,
-        _ insert: Statement
+        _ scan: UnsafeMutablePointer<StagedScan>, _ link: LinkTable, _ insert: Statement
     ) throws(StoreError) {
         // Both ends may be the same entity, whose states must not be lent twice: a copy of the outer array's storage.
-        let tally = merger.tally
+        let (scans, tally) = (merger.scans, merger.tally)
         var sources = result.states[link.source]
         var destinations = link.destination == link.source ? [] : result.states[link.destination]
         defer {
@@ -138,13 +146,11 @@ extension JobMerge {
         }
         try sources.withUnsafeMutableBufferPointer { sources throws(StoreError) in
             try destinations.withUnsafeMutableBufferPointer { destinations throws(StoreError) in
-                tally.pointee.scan = scan
-                tally.pointee.sourceStates = sources.baseAddress
-                tally.pointee.destinationStates =
-                    link.destination == link.source ? sources.baseAddress : destinations.baseAddress
-                tally.pointee.listening = listening
-                defer { tally.pointee.listening = .off }
-                try insert.run()
+                if link.destination != link.source { scans.tables[link.destination].states = destinations.baseAddress }
+                scans.tables[link.source].states = sources.baseAddress
+                try MergeTally.listening(tally, to: scan, of: .linkRows(link.source, link.destination)) {
+                    () throws(StoreError) in try insert.run()
+                }
             }
         }
     }

@@ -15,7 +15,11 @@ struct JobMerge {
     let countsLinksAlone: Bool
     var result: MergedRows
     var lookups = StagedLookups()
+    /// By entity index: the rows as they are merged, statement by statement.
+    let groups: [[RowGroup]]
     private var rejected: [RejectedRow] = []
+    /// Rows that lack something are offered for inserting, without a look whether their objects exist.
+    private var triesMore = false
 
     init(
         _ merger: Merger, _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, countsLinksAlone: Bool
@@ -25,6 +29,12 @@ struct JobMerge {
         self.policy = policy
         self.isCareful = isCareful
         self.countsLinksAlone = countsLinksAlone
+        groups = rows.tables.map { table in
+            guard let table else { return [] }
+            return table.groups.flatMap { group in
+                merger.entities[group.kind].upserts.mergesAtOnce(group, of: table) ? [group] : table.uniform(group)
+            }
+        }
         result = MergedRows(
             states: rows.tables.map { Array(repeating: 0, count: $0?.rowCount ?? 0) },
             changedOutside: Array(repeating: [], count: rows.tables.count),
@@ -39,6 +49,8 @@ struct JobMerge {
         } catch {
             throw .store(error)
         }
+        // What is only tried now may be at fault, too, and all faults are weighed together.
+        if triesMore, !rejected.isEmpty { throw .contended }
         try stopIfRejected()
         if isCareful {
             try checkKinds()
@@ -52,7 +64,7 @@ struct JobMerge {
         try bindScans { merge throws(MergeFailure) in
             for entity in merge.merger.order {
                 guard let table = merge.rows.tables[entity] else { continue }
-                for group in table.groups { try merge.merge(group, of: table) }
+                for group in merge.groups[entity] { try merge.merge(group, of: table) }
             }
             if merge.countsLinksAlone { merge.result.forgetStates() }
             try merge.mergeLinks()
@@ -123,19 +135,23 @@ struct JobMerge {
     private mutating func checkExistence() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table else { continue }
-            for group in table.groups {
+            for group in groups[entity] {
                 let statements = merger.entities[group.kind]
-                let canInsert = statements.canInsert(group.columns)
+                // What is merged at once turns out to exist, or the rows are merged carefully.
+                let isTried = !isCareful && statements.upserts.mergesAtOnce(group, of: table)
+                if isTried { triesMore = triesMore || !(group.columns.map(statements.upserts.canInsert) ?? false) }
                 for position in group.range {
-                    let row = Int(table.order[position])
+                    let row = group.order[position]
                     let origin = table.origins[row]
+                    let canInsert = isTried || statements.upserts.canInsert(table.row(row))
                     if canInsert, origin.rawValue <= RowOrigin.stub.rawValue { continue }
                     if try exists(row, table, statements) {
                         if !canInsert { try checkBecoming(row, group, table, statements) }
                         continue
                     }
-                    reject(entity, row, absence: { Self.missing(statements, .mustExist, group, isTold: $0) }) {
-                        Self.missing(statements, origin, group, isTold: $0)
+                    let lacking = statements.upserts.lacking(table.row(row))
+                    reject(entity, row, absence: { Self.missing(statements, .mustExist, lacking, isTold: $0) }) {
+                        Self.missing(statements, origin, lacking, isTold: $0)
                     }
                 }
             }
@@ -150,8 +166,10 @@ struct JobMerge {
     }
 
     /// Why a row that does not exist cannot be made; nil when that is no fault.
+    ///
+    /// - Parameter lacking: a required column that the row does not bring.
     private static func missing(
-        _ statements: EntityStatements, _ origin: RowOrigin, _ group: RowGroup, isTold: Bool
+        _ statements: EntityStatements, _ origin: RowOrigin, _ lacking: Int?, isTold: Bool
     ) -> Fault? {
         let model = statements.entity
         // A key alone makes nothing of an abstract entity.
@@ -164,7 +182,7 @@ struct JobMerge {
                     ? "There is no \(model.name) with the key given here. Send it first, or set the relationship's "
                         + "\"missing\" to \"stub\" or \"ignore\" in the model." : "", entity: model.name)
         case .record, .stub:
-            guard let lacking = statements.required.first(where: { !group.columns.contains($0) }) else {
+            guard let lacking else {
                 return Fault(
                     .unmappable,
                     isTold ? "\(model.name) is abstract, so a record of it can make no object, and there is none." : "",
@@ -194,7 +212,10 @@ struct JobMerge {
         guard statements.entity.parent != nil, let stored = try storedKind(ofRow: row, table) else { return }
         let before = merger.plan.model.entities[stored]
         guard merger.plan.model.ancestors(of: group.kind).contains(stored) else { return }
-        let lacking = statements.required.first { !group.columns.contains($0) && !before.attributeIndices.contains($0) }
+        let cells = table.row(row)
+        let lacking = statements.required.first {
+            cells[$0].kind == .absent && !before.attributeIndices.contains($0)
+        }
         guard let lacking else { return }
         let (name, model) = (statements.name(ofColumn: lacking), statements.entity)
         let what =

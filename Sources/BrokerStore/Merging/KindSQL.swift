@@ -40,13 +40,15 @@ struct KindSQL {
         ]
     }
 
-    /// The assignment of a default to rows that had no such attribute before.
-    func takingDefault(_ attribute: Int, _ parameter: String, of row: String) -> [String] {
+    /// The assignment of a default to rows that had no such attribute before; nil where all rows had it.
+    ///
+    /// - Parameters:
+    ///   - value: what the default is called in the statement.
+    ///   - otherwise: what the others get.
+    func takingDefault(_ attribute: Int, _ value: String, of row: String, otherwise: String) -> String? {
         let lacking = ancestors.filter { !plan.model.entities[$0].attributeIndices.contains(attribute) }
-        guard !lacking.isEmpty else { return [] }
+        guard !lacking.isEmpty else { return nil }
         let name = quoted(plan.model.entities[index].attributes[attribute].column)
-        return [
-            "\(name) = CASE WHEN \(column(row)) IN (\(naming.names(lacking))) THEN \(parameter) ELSE \(row).\(name) END"
-        ]
+        return "\(name) = CASE WHEN \(column(row)) IN (\(naming.names(lacking))) THEN \(value) ELSE \(otherwise) END"
     }
 }

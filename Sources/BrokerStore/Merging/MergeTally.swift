@@ -2,7 +2,8 @@ internal import CSQLite
 
 /// Counts what the statements of a merge do to rows, by listening to SQLite's update hook.
 ///
-/// Exact, and free of extra statements: the hook tells inserts from updates, the scan tells which staged row it was.
+/// Exact, and free of extra statements: the hook tells inserts from updates, the scan tells which staged row it was, and
+/// whose.
 struct MergeTally {
     enum RowState: UInt8 {
         case unchanged = 0
@@ -15,22 +16,29 @@ struct MergeTally {
         case off
         /// Rows of an entity's table are merged from its scan.
         case entityRows
-        /// Links are merged from a link table's scan.
-        case linkRows
+        /// Links are merged from a link table's scan; the entities at its two ends.
+        case linkRows(Int, Int)
     }
 
-    var listening = Listening.off
-    var scan: UnsafeMutablePointer<StagedScan>?
-    /// By staged row, of the entity whose rows are merged.
-    var states: UnsafeMutablePointer<UInt8>?
-    /// Of the entities at a link table's two ends.
-    var sourceStates: UnsafeMutablePointer<UInt8>?
-    var destinationStates: UnsafeMutablePointer<UInt8>?
+    private var listening = Listening.off
+    /// The scan that the running statement reads.
+    private(set) var scan: UnsafeMutablePointer<StagedScan>?
+
+    /// Listens while `body` runs a statement over the scan. SQLite's callbacks reach the tally through the same pointer.
+    static func listening(
+        _ tally: UnsafeMutablePointer<MergeTally>, to scan: UnsafeMutablePointer<StagedScan>, of what: Listening,
+        _ body: () throws(StoreError) -> Void
+    ) throws(StoreError) {
+        tally.pointee.scan = scan
+        tally.pointee.listening = what
+        defer { tally.pointee = MergeTally() }
+        try body()
+    }
 
     @inline(__always)
-    static func mark(_ state: RowState, _ row: Int, _ states: UnsafeMutablePointer<UInt8>) {
+    static func mark(_ state: RowState, _ row: Int, _ states: UnsafeMutablePointer<UInt8>?) {
         // An inserted object stays inserted, whatever else happens to it in its job.
-        if states[row] == RowState.unchanged.rawValue { states[row] = state.rawValue }
+        if let states, states[row] == RowState.unchanged.rawValue { states[row] = state.rawValue }
     }
 
     /// - Parameter tally: at a place that outlives the connection.
@@ -39,19 +47,21 @@ struct MergeTally {
             connection.handle,
             { context, operation, _, _, _ in
                 let tally = context!.assumingMemoryBound(to: MergeTally.self)
+                guard let scan = tally.pointee.scan else { return }
                 switch tally.pointee.listening {
                 case .off: return
                 case .entityRows:
                     let state = operation == SQLITE_INSERT ? RowState.inserted : .updated
-                    MergeTally.mark(state, tally.pointee.scan!.pointee.row, tally.pointee.states!)
-                case .linkRows:
-                    let scan = tally.pointee.scan!
+                    MergeTally.mark(
+                        state, scan.pointee.row, scan.pointee.jobTables[scan.pointee.entity!].states)
+                case .linkRows(let source, let destination):
                     let link = scan.pointee.links![scan.pointee.position]
+                    let tables = scan.pointee.jobTables
                     if link.isNamedByDestination {
-                        MergeTally.mark(.updated, Int(link.destination), tally.pointee.destinationStates!)
+                        MergeTally.mark(.updated, Int(link.destination), tables[destination].states)
                     }
                     if link.isNamedBySource {
-                        MergeTally.mark(.updated, Int(link.source), tally.pointee.sourceStates!)
+                        MergeTally.mark(.updated, Int(link.source), tables[source].states)
                     }
                 }
             }, tally)

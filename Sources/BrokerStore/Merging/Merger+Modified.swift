@@ -66,7 +66,7 @@ extension Merger {
         }
         let find = try statements.modified(column)
         for position in 0..<table.rowCount {
-            let row = Int(table.order[position])
+            let row = table.order[position]
             guard isAsked(row), table.hasIdentity(row), subject?.entity != entity || subject?.row != row else {
                 continue
             }

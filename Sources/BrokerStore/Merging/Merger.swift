@@ -52,6 +52,7 @@ final class Merger {
         tally = .allocate(capacity: 1)
         tally.initialize(to: MergeTally())
         MergeTally.listen(on: connection, tally)
+        try StagedFunctions.install(on: connection, tally)
     }
 
     deinit { tally.deallocate() }

@@ -5,12 +5,12 @@ internal import BrokerStaging
 ///
 /// They live at fixed places as long as this object, which must outlive the connection's last statement.
 final class ScanSet {
-    /// By entity index: the job's rows; set anew for each merge.
+    /// By entity index: the rows of a job that is merged by itself; set anew for each merge.
     let tables: UnsafeMutableBufferPointer<ScannedTable>
     private let scans: UnsafeMutableBufferPointer<StagedScan>
     private let entries: UnsafeMutableBufferPointer<StagedModuleEntry>
     private var columns: [UnsafeMutableBufferPointer<ScanColumn>] = []
-    private let entityCount: Int
+    let entityCount: Int
 
     init(_ model: Model, _ layout: RowLayout, on connection: Connection) throws(StoreError) {
         entityCount = model.entities.count
@@ -26,7 +26,10 @@ final class ScanSet {
             _ = place.initialize(fromContentsOf: shape)
             columns.append(place)
             scans.initializeElement(
-                at: number, to: StagedScan(columns: place.baseAddress!, tables: tables.baseAddress!))
+                at: number,
+                to: StagedScan(
+                    entity: number < entityCount ? number : nil, columns: place.baseAddress!,
+                    entityCount: entityCount, tables: tables.baseAddress!))
             entries.initializeElement(
                 at: number, to: StagedModuleEntry(scan: scans.baseAddress! + number, columnCount: shape.count))
         }

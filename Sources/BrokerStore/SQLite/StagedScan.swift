@@ -22,167 +22,144 @@ struct ScanColumn {
     var destinationCell = 0
 }
 
-/// The staged rows of one entity in this job, as scans read them.
+/// The staged rows of one entity in one job, as scans read them.
 struct ScannedTable {
     var cells: UnsafePointer<Cell>?
     var columnCount = 0
     /// By row; of entities with the store's own key.
-    var rowKeys: UnsafeMutablePointer<Int64>?
+    var rowKeys: UnsafePointer<Int64>?
+    /// By row, a ``MergeTally/RowState``.
+    var states: UnsafeMutablePointer<UInt8>?
 }
 
-/// A part of a job's staged rows, offered to SQLite as the rows of a virtual table, and where the reading stands.
+/// Staged rows, of one job or several, offered to SQLite as the rows of a virtual table, and where the reading stands.
 ///
 /// A plain struct at a fixed place: SQLite's callbacks read it millions of times a second, without any counting of
 /// references. Its owner fills it, runs one statement, and knows from ``row`` which row SQLite was at.
 struct StagedScan {
-    var columns: UnsafePointer<ScanColumn>
-    /// By entity index; the job's.
+    /// The entity whose rows it reads; nil of a link table.
+    let entity: Int?
+    let columns: UnsafePointer<ScanColumn>
+    let entityCount: Int
+    /// By job, then by entity index.
     var tables: UnsafePointer<ScannedTable>
-    /// The rows of an entity: its cells, and which of them in which order.
-    var cells: UnsafePointer<Cell>?
-    var columnCount = 0
+    /// Which rows in which order.
     var order: UnsafePointer<UInt32>?
-    var rowKeys: UnsafeMutablePointer<Int64>?
+    /// By place in the order, the job whose row it is; nil when all are of the first.
+    var jobs: UnsafePointer<UInt32>?
+    /// By column, what stands for a value that a row does not bring, where a row may do that.
+    var absentValues: UnsafePointer<Cell>?
+    /// Columns that identify the rows.
+    var identity: UnsafeBufferPointer<Int>?
     /// Or links, in their own order.
     var links: UnsafePointer<StagedLink>?
-    var position = 0
-    var end = 0
+    private(set) var position = 0
+    private(set) var end = 0
+    /// Places of rows that are left to a second statement (``StagedFunctions``).
+    var postponed: UnsafeMutablePointer<PostponedRows>?
+    /// The current row's: its cells, the tables of its job, and its number.
+    private(set) var cells: UnsafePointer<Cell>?
+    private(set) var jobTables: UnsafePointer<ScannedTable>
+    private(set) var row = 0
 
-    /// The row that SQLite is at, of an entity's table; the link's number of a link table.
-    @inline(__always) var row: Int { order.map { Int($0[position]) } ?? position }
+    init(
+        entity: Int?, columns: UnsafePointer<ScanColumn>, entityCount: Int, tables: UnsafePointer<ScannedTable>
+    ) {
+        self.entity = entity
+        self.columns = columns
+        self.entityCount = entityCount
+        self.tables = tables
+        jobTables = tables
+    }
+
+    /// Reads that part of the order, or of the links, from now on.
+    mutating func read(_ range: Range<Int>) {
+        position = range.lowerBound
+        end = range.upperBound
+        settle()
+    }
+
+    /// Nothing is read any longer.
+    mutating func clear() {
+        (order, jobs, absentValues, links, cells, postponed) = (nil, nil, nil, nil, nil, nil)
+        read(0..<0)
+    }
+
+    @inline(__always) var isAtEnd: Bool { position >= end }
+
+    @inline(__always)
+    mutating func advance() {
+        position += 1
+        settle()
+    }
+
+    /// The cells of the row at a place in the order.
+    func cells(at place: Int) -> UnsafePointer<Cell> {
+        let table = tables[(jobs.map { Int($0[place]) } ?? 0) * entityCount + entity!]
+        return table.cells! + Int(order![place]) * table.columnCount
+    }
+
+    @inline(__always)
+    private mutating func settle() {
+        guard position < end, let entity, let order else { return }
+        row = Int(order[position])
+        if let jobs { jobTables = tables + Int(jobs[position]) * entityCount } else { jobTables = tables }
+        let table = jobTables[entity]
+        cells = table.cells! + row * table.columnCount
+    }
+
+    /// The current row's value of a column.
+    @inline(__always)
+    func value(_ number: Int) -> Value {
+        let column = columns[number]
+        switch column.source {
+        case .cell:
+            let cell = cells![column.cell]
+            return .cell(cell)
+        case .rowKey: return .key(jobTables[entity!].rowKeys![row])
+        case .linkedCell, .linkedRowKey:
+            let linked: Int
+            if let links {
+                linked = Int(column.cell == 0 ? links[position].source : links[position].destination)
+            } else {
+                let link = cells![column.cell]
+                guard link.kind == .object else { return .cell(link) }
+                linked = link.row
+            }
+            let table = jobTables[column.destination]
+            if column.source == .linkedRowKey { return .key(table.rowKeys![linked]) }
+            return .cell(table.cells![linked * table.columnCount + column.destinationCell])
+        }
+    }
+
+    enum Value {
+        case cell(Cell)
+        case key(Int64)
+    }
 
     @inline(__always)
     func result(_ number: Int, _ context: OpaquePointer?) {
-        let column = columns[number]
-        switch column.source {
-        case .cell: result(cells![row * columnCount + column.cell], context)
-        case .rowKey: sqlite3_result_int64(context, rowKeys![row])
-        case .linkedCell, .linkedRowKey:
-            guard let linked = linkedRow(column.cell) else { return sqlite3_result_null(context) }
-            let table = tables[column.destination]
-            if column.source == .linkedRowKey { return sqlite3_result_int64(context, table.rowKeys![linked]) }
-            result(table.cells![linked * table.columnCount + column.destinationCell], context)
+        switch value(number) {
+        case .key(let key): sqlite3_result_int64(context, key)
+        case .cell(let cell):
+            let isStoodFor = cell.kind == .absent && absentValues != nil
+            (isStoodFor ? absentValues![number] : cell).give(to: context)
         }
     }
+}
 
-    /// The row of the linked object in its own table; nil for NULL.
+extension Cell {
+    /// As the result of a virtual table's column or of a function. The bytes are not copied.
     @inline(__always)
-    private func linkedRow(_ cell: Int) -> Int? {
-        if let links { return Int(cell == 0 ? links[position].source : links[position].destination) }
-        let link = cells![row * columnCount + cell]
-        return link.kind == .object ? link.row : nil
-    }
-
-    @inline(__always)
-    private func result(_ cell: Cell, _ context: OpaquePointer?) {
-        switch cell.kind {
-        case .integer: sqlite3_result_int64(context, cell.integer)
-        case .real: sqlite3_result_double(context, cell.real)
+    func give(to context: OpaquePointer?) {
+        switch kind {
+        case .integer: sqlite3_result_int64(context, integer)
+        case .real: sqlite3_result_double(context, real)
         case .text:
-            let start = UnsafeRawPointer(cell.bytes.baseAddress)?.assumingMemoryBound(to: CChar.self)
-            broker_sqlite_result_static_text(context, start, UInt64(cell.count))
-        case .blob: broker_sqlite_result_static_blob(context, cell.bytes.baseAddress, UInt64(cell.count))
+            let start = UnsafeRawPointer(bytes.baseAddress)?.assumingMemoryBound(to: CChar.self)
+            broker_sqlite_result_static_text(context, start, UInt64(count))
+        case .blob: broker_sqlite_result_static_blob(context, bytes.baseAddress, UInt64(count))
         case .null, .absent, .object: sqlite3_result_null(context)
         }
     }
-}
-
-/// The virtual table module `_broker_staged`: each of its tables reads one ``StagedScan``.
-enum StagedModule {
-    static let name = "_broker_staged"
-
-    /// - Parameter scans: by the number that a table's CREATE statement gives; they outlive the connection.
-    static func register(on connection: Connection, _ scans: UnsafeMutablePointer<StagedModuleEntry>) throws(StoreError)
-    {
-        let result = sqlite3_create_module_v2(connection.handle, name, methods, scans, nil)
-        guard result == SQLITE_OK else {
-            throw StoreError(result, on: connection.handle)
-        }
-    }
-
-    // Filled once before any use, then only read; SQLite keeps the pointer for the life of its connections.
-    nonisolated(unsafe) private static let methods: UnsafePointer<sqlite3_module> = {
-        var module = sqlite3_module()
-        module.iVersion = 1
-        module.xCreate = connect
-        module.xConnect = connect
-        module.xBestIndex = { _, info in
-            // Rows are read whole and in their order: nothing can be searched.
-            info!.pointee.estimatedCost = 1_000_000
-            return SQLITE_OK
-        }
-        module.xDisconnect = disconnect
-        module.xDestroy = disconnect
-        module.xOpen = { table, cursor in
-            let opened = UnsafeMutablePointer<broker_staged_cursor>.allocate(capacity: 1)
-            opened.initialize(to: broker_staged_cursor())
-            opened.pointee.source = table!.withMemoryRebound(to: broker_staged_table.self, capacity: 1) {
-                $0.pointee.source
-            }
-            cursor!.pointee = UnsafeMutableRawPointer(opened).assumingMemoryBound(to: sqlite3_vtab_cursor.self)
-            return SQLITE_OK
-        }
-        module.xClose = { cursor in
-            UnsafeMutableRawPointer(cursor!).assumingMemoryBound(to: broker_staged_cursor.self).deallocate()
-            return SQLITE_OK
-        }
-        module.xFilter = { _, _, _, _, _ in SQLITE_OK }
-        module.xNext = { cursor in
-            scan(cursor).pointee.position += 1
-            return SQLITE_OK
-        }
-        module.xEof = { cursor in
-            let scan = scan(cursor)
-            return scan.pointee.position >= scan.pointee.end ? 1 : 0
-        }
-        module.xColumn = { cursor, context, column in
-            scan(cursor).pointee.result(Int(column), context)
-            return SQLITE_OK
-        }
-        module.xRowid = { cursor, rowid in
-            rowid!.pointee = Int64(scan(cursor).pointee.position)
-            return SQLITE_OK
-        }
-        let place = UnsafeMutablePointer<sqlite3_module>.allocate(capacity: 1)
-        place.initialize(to: module)
-        return UnsafePointer(place)
-    }()
-
-    private static let connect:
-        @convention(c) (
-            OpaquePointer?, UnsafeMutableRawPointer?, Int32, UnsafePointer<UnsafePointer<CChar>?>?,
-            UnsafeMutablePointer<UnsafeMutablePointer<sqlite3_vtab>?>?,
-            UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
-        ) -> Int32 = { database, client, count, arguments, table, _ in
-            // Behind the module's, the database's and the table's names stands the scan's number.
-            guard count == 4, let text = arguments![3], let number = Int(String(cString: text)) else {
-                return SQLITE_ERROR
-            }
-            let entry = client!.assumingMemoryBound(to: StagedModuleEntry.self)[number]
-            let names = (0..<entry.columnCount).map { "c\($0)" }.joined(separator: ", ")
-            let result = sqlite3_declare_vtab(database, "CREATE TABLE staged (\(names))")
-            guard result == SQLITE_OK else { return result }
-            let made = UnsafeMutablePointer<broker_staged_table>.allocate(capacity: 1)
-            made.initialize(to: broker_staged_table())
-            made.pointee.source = UnsafeMutableRawPointer(entry.scan)
-            table!.pointee = UnsafeMutableRawPointer(made).assumingMemoryBound(to: sqlite3_vtab.self)
-            return SQLITE_OK
-        }
-
-    private static let disconnect: @convention(c) (UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 = { table in
-        UnsafeMutableRawPointer(table!).assumingMemoryBound(to: broker_staged_table.self).deallocate()
-        return SQLITE_OK
-    }
-
-    @inline(__always)
-    private static func scan(_ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?) -> UnsafeMutablePointer<StagedScan> {
-        UnsafeMutableRawPointer(cursor!).assumingMemoryBound(to: broker_staged_cursor.self).pointee.source
-            .assumingMemoryBound(to: StagedScan.self)
-    }
-}
-
-/// What a virtual table needs to know when SQLite makes it.
-struct StagedModuleEntry {
-    var scan: UnsafeMutablePointer<StagedScan>
-    var columnCount: Int
 }

@@ -157,7 +157,7 @@ struct JobTally {
         let topmost = run.merger.plan.model.topmost(of: entity)
         if let base = run.base, let table = base.rows.tables[topmost], let state = fate.state {
             for position in 0..<table.rowCount {
-                let row = Int(table.order[position])
+                let row = table.order[position]
                 guard states[topmost][row] == state.rawValue, kinds.isOne(row, of: topmost, entity) else { continue }
                 if model.hasRowKey {
                     json.integer(base.merged.rowKeys[topmost][row])

@@ -1,0 +1,141 @@
+/// Row numbers of one staged table in the order in which they are merged. Immutable.
+public final class RowOrder: Sendable {
+    public let count: Int
+    // Immutable after init and freed only in deinit, so it may be read from any thread.
+    nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
+
+    init(_ order: [UInt32]) {
+        count = order.count
+        let rows = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, order.count))
+        rows.initialize(from: order, count: order.count)
+        self.rows = UnsafePointer(rows)
+    }
+
+    deinit { rows.deallocate() }
+
+    @inlinable public subscript(position: Int) -> Int { Int(rows[position]) }
+}
+
+/// Rows of one entity that one SQL statement can merge.
+public struct RowGroup: Sendable {
+    /// Of a hierarchy, the index of the entity that the rows' objects are, as far as the job says.
+    public let kind: Int
+    /// The columns that every row of the group brings, the identity's among them, ascending; nil when they bring different
+    /// ones.
+    public let columns: [Int]?
+    public let order: RowOrder
+    /// The group's part of ``order``.
+    public let range: Range<Int>
+}
+
+/// Sorts row numbers by the entity that the objects are, then by identity.
+struct RowGrouping {
+    private let entity: EntityPlan
+    private let cells: UnsafePointer<Cell>
+    private let kinds: [Int32]
+    private let rowCount: Int
+    private let columnCount: Int
+
+    init(_ entity: EntityPlan, _ cells: UnsafePointer<Cell>, _ kinds: [Int32], _ rowCount: Int) {
+        self.entity = entity
+        self.cells = cells
+        self.kinds = kinds
+        self.rowCount = rowCount
+        columnCount = entity.layout.columnCount
+    }
+
+    /// All rows, one group for each kind.
+    func groups() -> [RowGroup] {
+        guard rowCount > 0 else { return [] }
+        var rowsByKind: [(kind: Int, rows: [UInt32])] = []
+        if kinds.isEmpty {
+            rowsByKind = [(entity.kind, Array(0..<UInt32(rowCount)))]
+        } else {
+            var positions: [Int32: Int] = [:]
+            for (row, kind) in kinds.enumerated() {
+                let position = positions[kind] ?? rowsByKind.count
+                if position == rowsByKind.count {
+                    rowsByKind.append((Int(kind), []))
+                    positions[kind] = position
+                }
+                rowsByKind[position].rows.append(UInt32(row))
+            }
+        }
+        return united(
+            rowsByKind.map { kind, rows in
+                let columns = columns(ofRow: rows[0])
+                let isUniform = rows.allSatisfy { brings($0, exactly: columns) }
+                return (kind, isUniform ? columns : nil, sorted(rows, kind))
+            })
+    }
+
+    /// The rows of a group by the columns that they bring, each such group in the group's order.
+    func uniform(_ group: RowGroup) -> [RowGroup] {
+        var parts: [(kind: Int, columns: [Int]?, rows: [UInt32])] = []
+        var positions: [[Int]: Int] = [:]
+        var last = 0
+        for position in group.range {
+            let row = group.order.rows[position]
+            if let known = parts.last.flatMap({ _ in parts[last].columns }), brings(row, exactly: known) {
+                parts[last].rows.append(row)
+                continue
+            }
+            let columns = columns(ofRow: row)
+            last = positions[columns] ?? parts.count
+            if last == parts.count {
+                parts.append((group.kind, columns, []))
+                positions[columns] = last
+            }
+            parts[last].rows.append(row)
+        }
+        return united(parts)
+    }
+
+    private func united(_ parts: [(kind: Int, columns: [Int]?, rows: [UInt32])]) -> [RowGroup] {
+        let order = RowOrder(parts.count == 1 ? parts[0].rows : parts.flatMap(\.rows))
+        var start = 0
+        return parts.map { part in
+            defer { start += part.rows.count }
+            return RowGroup(
+                kind: part.kind, columns: part.columns, order: order, range: start..<start + part.rows.count)
+        }
+    }
+
+    private func columns(ofRow row: UInt32) -> [Int] {
+        (0..<columnCount).filter { cells[Int(row) * columnCount + $0].kind != .absent }
+    }
+
+    private func brings(_ row: UInt32, exactly columns: [Int]) -> Bool {
+        let own = cells + Int(row) * columnCount
+        var position = 0
+        for column in 0..<columnCount where own[column].kind != .absent {
+            guard position < columns.count, columns[position] == column else { return false }
+            position += 1
+        }
+        return position == columns.count
+    }
+
+    private func sorted(_ rows: [UInt32], _ kind: Int) -> [UInt32] {
+        let identity = entity.identityColumns(of: kind)
+        guard let first = identity.first else { return rows }
+        if entity.hasIntegerIdentity {
+            return sorted(rows) {
+                cells[Int($0) * columnCount + first].integer < cells[Int($1) * columnCount + first].integer
+            }
+        }
+        return sorted(rows) { precedes(cells + Int($0) * columnCount, cells + Int($1) * columnCount, identity) }
+    }
+
+    private func sorted(_ rows: [UInt32], by areInOrder: (UInt32, UInt32) -> Bool) -> [UInt32] {
+        let isSorted = rows.indices.dropFirst().allSatisfy { !areInOrder(rows[$0], rows[$0 - 1]) }
+        return isSorted ? rows : rows.sorted(by: areInOrder)
+    }
+
+    private func precedes(_ left: UnsafePointer<Cell>, _ right: UnsafePointer<Cell>, _ identity: [Int]) -> Bool {
+        for column in identity {
+            if left[column].precedes(right[column]) { return true }
+            if right[column].precedes(left[column]) { return false }
+        }
+        return false
+    }
+}

@@ -1,0 +1,107 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// What an entity's staged columns are called in its table, and in the virtual table over its staged rows.
+struct EntityColumns {
+    /// A column of the table, and its number in the virtual table.
+    struct Column {
+        let name: String
+        let number: Int
+    }
+
+    let index: Int
+    let plan: StagingPlan
+    let naming: ColumnNaming
+    let entity: Entity
+    /// Of a hierarchy, that of its topmost entity; quoted.
+    let table: String
+
+    init(_ index: Int, _ plan: StagingPlan) {
+        self.index = index
+        self.plan = plan
+        naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        entity = plan.model.entities[index]
+        table = quoted(plan.model.entities[plan.model.topmost(of: index)].table)
+    }
+
+    private var layout: EntityLayout { plan.layout.entities[index] }
+
+    /// Names of the columns that tell which object it is.
+    var keyNames: [String] { naming.keyColumns(index).map(\.name) }
+
+    var key: [Column] {
+        entity.hasRowKey ? [Column(name: rowKeyName, number: 0)] : entity.identity.flatMap { columns($0) }
+    }
+
+    /// What SQLite calls the number of a row, in a table that may have columns of any name.
+    var rowNumber: String { naming.rowNumber(index) }
+
+    /// The staged columns that its objects have: attributes, then links.
+    var all: [Int] {
+        let links = (layout.attributeCount..<layout.columnCount).filter {
+            entity.relationshipIndices.contains(layout.link(atColumn: $0).relationship)
+        }
+        return entity.attributeIndices + links
+    }
+
+    /// Those columns without the key.
+    func others(_ staged: [Int]) -> [Int] { staged.filter { entity.hasRowKey || !entity.identity.contains($0) } }
+
+    /// Staged columns that an index of the table has: to set one of them costs much, even to the value that it has.
+    var indexed: Set<Int> {
+        let attributes = (entity.unique + entity.indexes).joined()
+        return Set(attributes).union(entity.identity).union(layout.attributeCount..<layout.columnCount)
+    }
+
+    /// How many the virtual table has.
+    var virtualColumnCount: Int {
+        let links = (layout.attributeCount..<layout.columnCount).reduce(0) { $0 + linkNames($1).count }
+        return (entity.hasRowKey ? 1 : 0) + layout.attributeCount + links
+    }
+
+    /// A staged column's columns in the table, several where a link's key has several.
+    func columns(_ staged: Int) -> [Column] {
+        let first = entity.hasRowKey ? 1 : 0
+        let attributes = entity.attributes.count
+        if staged < attributes { return [Column(name: entity.attributes[staged].column, number: first + staged)] }
+        let before = (attributes..<staged).map { linkNames($0).count }.reduce(0, +)
+        return linkNames(staged).enumerated().map { Column(name: $1, number: first + attributes + before + $0) }
+    }
+
+    func linkNames(_ column: Int) -> [String] {
+        naming.linkColumns(entity.relationships[layout.link(atColumn: column).relationship])
+    }
+
+    /// Where the links at these columns have their places.
+    func positionNames(_ columns: [Int]) -> [String] {
+        columns.filter { $0 >= layout.attributeCount }.compactMap { column in
+            plan.model.positionColumn(of: entity.relationships[layout.link(atColumn: column).relationship])
+        }
+    }
+
+    /// What the model calls a staged column.
+    func nameInModel(_ column: Int) -> String {
+        guard column >= layout.attributeCount else { return entity.attributes[column].name }
+        return entity.relationships[layout.link(atColumn: column).relationship].name
+    }
+
+    func keyIsParameters(from first: Int) -> String {
+        keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + first)" }.joined(separator: " AND ")
+    }
+
+    /// The default of an attribute; nil when it has none.
+    func defaultCell(_ attribute: Int) -> Cell? { plan.defaultCell(entity: index, attribute: attribute) }
+
+    /// An object that goes over to another's ordered relationship has no place there yet (``JobMerge/mergePlaces()``).
+    ///
+    /// - Parameters:
+    ///   - row: what the statement calls the row that is there.
+    ///   - differs: the condition that the link at a column becomes another.
+    func leavingPlaces(_ brought: [Int], of row: String, _ differs: (Int) -> String) -> [String] {
+        brought.flatMap { column in
+            positionNames([column]).map { position in
+                "\(quoted(position)) = CASE WHEN \(differs(column)) THEN NULL ELSE \(row).\(quoted(position)) END"
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The statements that merge a group of staged rows into one entity's table, each `INSERT … SELECT` over the scan: new
+/// rows take the defaults, changed rows are updated, the same are not written.
+///
+/// ```
+/// all rows bring the same columns ─▶ a plain statement ─┐
+/// they bring different ones ───────▶ the ragged one ────┴─▶ first: all but rows whose indexed columns change
+///                                                          second: those
+/// ```
+///
+/// An UPDATE that names an indexed column costs several times one that does not, even if the value stays. So the first
+/// statement names none, and notes which rows need the second.
+final class UpsertStatements {
+    /// Statements that belong together.
+    struct Upsert {
+        let first: Statement
+        /// Nil when no column that is set has an index.
+        let second: Statement?
+        /// The rows may bring less than the statement wants.
+        let isRagged: Bool
+    }
+
+    /// How rows that bring the same columns, but cannot be inserted, are merged.
+    enum Update {
+        /// Row by row: they can only update what exists.
+        case rows(Statement)
+        /// They bring nothing but their key: what exists is unchanged.
+        case nothing
+    }
+
+    /// Statements kept; records with ever new sets of keys must not hold memory for good.
+    private static let keptGroups = 256
+
+    /// By column of the virtual table, what an insert takes for a value that a row does not bring: the default, or for
+    /// what is required something that the table takes. Such rows must turn out to exist.
+    let absentValues: UnsafePointer<Cell>
+    private let columns: EntityColumns
+    private let kinds: KindSQL?
+    private let required: [Int]
+    private let isForeign: Bool
+    private let connection: Connection
+    private let stagedTable: String
+    private var uniform: [[Int]: Upsert] = [:]
+    private var updates: [[Int]: Update] = [:]
+    private var ragged: Upsert?
+    /// A name of its own for the row that is there: the table may be called "excluded", too.
+    private let old = quoted("_broker_old")
+
+    /// - Parameters:
+    ///   - required: staged columns that an insert cannot do without, besides the identity.
+    ///   - isForeign: another program made the table, and may have defaults and conditions of its own.
+    init(
+        _ columns: EntityColumns, _ kinds: KindSQL?, required: [Int], isForeign: Bool, _ scans: ScanSet,
+        on connection: Connection
+    ) {
+        self.columns = columns
+        self.kinds = kinds
+        self.required = required
+        self.isForeign = isForeign
+        self.connection = connection
+        stagedTable = scans.tableName(entity: columns.plan.model.topmost(of: columns.index))
+        let count = columns.virtualColumnCount
+        let values = UnsafeMutablePointer<Cell>.allocate(capacity: count)
+        values.initialize(repeating: .null, count: count)
+        for attribute in columns.entity.attributeIndices {
+            let model = columns.entity.attributes[attribute]
+            let value = columns.defaultCell(attribute) ?? (model.isOptional ? .null : model.placeholder)
+            values[columns.columns(attribute)[0].number] = value
+        }
+        absentValues = UnsafePointer(values)
+    }
+
+    deinit { absentValues.deallocate() }
+
+    // MARK: - Which way
+
+    /// Rows that bring these columns can be inserted.
+    func canInsert(_ brought: [Int]) -> Bool { !columns.entity.isAbstract && required.allSatisfy(brought.contains) }
+
+    /// The row brings all that an insert needs.
+    func canInsert(_ row: UnsafePointer<Cell>) -> Bool {
+        !columns.entity.isAbstract && required.allSatisfy { row[$0].kind != .absent }
+    }
+
+    /// A required column that the row does not bring; nil when there is none.
+    func lacking(_ row: UnsafePointer<Cell>) -> Int? { required.first { row[$0].kind == .absent } }
+
+    /// One statement merges the group, whatever columns its rows bring.
+    func mergesAtOnce(_ group: RowGroup, of table: FrozenTable) -> Bool {
+        if let brought = group.columns {
+            return canInsert(brought) || canStandFor(required.filter { !brought.contains($0) })
+        }
+        guard !isForeign else { return false }
+        let lacking = required.filter { column in
+            group.range.contains { table.row(group.order[$0])[column].kind == .absent }
+        }
+        return lacking.isEmpty && !columns.entity.isAbstract || canStandFor(lacking)
+    }
+
+    /// Rows may be offered for inserting with something in place of these columns, because they meet their object's key
+    /// before anything else.
+    private func canStandFor(_ lacking: [Int]) -> Bool {
+        !isForeign && kinds == nil
+            && !lacking.contains { column in
+                columns.entity.unique.contains { $0.contains(column) }
+            }
+    }
+
+    // MARK: - Statements
+
+    /// For a group that ``mergesAtOnce(_:of:)``.
+    func upsert(_ brought: [Int]?) throws(StoreError) -> Upsert {
+        guard let brought, canInsert(brought) else {
+            if let ragged { return ragged }
+            let upsert = try prepare(columns.all, isRagged: true)
+            ragged = upsert
+            return upsert
+        }
+        if let known = uniform[brought] { return known }
+        if uniform.count >= Self.keptGroups { uniform.removeAll() }
+        let upsert = try prepare(brought, isRagged: false)
+        uniform[brought] = upsert
+        return upsert
+    }
+
+    private func prepare(_ brought: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
+        let indexed = columns.indexed.intersection(columns.others(brought))
+        let sql = UpsertSQL(columns, kinds, brought, isRagged: isRagged, stagedTable, old)
+        return Upsert(
+            first: try sql.prepare(without: indexed, on: connection),
+            second: indexed.isEmpty ? nil : try sql.prepare(without: [], on: connection), isRagged: isRagged)
+    }
+
+    /// Runs the statements over a part of the scan's order.
+    func run(
+        _ upsert: Upsert, _ range: Range<Int>, _ scan: UnsafeMutablePointer<StagedScan>,
+        _ tally: UnsafeMutablePointer<MergeTally>
+    ) throws(StoreError) {
+        var postponed = PostponedRows()
+        scan.pointee.absentValues = upsert.isRagged ? absentValues : nil
+        try withUnsafeMutablePointer(to: &postponed) { postponed throws(StoreError) in
+            scan.pointee.postponed = postponed
+            scan.pointee.read(range)
+            defer { scan.pointee.postponed = nil }
+            try MergeTally.listening(tally, to: scan, of: .entityRows) { () throws(StoreError) in try upsert.first.run()
+            }
+        }
+        guard let second = upsert.second, !postponed.places.isEmpty else { return }
+        let order = postponed.places.map { scan.pointee.order![Int($0)] }
+        let jobs = scan.pointee.jobs.map { jobs in postponed.places.map { jobs[Int($0)] } }
+        try order.withUnsafeBufferPointer { order throws(StoreError) in
+            scan.pointee.order = order.baseAddress
+            guard let jobs else { return try runSecond(second, order.count, scan, tally) }
+            try jobs.withUnsafeBufferPointer { jobs throws(StoreError) in
+                scan.pointee.jobs = jobs.baseAddress
+                try runSecond(second, order.count, scan, tally)
+            }
+        }
+    }
+
+    private func runSecond(
+        _ statement: Statement, _ count: Int, _ scan: UnsafeMutablePointer<StagedScan>,
+        _ tally: UnsafeMutablePointer<MergeTally>
+    ) throws(StoreError) {
+        scan.pointee.read(0..<count)
+        try MergeTally.listening(tally, to: scan, of: .entityRows) { () throws(StoreError) in try statement.run() }
+    }
+
+    /// For a group that does not merge at once, whose rows bring the same columns.
+    func update(_ brought: [Int]) throws(StoreError) -> Update {
+        if let known = updates[brought] { return known }
+        if updates.count >= Self.keptGroups { updates.removeAll() }
+        let others = columns.others(brought).flatMap { columns.columns($0).map(\.name) }
+        let update: Update =
+            others.isEmpty && !(kinds?.mayBecome ?? false) ? .nothing : .rows(try prepareUpdate(others, brought))
+        updates[brought] = update
+        return update
+    }
+
+    /// Parameters: the new values, then the key.
+    private func prepareUpdate(_ names: [String], _ brought: [Int]) throws(StoreError) -> Statement {
+        let (table, keyNames) = (columns.table, columns.keyNames)
+        let places = columns.leavingPlaces(brought, of: table) { column in
+            columns.linkNames(column).map { name in
+                "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
+            }.joined(separator: " OR ")
+        }
+        // Behind the values and the key.
+        var parameter = names.count + keyNames.count
+        var defaults: [Cell] = []
+        var becoming = kinds?.becoming(of: table) ?? []
+        for attribute in columns.entity.attributeIndices where kinds != nil && !brought.contains(attribute) {
+            guard let cell = columns.defaultCell(attribute) else { continue }
+            let name = "\(table).\(quoted(columns.entity.attributes[attribute].column))"
+            let taking = kinds!.takingDefault(attribute, "?\(parameter + 1)", of: table, otherwise: name)
+            guard let taking else { continue }
+            becoming.append(taking)
+            defaults.append(cell)
+            parameter += 1
+        }
+        let assignments = names.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" } + places + becoming
+        let differences =
+            names.enumerated().map { "\(quoted($1)) IS NOT ?\($0 + 1)" } + (kinds?.isAnother(table) ?? [])
+        let statement = try connection.prepare(
+            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) "
+                + "WHERE \(columns.keyIsParameters(from: names.count + 1)) AND (\(anyOf(differences)))")
+        // The plan owns the defaults' bytes and outlives the statement.
+        for (position, cell) in defaults.enumerated() {
+            statement.bind(cell, at: names.count + keyNames.count + position + 1)
+        }
+        return statement
+    }
+}
+
+extension Attribute {
+    /// A value that a required column takes.
+    fileprivate var placeholder: Cell {
+        switch columnType {
+        case "INTEGER": .integer(0)
+        case "REAL": .real(0)
+        case "BLOB": .blob(UnsafeBufferPointer(start: nil, count: 0))
+        default: .text(UnsafeBufferPointer(start: nil, count: 0))
+        }
+    }
+}
+
+/// The conditions joined by OR, as a tree of little height: SQLite allows expressions of 1,000 levels, and 2,000 columns.
+func anyOf(_ conditions: [String]) -> String { anyOf(conditions[...]) }
+
+private func anyOf(_ conditions: ArraySlice<String>) -> String {
+    guard conditions.count > 8 else { return conditions.joined(separator: " OR ") }
+    let middle = conditions.startIndex + conditions.count / 2
+    return "(\(anyOf(conditions[..<middle]))) OR (\(anyOf(conditions[middle...])))"
+}
