@@ -31,6 +31,11 @@ public struct CoordinatorLimits: Sendable {
     public static let smallContentBytes = 64 << 10
     /// Jobs in one transaction at most: one COMMIT then costs each of them next to nothing.
     public static let jobsPerCommit = 1_024
+    /// For how long a transaction takes on what has become ready meanwhile. Bulk loads gain most of what there is to gain
+    /// by eight jobs to a COMMIT, and nobody waits for an answer for much longer than its job takes.
+    static let transactionMicroseconds: Int64 = 100_000
+    /// Bytes of a job and its frame from which it is large: merging it takes about as long as a COMMIT.
+    static let largeBytes = 256 << 10
     /// More than twice the jobs in flight, so that none waits for another block.
     public static let defaultSequenceBlock: Int64 = 10_000
     /// For how long a server that stops keeps jobs for a store that another program has locked, before they fail.

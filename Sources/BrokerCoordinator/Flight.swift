@@ -21,6 +21,8 @@ struct ReadyJob: Sendable {
     let admittedAt: Int64
     let timing: Timing
 
+    var isLarge: Bool { weight > CoordinatorLimits.largeBytes }
+
     func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work) }
 
     /// The job as one that has failed already.
@@ -76,6 +78,19 @@ struct Flight {
 
     /// The next job is a search that may take long: those before it should not wait for its transaction.
     var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.arrival) } ?? false }
+
+    /// Takes the next job of a transaction; nil when none is ready, or it should have another.
+    ///
+    /// A large job does not join small ones: their COMMIT would wait for its work, and costs it little.
+    mutating func takeNext(behind batch: WriterLoop.Batch) -> (sequence: Int64, job: ReadyJob)? {
+        if let last = batch.last {
+            guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {
+                return nil
+            }
+            if next.isLarge, !last.job.isLarge { return nil }
+        }
+        return order.takeReady().map { ($0.sequence, $0.work) }
+    }
 
     /// More may be admitted from that source.
     func hasRoom(_ limits: CoordinatorLimits, for source: Int) -> Bool {

@@ -41,6 +41,7 @@ struct WriterLoop {
     let limits: CoordinatorLimits
     let logger: Logger
     private let untold = UntoldObjects()
+    private var caution = Caution()
     /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
     private var writeKeptAt: Int64?
 
@@ -63,15 +64,15 @@ struct WriterLoop {
 
     /// As a rule one transaction; several where the answers of its jobs take much memory.
     private mutating func work(_ turn: Turn) {
-        var rest = turn.batch[...]
+        var rest = turn.batch
         var reservation = turn.reservation
         repeat {
             if rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
             do throws(StoreError) {
-                let applied = try apply(rest, reservation)
+                let applied = try apply(&rest, reservation)
                 settle(applied, reservation: reservation)
                 writeKept()
-                rest = rest.dropFirst(applied.count)
+                rest.removeFirst(applied.count)
                 reservation = nil
             } catch {
                 logger.warning(
@@ -87,11 +88,7 @@ struct WriterLoop {
     private func takeTurn() -> Turn? {
         flight.wait { flight -> Turn?? in
             var batch: Batch = []
-            while batch.count < CoordinatorLimits.jobsPerCommit, batch.isEmpty || !flight.isNextLong,
-                let next = flight.order.takeReady()
-            {
-                batch.append((next.sequence, next.work))
-            }
+            while let next = flight.takeNext(behind: batch) { batch.append(next) }
             if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
             return Turn(batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
         }
@@ -101,14 +98,19 @@ struct WriterLoop {
 
     /// Runs `body` in a transaction. While another program has locked the store, it waits and tries again: nothing has
     /// happened then, and jobs need not fail for it. Only a server that stops has not for ever.
+    ///
+    /// - Returns: nil when `body` gives nil; what it did is then undone.
     private func transaction<Result>(
-        _ body: () throws(StoreError) -> Result
-    ) throws(StoreError) -> Result {
+        _ body: () throws(StoreError) -> Result?
+    ) throws(StoreError) -> Result? {
         var wait = LockWait(logger)
         while true {
             do throws(StoreError) {
                 try store.begin()
-                let result = try body()
+                guard let result = try body() else {
+                    store.rollback()
+                    return nil
+                }
                 try store.commit()
                 wait.ended()
                 return result
@@ -119,18 +121,78 @@ struct WriterLoop {
         }
     }
 
+    /// Applies jobs in one transaction: without a savepoint for each if possible, else one by one.
+    ///
+    /// - Parameter batch: becomes longer by what was ready meanwhile.
     /// - Returns: the first jobs: all of them, or as many as there is room for the objects that they ask for.
-    private func apply(_ batch: Batch.SubSequence, _ reservation: Int64?) throws(StoreError) -> [Applied] {
-        try transaction { () throws(StoreError) in
+    private mutating func apply(_ batch: inout Batch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
+        if caution.allows() {
+            let start = monotonicMicroseconds()
+            let applied = try transaction { () throws(StoreError) -> [Applied]? in
+                if let reservation { try store.reserveSequences(through: reservation) }
+                return try applyTogether(&batch, since: start)
+            }
+            caution.note(isTogether: applied != nil)
+            if let applied { return applied }
+        }
+        let jobs = batch
+        return try transaction { () throws(StoreError) -> [Applied]? in
             if let reservation { try store.reserveSequences(through: reservation) }
             var applied: [Applied] = []
             var bytes = 0
-            for (sequence, job) in batch where bytes < UntoldObjects.maximumBytes {
+            for (sequence, job) in jobs where bytes < UntoldObjects.maximumBytes {
                 applied.append(try apply(job, sequence))
                 bytes += applied.last?.objectBytes ?? 0
             }
             return applied
+        }!
+    }
+
+    /// Applies jobs, runs of them at once, and as long as the transaction is short what has become ready meanwhile.
+    ///
+    /// - Returns: nil when they cannot be applied like this.
+    private func applyTogether(_ batch: inout Batch, since start: Int64) throws(StoreError) -> [Applied]? {
+        var applied: [Applied] = []
+        var bytes = 0
+        while bytes < UntoldObjects.maximumBytes {
+            if applied.count == batch.count {
+                guard monotonicMicroseconds() - start < CoordinatorLimits.transactionMicroseconds else { break }
+                takeMore(&batch)
+                if applied.count == batch.count { break }
+            }
+            var run: [StoreJob] = []
+            for (sequence, job) in batch[applied.count...] {
+                let job = job.storeJob(sequence)
+                guard store.canJoin(job) else { break }
+                run.append(job)
+            }
+            if run.isEmpty {
+                let (sequence, job) = batch[applied.count]
+                applied.append(try apply(job, sequence))
+                bytes += applied.last?.objectBytes ?? 0
+            } else {
+                let begun = monotonicMicroseconds()
+                guard let ends = try store.applyTogether(run) else { return nil }
+                let now = monotonicMicroseconds()
+                for end in ends {
+                    let (sequence, job) = batch[applied.count]
+                    applied.append(
+                        Applied(
+                            sequence: sequence, job: job, end: end, mergedMicroseconds: now - begun, appliedAt: now))
+                }
+            }
         }
+        return applied
+    }
+
+    /// Jobs that are ready by now join the transaction.
+    private func takeMore(_ batch: inout Batch) {
+        let taken = flight.withLock { [batch] flight in
+            var taken = batch
+            while let next = flight.takeNext(behind: taken) { taken.append(next) }
+            return taken
+        }
+        batch = taken
     }
 
     private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> Applied {
@@ -143,7 +205,7 @@ struct WriterLoop {
     /// The job in a transaction of its own, so that the fault is its own, too.
     private func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied {
         do throws(StoreError) {
-            return try apply([(sequence, job)][...], nil)[0]
+            return try transaction { () throws(StoreError) in try apply(job, sequence) }!
         } catch {
             logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
             let fault = Fault(error.faultCode, error.message)
@@ -231,7 +293,7 @@ struct WriterLoop {
     /// Writes the failures that are kept, and which sequence was the last.
     private func finishLedger(newestSequence: Int64?) throws(StoreError) {
         let kept = flight.withLock { $0.kept.jobs }
-        try transaction { () throws(StoreError) in
+        _ = try transaction { () throws(StoreError) in
             for job in kept { _ = try store.apply(job) }
             if let newestSequence { try store.reserveSequences(through: newestSequence) }
         }

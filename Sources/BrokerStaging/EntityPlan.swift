@@ -76,6 +76,8 @@ final class EntityPlan: Sendable {
     let modified: ModifiedColumn?
     let tombstone: Tombstone?
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
+    /// What becomes of its objects depends on nothing but their rows: no kinds, no ages, no links that end when others begin.
+    let isJoinable: Bool
     /// By attribute of the identity, what is told of a record that has no value for it.
     let missingIdentityMessages: [Int: String]
     /// Keys that may wrap a record.
@@ -123,6 +125,9 @@ final class EntityPlan: Sendable {
             uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0)) })
         hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         wrappers = keys.wrappers
+        isJoinable =
+            family == nil && modified == nil && !entity.isIdentityOptional
+            && layout.links.allSatisfy { $0.oneToOneColumn == nil }
     }
 
     /// The plan of a mapping, whose keys are other ones.
@@ -137,6 +142,7 @@ final class EntityPlan: Sendable {
         isIdentityOptional = plan.isIdentityOptional
         self.firstNode = firstNode
         (layout, uniqueColumns, modified, tombstone) = (plan.layout, plan.uniqueColumns, plan.modified, plan.tombstone)
+        isJoinable = plan.isJoinable
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         ownColumns = plan.ownColumns

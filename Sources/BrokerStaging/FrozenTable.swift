@@ -80,6 +80,11 @@ public final class FrozenTable: Sendable {
         }
     }
 
+    /// Its rows are found and made by their identities, or are always new, and nothing else has to be looked at.
+    var isJoinable: Bool {
+        entity.isJoinable && givenKeys.isEmpty && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
+    }
+
     /// The index of the entity that the row's object is, as far as the job says.
     public func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
 

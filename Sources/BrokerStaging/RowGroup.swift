@@ -123,18 +123,23 @@ struct RowGrouping {
                 cells[Int($0) * columnCount + first].integer < cells[Int($1) * columnCount + first].integer
             }
         }
-        return sorted(rows) { precedes(cells + Int($0) * columnCount, cells + Int($1) * columnCount, identity) }
+        return sorted(rows) {
+            (cells + Int($0) * columnCount).precedes(cells + Int($1) * columnCount, by: identity)
+        }
     }
 
     private func sorted(_ rows: [UInt32], by areInOrder: (UInt32, UInt32) -> Bool) -> [UInt32] {
         let isSorted = rows.indices.dropFirst().allSatisfy { !areInOrder(rows[$0], rows[$0 - 1]) }
         return isSorted ? rows : rows.sorted(by: areInOrder)
     }
+}
 
-    private func precedes(_ left: UnsafePointer<Cell>, _ right: UnsafePointer<Cell>, _ identity: [Int]) -> Bool {
-        for column in identity {
-            if left[column].precedes(right[column]) { return true }
-            if right[column].precedes(left[column]) { return false }
+extension UnsafePointer<Cell> {
+    /// Whether this row comes before another of its table, in SQLite's order of these columns.
+    public func precedes(_ other: Self, by columns: [Int]) -> Bool {
+        for column in columns {
+            if self[column].precedes(other[column]) { return true }
+            if other[column].precedes(self[column]) { return false }
         }
         return false
     }

@@ -35,6 +35,9 @@ public final class StagedRows: Sendable {
     public let buried: BuriedRows?
     /// Which rows the records of each operation are; nil unless the job asks for its objects.
     public let payload: StagedPayload?
+    /// May be merged at once with the rows of other jobs: what becomes of it depends on nothing in the store but the
+    /// objects that it names, and there on their values alone.
+    public let isJoinable: Bool
     /// What was staged, in payload order.
     let collections: [JobCollection]
     private let memory: [ArenaChunks]
@@ -64,6 +67,10 @@ public final class StagedRows: Sendable {
         self.payload = payload
         self.collections = collections
         self.memory = memory
+        let isPlain = replacements.isEmpty && spared.isEmpty && places.isEmpty && subject == nil && buried == nil
+        isJoinable =
+            isPlain && payload == nil && conditionalFault == nil && !hasDoubtfulKinds && !hasOvertaken
+            && tables.allSatisfy { $0?.isJoinable ?? true }
     }
 
     private var document: JSONDocument { collections[0].document }

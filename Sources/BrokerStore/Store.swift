@@ -35,7 +35,7 @@ public final class Store {
     /// What opening it changed.
     public let migration: StoreMigration
     let merger: Merger
-    private var ledger: Ledger
+    var ledger: Ledger
     private let statements: TransactionStatements
     let savepoints: Savepoints
     private let files: OpenedFiles
@@ -242,16 +242,26 @@ public final class Store {
     /// - Returns: what became of the job; a job that fails has changed nothing.
     /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone.
     public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
-        let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
-        if let known, !known.isFailure {
-            return known.contentHash == job.contentHash
-                ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known)
-        }
-        let end: JobOutcome
+        let (known, end) = try find(job)
+        if let end { return end }
         switch job.work {
-        case .refused(let fault): end = .failed(fault)
-        case .steps(let steps): end = try run(steps, job)
+        case .refused(let fault): return try record(.failed(fault), of: job, known)
+        case .steps(let steps): return try record(try run(steps, job), of: job, known)
         }
+    }
+
+    /// What the ledger knows of the job's id, and how the job ends if that tells.
+    func find(_ job: StoreJob) throws(StoreError) -> (known: StoredOutcome?, end: JobOutcome?) {
+        let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
+        guard let known, !known.isFailure else { return (known, nil) }
+        let isSame = known.contentHash == job.contentHash
+        return (known, isSame ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known))
+    }
+
+    /// Writes the job's line.
+    ///
+    /// - Parameter known: the failure that the ledger has under the id.
+    func record(_ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?) throws(StoreError) -> JobOutcome {
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
             sequence: job.sequence, contentHash: job.contentHash, isFailure: end.isFailure, body: end.body(of: job))

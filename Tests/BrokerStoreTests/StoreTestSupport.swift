@@ -42,15 +42,31 @@ final class TestStore {
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         now: Int64 = 0
     ) throws -> JobOutcome {
+        try apply(job(payload, id: id, policy, wantsKeys: wantsKeys, now: now))
+    }
+
+    /// Applies one job in a transaction of its own.
+    func apply(_ job: StoreJob) throws -> JobOutcome {
         try store.begin()
         do {
-            let end = try store.apply(job(payload, id: id, policy, wantsKeys: wantsKeys, now: now))
+            let end = try store.apply(job)
             try store.commit()
             return end
         } catch {
             store.rollback()
             throw error
         }
+    }
+
+    /// Applies jobs together, runs of those that may be, in one transaction; nil when it was undone.
+    func applyTogether(_ jobs: [StoreJob]) throws -> [JobOutcome]? {
+        try store.begin()
+        guard jobs.allSatisfy(store.canJoin), let ends = try store.applyTogether(jobs) else {
+            store.rollback()
+            return nil
+        }
+        try store.commit()
+        return ends
     }
 
     /// What a job changed: `Employee +1 ~2 =3 !4` for inserted, updated, unchanged and rejected.

@@ -13,6 +13,8 @@ internal import BrokerStaging
 final class Merger {
     let plan: StagingPlan
     let connection: Connection
+    /// Another program made the tables.
+    let isForeign: Bool
     let scans: ScanSet
     let entities: [EntityStatements]
     let links: [LinkStatements]
@@ -35,6 +37,7 @@ final class Merger {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
         self.plan = plan
         self.connection = connection
+        self.isForeign = isForeign
         self.scans = scans
         var entities: [EntityStatements] = []
         for index in plan.model.entities.indices {

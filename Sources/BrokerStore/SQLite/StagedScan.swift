@@ -76,6 +76,7 @@ struct StagedScan {
     mutating func read(_ range: Range<Int>) {
         position = range.lowerBound
         end = range.upperBound
+        jobTables = tables
         settle()
     }
 
@@ -103,7 +104,7 @@ struct StagedScan {
     private mutating func settle() {
         guard position < end, let entity, let order else { return }
         row = Int(order[position])
-        if let jobs { jobTables = tables + Int(jobs[position]) * entityCount } else { jobTables = tables }
+        if let jobs { jobTables = tables + Int(jobs[position]) * entityCount }
         let table = jobTables[entity]
         cells = table.cells! + row * table.columnCount
     }

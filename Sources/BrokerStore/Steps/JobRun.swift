@@ -232,41 +232,6 @@ struct JobRun {
     }
 }
 
-/// What a job tells beside the fate of its objects.
-struct ToldFaults {
-    private(set) var rejected: [Fault] = []
-    /// By the name of the entity, rejections beside those.
-    private(set) var unlisted: [String: Int] = [:]
-    var warnings: [Warning] = []
-
-    mutating func add(_ rows: StagedRows) {
-        unlisted.merge(rows.unlistedRejections, uniquingKeysWith: +)
-        for fault in rows.rejected { reject(fault) }
-        for warning in rows.warnings {
-            let known = warnings.firstIndex { known in
-                known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
-                    && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
-            }
-            // A job of few steps is told each key once; looking through many for each would take too long.
-            if let known, warnings.count <= Self.lookedThrough {
-                warnings[known].count += warning.count
-            } else {
-                warnings.append(warning)
-            }
-        }
-    }
-
-    private static let lookedThrough = 1_000
-
-    mutating func reject(_ fault: Fault) {
-        if rejected.count < RejectionList.maximumListed {
-            rejected.append(fault)
-        } else {
-            unlisted[fault.entity ?? "", default: 0] += 1
-        }
-    }
-}
-
 extension MergedRows {
     /// What identifies the object of that staged row.
     func key(of row: Int, _ entity: Int, _ table: FrozenTable, _ model: Entity) -> StoredKey {

@@ -84,13 +84,8 @@ struct JobTally {
     // MARK: - Telling
 
     func outcome() throws(MergeFailure) -> Outcome {
-        var outcome = Outcome()
-        outcome.rejected = run.told.rejected
-        outcome.warnings = run.told.warnings
-        let unlisted = run.told.unlisted.values.reduce(0, +)
-        if unlisted > 0 { outcome.warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
-        var rejected = run.told.unlisted
-        for fault in outcome.rejected { rejected[fault.entity ?? "", default: 0] += 1 }
+        var outcome = Outcome(run.told)
+        let rejected = run.told.rejectedCounts
         for (index, statements) in entities.enumerated() {
             let counts = counts(index, rejected: rejected[statements.entity.name] ?? 0)
             let isTouched = run.base?.rows.tables[index] != nil && !run.merger.plan.model.isInHierarchy(index)

@@ -1,0 +1,69 @@
+internal import BrokerStaging
+
+/// Several jobs at once, without a savepoint for each: the fast way, for jobs of which nothing is expected to go wrong.
+extension Store {
+    /// Whether the job may be among those that are applied together.
+    public func canJoin(_ job: StoreJob) -> Bool {
+        guard case .steps(let steps) = job.work else { return true }
+        return joinableRows(steps, job) != nil
+    }
+
+    private func joinableRows(_ steps: [StagedStep], _ job: StoreJob) -> StagedRows? {
+        guard steps.count == 1, case .merge = steps[0].action, let rows = steps[0].rows, rows.isJoinable,
+            !job.wantsKeys, !job.wantsObjects, !merger.isForeign
+        else { return nil }
+        return rows
+    }
+
+    /// Applies jobs that ``canJoin(_:)`` inside the open transaction, as ``apply(_:)`` does one after the other.
+    ///
+    /// - Returns: what became of each; nil when they cannot be applied together. The transaction must then be undone, and they
+    ///   can be applied one by one.
+    public func applyTogether(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
+        var ends: [JobOutcome] = []
+        ends.reserveCapacity(jobs.count)
+        var rest = jobs[...]
+        while !rest.isEmpty {
+            let part = prefix(of: rest)
+            guard let applied = try applyAtOnce(part) else { return nil }
+            ends += applied
+            rest = rest.dropFirst(part.count)
+        }
+        return ends
+    }
+
+    /// As many jobs as are merged at once: what the ledger says of an id must be known before it comes again.
+    private func prefix(of jobs: ArraySlice<StoreJob>) -> ArraySlice<StoreJob> {
+        var ids = Set<[UInt8]>()
+        return jobs.prefix(JointMerge.maximumMembers(merger)).prefix { job in
+            job.contentHash == nil || ids.insert(Array(job.id.utf8)).inserted
+        }
+    }
+
+    private func applyAtOnce(_ jobs: ArraySlice<StoreJob>) throws(StoreError) -> [JobOutcome]? {
+        var found: [(known: StoredOutcome?, end: JobOutcome?)] = []
+        var members: [JointMerge.Member] = []
+        for job in jobs {
+            found.append(try find(job))
+            guard found.last?.end == nil, case .steps(let steps) = job.work else { continue }
+            guard let rows = joinableRows(steps, job) else { return nil }
+            members.append(JointMerge.Member(job: job, rows: rows))
+        }
+        guard let outcomes = members.isEmpty ? [] : try JointMerge.run(members, merger) else { return nil }
+        var next = outcomes.makeIterator()
+        var ends: [JobOutcome] = []
+        for (job, found) in zip(jobs, found) {
+            if let end = found.end {
+                ends.append(end)
+                continue
+            }
+            let end: JobOutcome
+            switch job.work {
+            case .refused(let fault): end = .failed(fault)
+            case .steps: end = .completed(next.next()!)
+            }
+            ends.append(try record(end, of: job, found.known))
+        }
+        return ends
+    }
+}
