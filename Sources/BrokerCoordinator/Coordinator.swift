@@ -63,7 +63,7 @@ public final class Coordinator: Sendable {
         self.statistics = statistics
         model = plan.model
         retention = options.store.retention
-        ledger = LedgerThread(path: options.storePath)
+        ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan)
         self.pool = pool
         self.completions = completions

@@ -11,15 +11,19 @@ final class LedgerThread: Sendable {
     private let thread = SerialThread(named: "ledger")
     private let opened = Opened()
     private let path: String
+    private let index: JobIndex
 
     /// - Parameter path: of a store that the writer has opened.
-    init(path: String) { self.path = path }
+    init(path: String, _ index: JobIndex) {
+        self.path = path
+        self.index = index
+    }
 
     func find(_ id: String, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void) {
-        thread.run { [opened, path] in
+        thread.run { [opened, path, index] in
             tell(
                 Result { () throws(StoreError) in
-                    if opened.reader == nil { opened.reader = try LedgerReader(path: path) }
+                    if opened.reader == nil { opened.reader = try LedgerReader(path: path, index) }
                     return try opened.reader?.outcome(ofJob: id).map {
                         ToldOutcome(stored: $0, id: id, isDuplicate: false, timing: nil)
                     }

@@ -10,6 +10,8 @@ final class Writer: Sendable {
     private let thread: Thread
     /// What opening the store changed.
     let migration: StoreMigration
+    /// Finds the lines of jobs in the ledger.
+    let jobs: JobIndex
 
     /// Opens the store on the new thread and waits for that.
     ///
@@ -18,7 +20,7 @@ final class Writer: Sendable {
         plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, statistics: Statistics,
         completions: SerialThread, logger: Logger
     ) throws(StoreError) {
-        let opened = Monitor<Result<StoreMigration, StoreError>?>(nil)
+        let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
@@ -27,10 +29,10 @@ final class Writer: Sendable {
                 let sequence = try store.openSequences(block)
                 flight.withLock { $0 = Flight(after: sequence, reservedThrough: sequence + block) }
                 let log = store.log
-                let migration = store.migration
+                let told = Opened(migration: store.migration, jobs: store.jobs)
                 statistics.count { $0.log = log }
                 opened.broadcast {
-                    $0 = .success(migration)
+                    $0 = .success(told)
                     return true
                 }
                 var loop = WriterLoop(
@@ -45,11 +47,17 @@ final class Writer: Sendable {
             }
         }
         do throws(StoreError) {
-            migration = try opened.wait { $0 }.get()
+            let told = try opened.wait { $0 }.get()
+            (migration, jobs) = (told.migration, told.jobs)
         } catch {
             thread.join()
             throw error
         }
+    }
+
+    private struct Opened: Sendable {
+        let migration: StoreMigration
+        let jobs: JobIndex
     }
 
     /// Waits for the end of the thread, which comes after `Flight.isStopped`.

@@ -70,9 +70,10 @@ struct WriterLoop {
             if rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
             do throws(StoreError) {
                 let applied = try apply(&rest, reservation)
+                // Nothing holds the jobs any longer but what is handed over.
+                rest.removeFirst(applied.count)
                 settle(applied, reservation: reservation)
                 writeKept()
-                rest.removeFirst(applied.count)
                 reservation = nil
             } catch {
                 logger.warning(
@@ -226,7 +227,8 @@ struct WriterLoop {
     // MARK: - After COMMIT
 
     /// Tells the ends in order, frees the room, and counts.
-    private mutating func settle(_ applied: [Applied], reservation: Int64?) {
+    private mutating func settle(_ ended: consuming [Applied], reservation: Int64?) {
+        var applied = consume ended
         let committedAt = monotonicMicroseconds()
         var woken: [@Sendable () -> Void] = []
         var tasks: [@Sendable () -> Void] = []
@@ -259,6 +261,8 @@ struct WriterLoop {
             $0.note(applied, committedAt)
             $0.log = log
         }
+        // The rows are freed there, not here.
+        applied = []
         completions.run(tasks)
         for tell in woken { tell() }
         for notice in store.takeLogNotices() { notice.tell(logger) }

@@ -23,13 +23,15 @@ public struct LedgerRetention: Sendable, Equatable {
     }
 }
 
-/// The jobs that have ended, written in the transactions of their data.
+/// The jobs that have ended, written in the transactions of their data, at the end of a table; ``JobIndex`` finds them.
+///
+/// An id has one line at most.
 struct Ledger {
     static let tables = [
         """
         CREATE TABLE IF NOT EXISTS "_broker_jobs" (
             "sequence" INTEGER PRIMARY KEY,
-            "id" TEXT NOT NULL UNIQUE,
+            "id" TEXT NOT NULL,
             "hash" BLOB,
             "failed" INTEGER NOT NULL,
             "ended" INTEGER NOT NULL,
@@ -38,6 +40,23 @@ struct Ledger {
         """,
         "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
     ]
+
+    /// Ledgers had an index of the ids once, which cost more than all else in a small job.
+    static let slimming = [
+        "ALTER TABLE \"_broker_jobs\" RENAME TO \"_broker_jobs_before\"", tables[0],
+        """
+        INSERT INTO "_broker_jobs" ("sequence", "id", "hash", "failed", "ended", "outcome")
+            SELECT "sequence", "id", "hash", "failed", "ended", "outcome" FROM "_broker_jobs_before" ORDER BY "sequence"
+        """,
+        "DROP TABLE \"_broker_jobs_before\"",
+    ]
+
+    /// Makes the tables, or brings them up to date. Inside the caller's transaction.
+    static func prepare(_ connection: Connection) throws(StoreError) {
+        for sql in tables { try connection.execute(sql) }
+        let isIndexed = try connection.integer("SELECT 1 FROM pragma_index_list('_broker_jobs')") != nil
+        if isIndexed { for sql in slimming { try connection.execute(sql) } }
+    }
 
     /// What is known of the table without asking it; set back when a transaction is undone.
     private struct Tally {
@@ -48,6 +67,8 @@ struct Ledger {
         /// The wall clock at the newest record, and at that look.
         var now = Int64.min
         var agedAt: Int64?
+        /// What comes before this sequence has been forgotten.
+        var first: Int64 = 0
     }
 
     /// Rows that are forgotten in one transaction at most, unless it wrote more: after a change of the limits, the ledger
@@ -56,11 +77,13 @@ struct Ledger {
     /// Between two looks for outcomes that are too old, which read the oldest rows.
     private static let agingMilliseconds: Int64 = 1_000
 
+    let index = JobIndex()
     private let connection: Connection
-    private let find: Statement
+    private let lines: LedgerLines
     private let insert: Statement
     private let forget: Statement
     private let forgetFirst: Statement
+    private let findFirst: Statement
     private let writeReservation: Statement
     private let findSequence: Statement
     private let retention: LedgerRetention
@@ -71,10 +94,11 @@ struct Ledger {
     init(on connection: Connection, _ retention: LedgerRetention) throws(StoreError) {
         self.connection = connection
         self.retention = retention
-        find = try connection.prepare("SELECT sequence, hash, failed, outcome FROM _broker_jobs WHERE id = ?1")
-        forget = try connection.prepare("DELETE FROM _broker_jobs WHERE id = ?1")
+        lines = try LedgerLines(on: connection, index)
+        forget = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
         insert = try connection.prepare(
             "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        findFirst = try connection.prepare("SELECT min(sequence) FROM _broker_jobs")
         writeReservation = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES ('reservedSequence', ?1) "
                 + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
@@ -85,7 +109,12 @@ struct Ledger {
         forgetFirst = try connection.prepare(
             "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?1) "
                 + "AND ended < ?2")
-        tally = Tally(rows: Int(try connection.integer("SELECT count(*) FROM _broker_jobs") ?? 0))
+        tally = Tally(rows: 0)
+        let all = try connection.prepare("SELECT id, sequence FROM _broker_jobs ORDER BY sequence")
+        while try all.step() {
+            index.load(all.text(0), all.integer(1))
+            tally.rows += 1
+        }
         durable = tally
     }
 
@@ -105,22 +134,18 @@ struct Ledger {
 
     // MARK: - Outcomes
 
-    func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {
-        find.bind(id, at: 1)
-        defer { find.reset() }
-        guard try find.step() else { return nil }
-        return StoredOutcome(find)
-    }
+    func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 
-    /// - Parameter replacesFailure: the id is there already, of a job that failed.
+    /// - Parameter failure: what the ledger has under the id, of a job that failed; it gives way.
     mutating func record(
-        _ outcome: StoredOutcome, ofJob id: String, replacesFailure: Bool, now: Int64
+        _ outcome: StoredOutcome, ofJob id: String, replacing failure: StoredOutcome?, now: Int64
     ) throws(StoreError) {
-        if replacesFailure {
-            forget.bind(id, at: 1)
+        if let failure {
+            forget.bind(failure.sequence, at: 1)
             try forget.run()
             tally.rows -= connection.changes
         }
+        index.set(id, to: outcome.sequence, replacing: failure?.sequence)
         insert.bind(outcome.sequence, at: 1)
         insert.bind(id, at: 2)
         insert.bind(blob: outcome.contentHash, at: 3)
@@ -157,10 +182,15 @@ struct Ledger {
         forgetFirst.bind(Int64(count), at: 1)
         forgetFirst.bind(time, at: 2)
         try forgetFirst.run()
+        guard connection.changes > 0 else { return }
         tally.rows -= connection.changes
+        defer { findFirst.reset() }
+        if try findFirst.step() { tally.first = findFirst.integer(0) }
     }
 
     mutating func transactionEnded(isDurable: Bool) {
         if isDurable { durable = tally } else { tally = durable }
+        index.transactionEnded(isDurable: isDurable)
+        index.forget(before: durable.first)
     }
 }

@@ -1,21 +1,41 @@
-/// Reads the ledger beside the writer, on a connection of its own that cannot write. Belongs to one thread.
-public final class LedgerReader {
+/// Finds lines of the ledger by job id, on one connection.
+struct LedgerLines {
+    private let index: JobIndex
     private let find: Statement
 
-    /// - Parameter path: of a store that the writer has opened before.
-    public init(path: String) throws(StoreError) {
+    init(on connection: Connection, _ index: JobIndex) throws(StoreError) {
+        self.index = index
+        find = try connection.prepare(
+            "SELECT sequence, hash, failed, outcome, id FROM _broker_jobs WHERE sequence = ?1")
+    }
+
+    /// How the job of that id ended, as the connection sees it; nil for an unknown one.
+    func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {
+        for sequence in index.sequences(of: id) {
+            find.bind(sequence, at: 1)
+            defer { find.reset() }
+            // Two ids may have one hash, and a line may be forgotten, or not committed yet.
+            if try find.step(), find.bytes(4).elementsEqual(id.utf8) { return StoredOutcome(find) }
+        }
+        return nil
+    }
+}
+
+/// Reads the ledger beside the writer, on a connection of its own that cannot write. Belongs to one thread.
+public final class LedgerReader {
+    private let lines: LedgerLines
+
+    /// - Parameters:
+    ///   - path: of a store that the writer has opened before.
+    ///   - index: the writer's (``Store/jobs``).
+    public init(path: String, _ index: JobIndex) throws(StoreError) {
         let connection = try Connection(path: path, .read)
         try connection.execute("PRAGMA query_only = ON")
-        find = try connection.prepare("SELECT sequence, hash, failed, outcome FROM _broker_jobs WHERE id = ?1")
+        lines = try LedgerLines(on: connection, index)
     }
 
     /// How a committed job ended; nil for an unknown id.
-    public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {
-        find.bind(id, at: 1)
-        defer { find.reset() }
-        guard try find.step() else { return nil }
-        return StoredOutcome(find)
-    }
+    public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 }
 
 extension StoredOutcome {

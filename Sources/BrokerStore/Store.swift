@@ -151,6 +151,9 @@ public final class Store {
 
     // MARK: - Sequences
 
+    /// Finds the lines of jobs, for who reads the ledger beside this connection.
+    public var jobs: JobIndex { ledger.index }
+
     /// The newest sequence that anybody may have been told of; 0 in a new store.
     ///
     /// The next one begins behind it. After a crash that leaves a gap, as wide as what was set aside.
@@ -265,7 +268,7 @@ public final class Store {
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
             sequence: job.sequence, contentHash: job.contentHash, isFailure: end.isFailure, body: end.body(of: job))
-        try ledger.record(outcome, ofJob: job.id, replacesFailure: known != nil, now: job.now)
+        try ledger.record(outcome, ofJob: job.id, replacing: known, now: job.now)
         return end
     }
 

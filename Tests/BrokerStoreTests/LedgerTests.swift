@@ -131,7 +131,7 @@ import Testing
 
     @Test func `a reader beside the writer sees what is committed and cannot write`() throws {
         try store.apply(things((1, "a")), id: "job")
-        let reader = try LedgerReader(path: store.path)
+        let reader = try LedgerReader(path: store.path, store.store.jobs)
         #expect(try reader.outcome(ofJob: "job") == store.store.outcome(ofJob: "job"))
         try store.store.begin()
         _ = try store.store.apply(store.job(things((2, "a")), id: "open"))

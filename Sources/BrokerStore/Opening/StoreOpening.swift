@@ -119,7 +119,7 @@ struct StoreOpening {
 
     /// Makes what is missing, and keeps the model. Inside the caller's transaction, with `foreign_keys` off.
     func run(on connection: Connection) throws(StoreError) {
-        for sql in Ledger.tables { try connection.execute(sql) }
+        try Ledger.prepare(connection)
         let meta = StoreMeta(connection: connection)
         if let plan {
             let migration = MigrationRun(plan, on: connection)
