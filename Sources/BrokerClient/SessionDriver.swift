@@ -68,12 +68,8 @@ final class SessionDriver: Sendable {
 
     // MARK: - What connections do
 
-    func received(_ envelope: ServerEnvelope, on connection: Int) {
-        perform { $0.received(envelope, on: connection, at: .now()) }
-    }
-
-    func received(_ error: WireError, on connection: Int) {
-        perform { $0.received(error, on: connection, at: .now()) }
+    func received(_ arrivals: [Arrival], on connection: Int) {
+        perform { $0.received(arrivals, on: connection, at: .now()) }
     }
 
     func lost(_ connection: Int, reason: String) {
@@ -179,7 +175,7 @@ extension SessionDriver.State {
             outbox = []
             deadlineTimer?.cancel()
         }
-        outbox.append(contentsOf: effects.write)
+        if outbox.isEmpty { outbox = effects.write } else { outbox += effects.write }
         return abandoned
     }
 
