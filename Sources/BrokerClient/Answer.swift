@@ -2,40 +2,55 @@ internal import Synchronization
 
 /// A value that arrives once, from any thread, and that any number of tasks may wait for.
 package final class Answer<Value: Sendable>: Sendable {
-    typealias Waiter = CheckedContinuation<Result<Value, any Error>, Never>
+    // Resumed once: by whoever takes it out of the state, under the lock. A checked one would cost an object for each job.
+    private typealias Continuation = UnsafeContinuation<Result<Value, any Error>, Never>
 
-    private struct State {
+    private struct Waiter: Sendable {
+        let number: Int
+        let continuation: Continuation
+    }
+
+    private struct State: Sendable {
         var result: Result<Value, any Error>?
-        var waiters: [Int: Waiter] = [:]
-        var nextWaiter = 0
+        /// As a rule nobody else waits.
+        var first: Waiter?
+        var others: [Int: Continuation] = [:]
     }
 
     private let state = Mutex(State())
+    private let lastWaiter = Atomic(0)
 
     package init() {}
 
     /// Only the first result counts.
     package func finish(_ result: Result<Value, any Error>) {
-        let waiters = state.withLock { state in
-            guard state.result == nil else { return [:] as [Int: Waiter] }
+        let (first, others) = state.withLock { state in
+            guard state.result == nil else { return (nil, [:]) as (Waiter?, [Int: Continuation]) }
             state.result = result
-            defer { state.waiters = [:] }
-            return state.waiters
+            defer {
+                state.first = nil
+                state.others = [:]
+            }
+            return (state.first, state.others)
         }
-        for waiter in waiters.values { waiter.resume(returning: result) }
+        first?.continuation.resume(returning: result)
+        for continuation in others.values { continuation.resume(returning: result) }
     }
 
     /// Suspends until the value is there. Cancelling the task ends the waiting with `CancellationError`.
     package func value() async throws -> Value {
         if let result = state.withLock({ $0.result }) { return try result.get() }
-        let number = state.withLock { state in
-            state.nextWaiter += 1
-            return state.nextWaiter
-        }
+        return try await value(alsoOnCancel: {})
+    }
+
+    /// As ``value()``; cancelling calls `onCancel`, too.
+    func value(alsoOnCancel onCancel: @Sendable () -> Void) async throws -> Value {
+        let number = lastWaiter.add(1, ordering: .relaxed).newValue
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in wait(continuation, number, isCancellable: true) }
+            await withUnsafeContinuation { continuation in wait(continuation, number, isCancellable: true) }
         } onCancel: {
-            state.withLock { $0.waiters.removeValue(forKey: number) }?.resume(returning: .failure(CancellationError()))
+            onCancel()
+            take(number)?.resume(returning: .failure(CancellationError()))
         }
         return try result.get()
     }
@@ -43,27 +58,39 @@ package final class Answer<Value: Sendable>: Sendable {
     /// Suspends until the value is there, or until `onCancel` has had an effect that makes it come: cancelling the task
     /// does nothing else.
     package func value(onCancel: @escaping @Sendable () -> Void) async throws -> Value {
-        let number = state.withLock { state in
-            state.nextWaiter += 1
-            return state.nextWaiter
-        }
+        let number = lastWaiter.add(1, ordering: .relaxed).newValue
         let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in wait(continuation, number, isCancellable: false) }
+            await withUnsafeContinuation { continuation in wait(continuation, number, isCancellable: false) }
         } onCancel: {
             onCancel()
         }
         return try result.get()
     }
 
-    private func wait(_ waiter: Waiter, _ number: Int, isCancellable: Bool) {
+    private func wait(_ continuation: Continuation, _ number: Int, isCancellable: Bool) {
         let result: Result<Value, any Error>? = state.withLock { state in
             if let result = state.result { return result }
             // Looked at under the lock: a task cancelled before this may have had its handler run already and find no
             // waiter; one cancelled after this finds it.
             if isCancellable, Task.isCancelled { return .failure(CancellationError()) }
-            state.waiters[number] = waiter
+            if state.first == nil {
+                state.first = Waiter(number: number, continuation: continuation)
+            } else {
+                state.others[number] = continuation
+            }
             return nil
         }
-        if let result { waiter.resume(returning: result) }
+        if let result { continuation.resume(returning: result) }
+    }
+
+    /// Takes out a waiter that will not wait any longer; nil when it does not.
+    private func take(_ number: Int) -> Continuation? {
+        state.withLock { state in
+            guard let first = state.first, first.number == number else {
+                return state.others.removeValue(forKey: number)
+            }
+            state.first = nil
+            return first.continuation
+        }
     }
 }

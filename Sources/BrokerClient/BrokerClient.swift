@@ -112,17 +112,23 @@ public final class BrokerClient: Sendable {
             Job(operations: [.process(records, as: entity)], id: id, onInvalid: onInvalid, reply: reply))
     }
 
+    /// Applies a record or an array of records that is JSON text, and waits until they are committed; else as
+    /// ``process(_:as:id:onInvalid:reply:)`` with values.
+    public func process(
+        _ json: [UInt8], as entity: String, id: String? = nil, onInvalid: Job.OnInvalid = .fail,
+        reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        let operation = Job.Operation.process(json, as: entity)
+        return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
+    }
+
     /// Applies a job and waits until it is committed; cancelling is as with ``process(_:as:id:onInvalid:reply:)``.
     ///
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
     public func process(_ job: Job) async throws -> Completion {
-        let waiter = JobWaiter(completion: Answer())
-        let place = try send(job, wantsAcceptance: false, waiter)
-        return try await withTaskCancellationHandler {
-            try await waiter.completion.value()
-        } onCancel: {
-            driver.withdraw(place)
-        }
+        let completion = Answer<Completion>()
+        let place = try send(job, wantsAcceptance: false, JobWaiter(completion: completion))
+        return try await completion.value(alsoOnCancel: { driver.withdraw(place) })
     }
 
     /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket. Cancelling is as
@@ -133,11 +139,7 @@ public final class BrokerClient: Sendable {
         let accepted = Answer<Int64>()
         let waiter = JobWaiter(completion: Answer(), accepted: accepted)
         let place = try send(job, wantsAcceptance: true, waiter)
-        let sequence = try await withTaskCancellationHandler {
-            try await accepted.value()
-        } onCancel: {
-            driver.withdraw(place)
-        }
+        let sequence = try await accepted.value(alsoOnCancel: { driver.withdraw(place) })
         return JobTicket(id: place.id.text, sequence: sequence, answer: waiter.completion, client: self)
     }
 

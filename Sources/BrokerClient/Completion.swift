@@ -9,39 +9,90 @@ internal import Foundation
 extension BrokerClient {
     /// What a committed job did.
     public struct Completion: Sendable, Equatable {
-        public var id: String
+        public var id: String {
+            get { held.parts.id }
+            set { change { $0.id = newValue } }
+        }
         /// The job's place in the one order of all jobs.
-        public var sequence: Int64
+        public var sequence: Int64 {
+            get { held.parts.sequence }
+            set { change { $0.sequence = newValue } }
+        }
         /// The job had been applied before, and this is what it did then.
-        public var isDuplicate: Bool
+        public var isDuplicate: Bool {
+            get { held.parts.isDuplicate }
+            set { change { $0.isDuplicate = newValue } }
+        }
         /// By entity, those that the job touched; empty with `reply: .none`.
-        public var changes: [String: Changes]
+        public var changes: [String: Changes] {
+            get { held.parts.changes }
+            set { change { $0.changes = newValue } }
+        }
         /// What `onInvalid: .skip` left out, in the order of the job.
-        public var rejections: [Rejection]
-        public var warnings: [Warning]
+        public var rejections: [Rejection] {
+            get { held.parts.rejections }
+            set { change { $0.rejections = newValue } }
+        }
+        public var warnings: [Warning] {
+            get { held.parts.warnings }
+            set { change { $0.warnings = newValue } }
+        }
         /// Nil with `reply: .none`.
-        public var timing: Timing?
+        public var timing: Timing? {
+            get { held.parts.timing }
+            set { change { $0.timing = newValue } }
+        }
         /// The keys of the objects, by entity and by what became of them, with `reply: .keys`; see ``keys(of:as:)``.
-        public var keys: JSON?
+        public var keys: JSON? {
+            get { held.parts.keys }
+            set { change { $0.keys = newValue } }
+        }
         /// With `reply: .objects`, the objects that the job's own records are after the job: an array for each operation,
         /// in payload order, with null for a record that left none; see ``objects(ofOperation:as:)``. Nil of a duplicate,
         /// and when a warning ``Warning/Code/answerShortened`` says so: they are told once.
-        public var objects: JSON?
+        public var objects: JSON? {
+            get { held.parts.objects }
+            set { change { $0.objects = newValue } }
+        }
+
+        // One reference, because a completion is handed on many times between the connection and who waits for it.
+        private var held: Held
+
+        private struct Parts: Sendable, Equatable {
+            var id: String
+            var sequence: Int64
+            var isDuplicate: Bool
+            var changes: [String: Changes]
+            var rejections: [Rejection]
+            var warnings: [Warning]
+            var timing: Timing?
+            var keys: JSON?
+            var objects: JSON?
+        }
+
+        private final class Held: Sendable {
+            let parts: Parts
+
+            init(_ parts: Parts) { self.parts = parts }
+        }
+
+        private mutating func change(_ change: (inout Parts) -> Void) {
+            var parts = held.parts
+            change(&parts)
+            held = Held(parts)
+        }
+
+        public static func == (one: Completion, other: Completion) -> Bool { one.held.parts == other.held.parts }
 
         public init(
             id: String, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
             rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: JSON? = nil,
             objects: JSON? = nil
         ) {
-            self.id = id
-            self.sequence = sequence
-            self.isDuplicate = isDuplicate
-            self.changes = changes
-            self.rejections = rejections
-            self.warnings = warnings
-            self.timing = timing
-            self.keys = keys
-            self.objects = objects
+            held = Held(
+                Parts(
+                    id: id, sequence: sequence, isDuplicate: isDuplicate, changes: changes, rejections: rejections,
+                    warnings: warnings, timing: timing, keys: keys, objects: objects))
         }
 
         /// The keys of one entity's objects; empty ones when the job touched none, or was not sent with `reply: .keys`.

@@ -26,15 +26,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard !isBroken else { return }
         var arrived = unwrapInboundIn(data)
         if received == nil { received = arrived } else { received?.writeBuffer(&arrived) }
-        do throws(WireError) {
-            while let envelope = try nextMessage() {
-                frameBegin = nil
-                driver.received(envelope, on: connection)
-            }
-        } catch {
-            isBroken = true
-            received = nil
-            driver.received(error, on: connection)
+        let arrivals = takeArrivals()
+        if !arrivals.isEmpty {
+            frameBegin = nil
+            driver.received(arrivals, on: connection)
         }
         watchFrame(on: context.eventLoop)
     }
@@ -55,23 +50,41 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
     }
 
-    /// Takes one whole frame off what was received; nil when there is none yet.
-    private func nextMessage() throws(WireError) -> ServerEnvelope? {
-        guard var buffer = received else { return nil }
-        var count = 0
-        let text: Result<JSONText?, WireError> = buffer.withUnsafeReadableBytes { bytes in
-            Result { () throws(WireError) in
-                guard case .frame(let payload) = try FrameScanner.scan(bytes) else { return nil }
-                count = payload.upperBound
-                return try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
-            }
-        }
-        guard let text = try text.get() else { return nil }
+    /// Takes all whole frames off what was received.
+    private func takeArrivals() -> [Arrival] {
+        guard var buffer = received else { return [] }
         // Not two owners while the index moves, or the bytes would be copied.
         received = nil
+        var arrivals: [Arrival] = []
+        let count = buffer.withUnsafeReadableBytes { bytes in
+            var rest = bytes
+            do throws(WireError) {
+                while case .frame(let payload) = try FrameScanner.scan(rest) {
+                    arrivals.append(try arrival(UnsafeRawBufferPointer(rebasing: rest[payload])))
+                    rest = UnsafeRawBufferPointer(rebasing: rest[payload.upperBound...])
+                }
+            } catch {
+                isBroken = true
+                arrivals.append(.unreadable(error))
+            }
+            return bytes.count - rest.count
+        }
+        guard !isBroken else { return arrivals }
         buffer.moveReaderIndex(forwardBy: count)
         if buffer.readableBytes > 0 { received = buffer }
-        return try ServerEnvelope.decode(parsing: text)
+        return arrivals
+    }
+
+    private func arrival(_ payload: UnsafeRawBufferPointer) throws(WireError) -> Arrival {
+        if let content = StoredFrame.content(of: payload) {
+            if let completion = BrokerClient.Completion(plainly: content) { return .completion(completion) }
+            return .message(try ServerEnvelope.decode(parsing: JSONText(copying: content)))
+        }
+        let text = try decoder.decode(payload)
+        // The bytes are the text's.
+        let completion = withExtendedLifetime(text) { BrokerClient.Completion(plainly: text.bytes) }
+        if let completion { return .completion(completion) }
+        return .message(try ServerEnvelope.decode(parsing: text))
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

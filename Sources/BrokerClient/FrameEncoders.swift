@@ -11,6 +11,7 @@ final class FrameEncoders: Sendable {
     private let free = Mutex<[Slot]>([])
 
     func encode(_ content: [UInt8]) throws(BrokerError) -> [UInt8] {
+        if let frame = content.withUnsafeBytes({ StoredFrame.encode($0) }) { return frame }
         let slot = free.withLock { $0.popLast() } ?? Slot()
         defer { free.withLock { $0.append(slot) } }
         do {

@@ -20,6 +20,11 @@ extension BrokerClient {
         ///
         /// - Throws: ``BrokerError/notEncodable(reason:)``
         public init(encoding value: some Encodable) throws(BrokerError) {
+            // By far the most frequent, and a cast that fails costs more than all else here.
+            if type(of: value) == [UInt8].self, let json = value as? [UInt8] {
+                self.init(json)
+                return
+            }
             switch value {
             case let json as String: self.init(json)
             case let json as [UInt8]: self.init(json)

@@ -25,7 +25,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         /// The whole frame, kept until the answer so that it can be sent again as it was.
         let frame: [UInt8]
         let waiter: Waiter
-        fileprivate(set) var isInFlight = false
+        fileprivate(set) var isInFlight: Bool
 
         var id: JobID { place.id }
     }
@@ -49,27 +49,46 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
 
     /// Nil when a job of that id is unanswered; then nothing changes. ``admit()`` tells what may be sent.
     mutating func add(id: JobID, frame: [UInt8], waiter: Waiter) -> Place? {
-        guard jobs[id] == nil else { return nil }
+        add(id: id, frame: frame, waiter: waiter, entersAtOnce: false)?.place
+    }
+
+    /// As ``add(id:frame:waiter:)``.
+    ///
+    /// - Parameter entersAtOnce: the job is in the window at once if no other waits and there is room.
+    /// - Returns: also whether it is.
+    mutating func add(
+        id: JobID, frame: [UInt8], waiter: Waiter, entersAtOnce: Bool
+    ) -> (place: Place, hasEntered: Bool)? {
+        guard jobs.index(forKey: id) == nil else { return nil }
         let place = Place(id: id, ordinal: nextOrdinal)
-        jobs[id] = Job(place: place, frame: frame, waiter: waiter)
         nextOrdinal += 1
-        waiting.append(place)
-        return place
+        let enters = entersAtOnce && waiting.isEmpty && hasRoom(for: frame)
+        jobs[id] = Job(place: place, frame: frame, waiter: waiter, isInFlight: enters)
+        if enters { entered(frame) } else { waiting.append(place) }
+        return (place, enters)
+    }
+
+    private func hasRoom(for frame: [UInt8]) -> Bool {
+        inFlightCount == 0 || (inFlightCount < maximumCount && inFlightBytes + frame.count <= maximumBytes)
+    }
+
+    private mutating func entered(_ frame: [UInt8]) {
+        inFlightCount += 1
+        inFlightBytes += frame.count
     }
 
     /// Takes the next job into the window; nil when none waits or there is no room.
     mutating func admit() -> Job? {
         while let place = waiting.first {
-            guard let job = jobs[place.id], job.place == place else {
+            guard let index = jobs.index(forKey: place.id), jobs.values[index].place == place else {
                 waiting.removeFirst()
                 continue
             }
-            let fits = inFlightCount < maximumCount && inFlightBytes + job.frame.count <= maximumBytes
-            guard fits || inFlightCount == 0 else { return nil }
+            let job = jobs.values[index]
+            guard hasRoom(for: job.frame) else { return nil }
             waiting.removeFirst()
-            inFlightCount += 1
-            inFlightBytes += job.frame.count
-            jobs[place.id]?.isInFlight = true
+            entered(job.frame)
+            jobs.values[index].isInFlight = true
             return job
         }
         return nil
@@ -80,8 +99,8 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
 
     /// Takes an answered job out of the window; nil when none of that id is in flight.
     mutating func remove(_ id: JobID) -> Waiter? {
-        guard let job = inFlight(id) else { return nil }
-        jobs[id] = nil
+        guard let index = jobs.index(forKey: id), jobs.values[index].isInFlight else { return nil }
+        let job = jobs.remove(at: index).value
         inFlightCount -= 1
         inFlightBytes -= job.frame.count
         return job.waiter

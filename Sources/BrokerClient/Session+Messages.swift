@@ -2,14 +2,36 @@ internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
 
+/// What came over a connection.
+enum Arrival: Sendable {
+    /// Of a job, when it says nothing that is not in it.
+    case completion(BrokerClient.Completion)
+    case message(ServerEnvelope)
+    /// Nothing behind it can be read.
+    case unreadable(WireError)
+}
+
 extension Session {
-    /// A message came over a connection.
-    mutating func received(_ envelope: ServerEnvelope, on connection: Int, at now: NIODeadline) -> Effects {
-        guard connection == currentConnection else { return Effects() }
+    /// What came over a connection, one after the other.
+    mutating func received(_ arrivals: [Arrival], on connection: Int, at now: NIODeadline) -> Effects {
         var effects = Effects()
+        for arrival in arrivals {
+            // Each may be the last that counts.
+            guard connection == currentConnection else { break }
+            switch arrival {
+            case .completion(let completion): finish(JobID(completion.id), .success(completion), into: &effects)
+            case .message(let envelope): received(envelope, on: connection, at: now, into: &effects)
+            case .unreadable(let error): received(error, on: connection, at: now, into: &effects)
+            }
+        }
+        return effects
+    }
+
+    private mutating func received(
+        _ envelope: ServerEnvelope, on connection: Int, at now: NIODeadline, into effects: inout Effects
+    ) {
         if let number = requests.number(tag: envelope.tag) {
-            answer(number, .success(envelope), into: &effects)
-            return effects
+            return answer(number, .success(envelope), into: &effects)
         }
         switch envelope.message {
         case .completed(let message):
@@ -25,25 +47,23 @@ extension Session {
         case .accepted(let id, let sequence):
             guard let job = jobs.inFlight(JobID(id)) else { break }
             reconnection = nil
-            effects.deliveries = [.accepted(job.waiter, sequence: sequence)]
+            effects.deliveries.append(.accepted(job.waiter, sequence: sequence))
         case .welcome(let welcome): welcomed(welcome, on: connection, at: now, into: &effects)
         case .error(let error): refused(error, on: connection, at: now, into: &effects)
         // Answers to nobody who still waits, and what newer servers say unasked.
         case .pong, .stats, .model, .objects, .other: break
         }
-        return effects
     }
 
     /// What came over a connection cannot be read.
-    mutating func received(_ error: WireError, on connection: Int, at now: NIODeadline) -> Effects {
-        var effects = Effects()
-        guard connection == currentConnection else { return effects }
+    private mutating func received(
+        _ error: WireError, on connection: Int, at now: NIODeadline, into effects: inout Effects
+    ) {
         if wasWelcomed {
             unattributed(.unreadable("\(error)"), on: connection, at: now, into: &effects)
         } else {
             abandon(.notUnderstood(reason: "\(error)"), into: &effects)
         }
-        return effects
     }
 
     /// Everything unanswered is sent (again) in order, and then whatever has room.
@@ -52,7 +72,7 @@ extension Session {
     ) {
         guard link == .connecting(connection: connection) else { return }
         do throws(BrokerError) {
-            effects.deliveries = [.welcomed(.success(try BrokerClient.ServerInformation(welcome)))]
+            effects.deliveries.append(.welcomed(.success(try BrokerClient.ServerInformation(welcome))))
         } catch {
             return abandon(error, into: &effects)
         }
@@ -60,7 +80,7 @@ extension Session {
         wasWelcomed = true
         reconnection?.connected(at: now)
         if caution == nil {
-            effects.write = jobs.allInFlight.map(\.frame) + requests.frames
+            effects.write += jobs.allInFlight.map(\.frame) + requests.frames
             admit(into: &effects)
         } else {
             askNext(into: &effects)

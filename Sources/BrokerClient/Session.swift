@@ -104,14 +104,15 @@ struct Session: Sendable {
     // MARK: - What the caller does
 
     mutating func add(
-        id: JobID, frame: [UInt8], waiter: JobWaiter, at now: NIODeadline
+        id: JobID, frame: [UInt8], waiter: JobWaiter, at now: @autoclosure () -> NIODeadline
     ) throws(BrokerError) -> (place: Jobs.Place, effects: Effects) {
         guard link != .closed else { throw .closed }
-        guard let place = jobs.add(id: id, frame: frame, waiter: waiter) else { throw .idInUse(id.text) }
+        let added = jobs.add(id: id, frame: frame, waiter: waiter, entersAtOnce: caution == nil)
+        guard let added else { throw .idInUse(id.text) }
         var effects = Effects()
-        admit(into: &effects)
-        connectIfNeeded(at: now, into: &effects)
-        return (place, effects)
+        if added.hasEntered { send(frame, of: waiter, into: &effects) } else { admit(into: &effects) }
+        connectIfNeeded(at: now(), into: &effects)
+        return (added.place, effects)
     }
 
     mutating func add(
@@ -198,10 +199,13 @@ struct Session: Sendable {
 
     /// Takes what fits into the window, and writes it if there is a connection; else the next one begins with it.
     mutating func admit(into effects: inout Effects) {
-        while caution == nil, let job = jobs.admit() {
-            if case .connected = link { effects.write.append(job.frame) }
-            if job.waiter.admitted != nil { effects.deliveries.append(.admitted(job.waiter)) }
-        }
+        while caution == nil, let job = jobs.admit() { send(job.frame, of: job.waiter, into: &effects) }
+    }
+
+    /// Writes the frame of a job that is in the window now.
+    private func send(_ frame: [UInt8], of waiter: JobWaiter, into effects: inout Effects) {
+        if case .connected = link { effects.write.append(frame) }
+        if waiter.admitted != nil { effects.deliveries.append(.admitted(waiter)) }
     }
 
     private mutating func disconnect() {
@@ -210,8 +214,9 @@ struct Session: Sendable {
         caution = nil
     }
 
-    private mutating func connectIfNeeded(at now: NIODeadline, into effects: inout Effects) {
+    private mutating func connectIfNeeded(at now: @autoclosure () -> NIODeadline, into effects: inout Effects) {
         guard link == .disconnected else { return }
+        let now = now()
         connect(
             Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay), after: .zero, at: now,
             into: &effects)

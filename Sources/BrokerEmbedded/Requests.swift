@@ -114,9 +114,12 @@ private final class Wanted: Sendable {
 extension BrokerClient.Completion {
     /// By way of the message: what the ledger kept of an earlier time has no other form.
     init(_ outcome: ToldOutcome, isBrief: Bool) throws {
-        let message = try ServerEnvelope.decode(
-            parsing: JSONText(copying: outcome.message(tag: nil, isBrief: isBrief))
-        ).message
+        let content = outcome.message(tag: nil, isBrief: isBrief)
+        if outcome.objects == nil, let completion = content.withUnsafeBytes({ BrokerClient.Completion(plainly: $0) }) {
+            self = completion
+            return
+        }
+        let message = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
         switch message {
         case .completed(let completed):
             self.init(completed)

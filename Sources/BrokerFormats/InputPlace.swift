@@ -53,18 +53,32 @@ struct TextPosition {
     /// The line begins here: what stood before it was a byte order mark.
     mutating func beginText() { lineStart = offset }
 
+    /// The line begins there.
+    mutating func beginText(at offset: Int) { lineStart = offset }
+
+    /// Goes to a place on this line.
+    mutating func reach(_ offset: Int) { self.offset = offset }
+
     var place: InputPlace { InputPlace(line: line, column: offset - lineStart + 1, offset: offset) }
 }
 
 /// A record of an input, as JSON text.
 package struct InputRecord: Sendable {
-    package let json: [UInt8]
+    /// As a rule a slice of the bytes that were read: who keeps records for long copies them.
+    package let json: ArraySlice<UInt8>
     /// Where it begins.
     package let place: InputPlace
+    /// A parser takes it for certain. False where only the parser can tell.
+    package let isSound: Bool
 
-    package init(json: [UInt8], place: InputPlace) {
+    package init(json: ArraySlice<UInt8>, place: InputPlace, isSound: Bool = false) {
         self.json = json
         self.place = place
+        self.isSound = isSound
+    }
+
+    package init(json: [UInt8], place: InputPlace, isSound: Bool = false) {
+        self.init(json: json[...], place: place, isSound: isSound)
     }
 }
 

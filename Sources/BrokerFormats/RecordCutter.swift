@@ -4,37 +4,42 @@ package import BrokerJSON
 ///
 /// The stream is any number of values one after the other (NDJSON, or simply written side by side), and the elements of
 /// arrays among them are records, too. A byte order mark may stand before a value, and record separators (RFC 7464)
-/// between values. The grammar of brackets, keys and commas is checked byte by byte, so that a broken record is found
-/// where it breaks, and not at the end of the stream; what numbers, literals and strings consist of is not looked at.
+/// between values. The grammar of brackets, keys and commas is checked as the bytes come, so that a broken record is found
+/// where it breaks, and not at the end of the stream. What numbers, literals and strings consist of is no fault here: a
+/// record in which it may be wrong is not sound, and the parser says what is wrong with it.
+///
+/// Invariants:
+/// 1. A record is a slice of the bytes that it came in. Only what a piece ends in the middle of is copied.
+/// 2. However the stream is cut into pieces, records, places and the fault are the same.
 package struct RecordCutter: RecordReader {
-    private enum State {
+    enum State {
         /// Before a value of the stream.
         case between
-        /// Inside a byte order mark, of which so many bytes were there.
-        case mark(Int)
-        /// At the end of the mark at the beginning.
-        case marked
+        /// Inside a byte order mark, of which one byte was there, or two.
+        case markBegun, markNearlyWhole
         /// Inside the array whose elements are records: before the first, before another one, behind one.
         case firstElement, element, afterElement
         /// Inside a record: before a value, before an array's first, before a key, before an object's first …
         case value, firstValue, key, firstKey, colon, commaOrEnd
-        case string(isKey: Bool)
-        case escape(isKey: Bool)
+        /// Inside a string, and behind its backslash.
+        case string, keyString, escape, keyEscape
         /// Inside a number or a literal, which ends where something else begins.
         case scalar
     }
 
     /// The elements of an array are records, and not the array.
     let opensArrays: Bool
-    private let limits: RecordLimits
-    private var state = State.between
+    let limits: RecordLimits
+    var state = State.between
     /// Where the array of records began.
     private var arrayPlace: InputPlace?
-    private var record: [UInt8] = []
-    private var recordPlace: InputPlace?
+    private(set) var recordPlace: InputPlace?
+    /// The record's bytes of the pieces before this one.
+    private var begun: [UInt8] = []
     /// The brackets that are open inside the record.
-    private var open: [UInt8] = []
-    private var position = TextPosition()
+    var open: [UInt8] = []
+    var doubts: RecordDoubts = []
+    var position = TextPosition()
 
     package init(opensArrays: Bool = true) { self.init(opensArrays: opensArrays, limits: .ofJobs) }
 
@@ -51,24 +56,55 @@ package struct RecordCutter: RecordReader {
     package mutating func feed(
         _ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {
-        for byte in bytes {
-            if case .scalar = state, !Self.isScalar(byte) { try endValue(emit) }
-            try take(byte, emit)
-            if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
-            if case .marked = state {
-                position.beginText()
-                state = .between
+        let base = position.offset
+        var index = 0
+        while index < bytes.count {
+            if recordPlace == nil {
+                index = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
+                    try goOnBetween(piece, from: index, base: base)
+                }
+                if recordPlace == nil { continue }
             }
+            index = try cut(bytes, from: index, base: base, emit)
         }
+        position.reach(base + bytes.count)
+    }
+
+    /// Goes on inside a record, and hands it out if it ends here.
+    ///
+    /// - Returns: where in the piece the record ends, or the end of the piece.
+    private mutating func cut(
+        _ bytes: [UInt8], from start: Int, base: Int, _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) -> Int {
+        // What the limit lets in; a record that goes on behind it is too large.
+        let stop = min(bytes.count, start + limits.maximumBytes - begun.count)
+        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
+            try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
+        }
+        if let end {
+            try endRecord(bytes[start..<end], at: base + end, emit)
+            return end
+        }
+        if stop < bytes.count {
+            position.reach(base + stop)
+            guard state == .scalar, !bytes[stop].isScalar else { throw fault(limits.tooLarge) }
+            // It has ended with the last byte that the limit let in, if it is not inside of another value.
+            guard open.isEmpty else { throw fault(limits.tooLarge) }
+            try endRecord(bytes[start..<stop], at: base + stop, emit)
+            return stop
+        }
+        begun += bytes[start...]
+        return bytes.count
     }
 
     /// The stream is over.
     package mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
-        if case .scalar = state { try endValue(emit) }
+        if state == .scalar, open.isEmpty { try endRecord([], at: position.offset, emit) }
         if recordPlace != nil { throw truncation() }
         switch state {
         case .between: return
-        case .mark: throw InputFault(reason: "the input ends inside of a byte order mark", place: place)
+        case .markBegun, .markNearlyWhole:
+            throw InputFault(reason: "the input ends inside of a byte order mark", place: place)
         default:
             throw InputFault(
                 reason: "the input ends before the array that begins at line \(arrayPlace?.line ?? 1) is closed",
@@ -78,16 +114,36 @@ package struct RecordCutter: RecordReader {
 
     // MARK: - Between records
 
-    private mutating func take(_ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
-        if recordPlace != nil { return try takeInside(byte, emit) }
-        if Self.isSpace(byte) { return }
+    /// Goes to where the next record begins, or to the end of the piece.
+    private mutating func goOnBetween(
+        _ piece: UnsafeBufferPointer<UInt8>, from start: Int, base: Int
+    ) throws(InputFault) -> Int {
+        var index = start
+        while index < piece.count {
+            let byte = piece[index]
+            position.reach(base + index)
+            if byte.isJSONSpace {
+                if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() }
+            } else if try takeBetween(byte) {
+                return index
+            }
+            index += 1
+        }
+        return index
+    }
+
+    /// Goes on by a byte that is no white space. True when it begins a record.
+    private mutating func takeBetween(_ byte: UInt8) throws(InputFault) -> Bool {
         switch (state, byte) {
-        case (.between, 0x1E): return
-        case (.between, 0xEF): state = .mark(1)
-        case (.mark(1), 0xBB): state = .mark(2)
-        // The mark at the beginning is no text: columns count from behind it.
-        case (.mark(2), 0xBF): state = position.offset == 2 ? .marked : .between
-        case (.mark, _): throw fault("expected a byte order mark, saw \(byte.asSeen)")
+        case (.between, 0x1E): break
+        case (.between, 0xEF): state = .markBegun
+        case (.markBegun, 0xBB): state = .markNearlyWhole
+        case (.markNearlyWhole, 0xBF):
+            state = .between
+            // The mark at the beginning is no text: columns count from behind it.
+            if position.offset == 2 { position.beginText(at: 3) }
+        case (.markBegun, _), (.markNearlyWhole, _):
+            throw fault("expected a byte order mark, saw \(byte.asSeen)")
         case (.between, UInt8(ascii: "[")) where opensArrays:
             arrayPlace = place
             state = .firstElement
@@ -99,109 +155,49 @@ package struct RecordCutter: RecordReader {
             throw fault("expected a comma or the end of the array behind a record, saw \(byte.asSeen)")
         default:
             recordPlace = place
-            try begin(byte)
-            record.append(byte)
-        }
-    }
-
-    // MARK: - Inside a record
-
-    private mutating func takeInside(_ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
-    {
-        guard record.count < limits.maximumBytes else { throw fault(limits.tooLarge) }
-        switch state {
-        case .string(let isKey):
-            if byte == UInt8(ascii: "\\") {
-                state = .escape(isKey: isKey)
-            } else if byte < 0x20 {
-                throw fault("\(byte.asSeen) must be escaped inside a string")
-            }
-            record.append(byte)
-            guard byte == UInt8(ascii: "\"") else { return }
-            if isKey { state = .colon } else { try endValue(emit) }
-        case .escape(let isKey):
-            guard byte >= 0x20 else { throw fault("\(byte.asSeen) must be escaped inside a string") }
-            record.append(byte)
-            state = .string(isKey: isKey)
-        case .scalar: record.append(byte)
-        default:
-            let endsValue = Self.isSpace(byte) ? false : try punctuate(byte)
-            record.append(byte)
-            if endsValue { try endValue(emit) }
-        }
-    }
-
-    /// Goes on by a byte that is neither white space nor inside of a string or scalar. True when it closes a bracket.
-    private mutating func punctuate(_ byte: UInt8) throws(InputFault) -> Bool {
-        switch (state, byte) {
-        case (.firstValue, UInt8(ascii: "]")), (.firstKey, UInt8(ascii: "}")):
-            open.removeLast()
+            doubts = []
+            state = .value
             return true
-        case (.commaOrEnd, UInt8(ascii: "]")) where open.last == UInt8(ascii: "["),
-            (.commaOrEnd, UInt8(ascii: "}")) where open.last == UInt8(ascii: "{"):
-            open.removeLast()
-            return true
-        case (.commaOrEnd, UInt8(ascii: ",")): state = open.last == UInt8(ascii: "{") ? .key : .value
-        case (.commaOrEnd, _): throw fault("expected a comma or the closing bracket, saw \(byte.asSeen)")
-        case (.firstKey, UInt8(ascii: "\"")), (.key, UInt8(ascii: "\"")): state = .string(isKey: true)
-        case (.firstKey, _), (.key, _): throw fault("expected a key in double quotes, saw \(byte.asSeen)")
-        case (.colon, UInt8(ascii: ":")): state = .value
-        case (.colon, _): throw fault("expected a colon after the key, saw \(byte.asSeen)")
-        default: try begin(byte)
         }
         return false
     }
 
-    /// Begins a value, be it the record itself or one inside of it.
-    private mutating func begin(_ byte: UInt8) throws(InputFault) {
-        switch byte {
-        case UInt8(ascii: "{"), UInt8(ascii: "["):
-            open.append(byte)
-            guard open.count <= RecordLimits.maximumDepth else { throw fault(RecordLimits.tooDeep) }
-            state = byte == UInt8(ascii: "{") ? .firstKey : .firstValue
-        case UInt8(ascii: "\""): state = .string(isKey: false)
-        case _ where Self.isScalar(byte): state = .scalar
-        case UInt8(ascii: "<") where open.isEmpty && arrayPlace == nil:
-            throw fault("expected a record, saw '<' (is it XML? then: --type xml)")
-        default: throw fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(byte.asSeen)")
+    /// - Parameters:
+    ///   - rest: what this piece has of the record.
+    ///   - end: where in the input the record ends.
+    private mutating func endRecord(
+        _ rest: ArraySlice<UInt8>, at end: Int, _ emit: (InputRecord) throws(InputFault) -> Void
+    ) throws(InputFault) {
+        position.reach(end)
+        var json = rest
+        if !begun.isEmpty {
+            json = (begun + rest)[...]
+            begun = []
         }
-    }
-
-    /// A value has ended: the record, or one inside of it.
-    private mutating func endValue(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
-        guard open.isEmpty else {
-            state = .commaOrEnd
-            return
-        }
-        if let recordPlace { try emit(InputRecord(json: record, place: recordPlace)) }
-        record.removeAll(keepingCapacity: true)
+        let record = recordPlace ?? place
         recordPlace = nil
         state = arrayPlace == nil ? .between : .afterElement
+        try emit(InputRecord(json: json, place: record, isSound: doubts.areDispelled(by: json)))
     }
 
     // MARK: - Faults
 
-    private func fault(_ reason: String) -> InputFault {
+    /// A value cannot begin with this byte.
+    func noValue(_ byte: UInt8) -> InputFault {
+        if byte == UInt8(ascii: "<"), open.isEmpty, arrayPlace == nil {
+            return fault("expected a record, saw '<' (is it XML? then: --type xml)")
+        }
+        return fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(byte.asSeen)")
+    }
+
+    func fault(_ reason: String) -> InputFault {
         InputFault(reason: reason, place: place, recordPlace: recordPlace)
     }
 
     /// What the parser says of a record whose end is missing: which string or bracket is open.
     private func truncation() -> InputFault {
-        InputRecord(json: record, place: recordPlace ?? place).fault
+        InputRecord(json: begun, place: recordPlace ?? place).fault
             ?? fault("the input ends in the middle of a record")
-    }
-
-    private static func isSpace(_ byte: UInt8) -> Bool {
-        byte == 0x20 || byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\t")
-    }
-
-    private static func isScalar(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"), UInt8(ascii: "+"), UInt8(ascii: "."):
-            true
-        default: false
-        }
     }
 }
 
@@ -211,7 +207,7 @@ extension InputRecord {
     /// - Throws: what is wrong with it, at its place in the input.
     package func parsed() throws(InputFault) -> JSONDocument {
         do throws(JSONError) {
-            return try JSONDocument(parsing: JSONText(copying: json))
+            return try JSONDocument(parsing: json.withUnsafeBytes { JSONText(copying: $0) })
         } catch {
             throw InputFault(
                 reason: error.reason, place: place.advanced(over: json.prefix(error.position.offset)),

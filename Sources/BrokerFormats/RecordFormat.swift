@@ -91,9 +91,9 @@ extension InputRecord {
         var place = place
         var offset = 0
         func record(_ element: JSONValue) -> InputRecord {
-            if isWritten { place = place.advanced(over: json[offset..<element.offset]) }
+            if isWritten { place = place.advanced(over: json.dropFirst(offset).prefix(element.offset - offset)) }
             offset = element.offset
-            return InputRecord(json: element.jsonText, place: place)
+            return InputRecord(json: element.jsonText, place: place, isSound: true)
         }
         guard found.kind == .array else { return try emit(record(found)) }
         for element in found.elements { try emit(record(element)) }

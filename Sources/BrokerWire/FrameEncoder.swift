@@ -2,7 +2,7 @@ internal import CLZ4
 
 /// Compresses messages into frames, one after the other; keep one per thread or event loop, its memory is used again.
 ///
-/// Blocks are independent (linking them costs time and wins next to nothing), of 64 KiB for content that fits one and of
+/// A small content is not compressed at all (``StoredFrame``). Blocks are independent (linking them costs time and wins next to nothing), of 64 KiB for content that fits one and of
 /// 256 KiB for more. The content's size is declared, so that the reader takes its memory once. There is no content
 /// checksum: it doubles the time to write a large frame and multiplies the time to read it, while a Unix socket does
 /// not corrupt and the JSON is checked as a whole on the other side.
@@ -40,6 +40,7 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
                 \(limits.maximumContentCount.grouped). Split it into several.
                 """)
         }
+        if let frame = StoredFrame.encode(content, limits: limits) { return frame }
         let prefixCount = FrameScanner.prefixCount
         var preferences = Self.preferences(for: content.count)
         let capacity = prefixCount + LZ4F_compressFrameBound(content.count, &preferences)

@@ -13,11 +13,18 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEach(_ take: (_ record: InputRecord, _ bytesRead: Int) async throws -> Void) async throws {
-        let stream = RecordStream(path: path, format: format, root: root)
-        defer { stream.abandon() }
-        while let batch = try await stream.next() {
+        try await forEachBatch { batch in
             for record in batch.records { try await take(record, batch.bytesRead) }
         }
+    }
+
+    /// Hands the records to `take` as they are read, some at a time.
+    ///
+    /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
+    func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
+        let stream = RecordStream(path: path, format: format, root: root)
+        defer { stream.abandon() }
+        while let batch = try await stream.next() { try await take(batch) }
     }
 
     /// Bytes of the file; 0 when there is none, nil for what has no length.

@@ -11,8 +11,10 @@ struct Submission {
     let bytesPerJob: Int
     let tally: SubmissionTally
 
-    /// Records that are still to be passed over.
-    private var unskipped: Int
+    /// Records that are to be passed over from the next input on.
+    private var toSkip: Int
+    /// Records of this input that were passed over.
+    private var skipped = 0
     private var gathered = GatheredRecords()
     private var jobCount = 0
 
@@ -27,7 +29,7 @@ struct Submission {
         idPrefix = command.id
         recordsPerJob = command.records
         bytesPerJob = command.jobBytes
-        unskipped = command.skip
+        toSkip = command.skip
     }
 
     /// Sends everything, source after source, and waits for what was sent. A source that ends in a fault is sent up to
@@ -44,15 +46,18 @@ struct Submission {
     private mutating func submit(_ source: RecordSource, _ input: Int, in jobs: inout DiscardingTaskGroup) async {
         var number = 0
         var bytes = 0
+        skipped = 0
+        defer { toSkip -= skipped }
         do {
             do {
-                try await source.forEach { record, bytesRead in
-                    if isFull(before: record) { try await send(source, input, upTo: number, in: &jobs) }
-                    number += 1
-                    let isSkipped = unskipped > 0
-                    if isSkipped { unskipped -= 1 } else { gathered.append(record) }
-                    tally.read(bytesRead - bytes, record: number, of: input, isSkipped: isSkipped)
-                    bytes = bytesRead
+                try await source.forEachBatch { batch in
+                    for record in batch.records {
+                        if isFull(before: record) { try await send(source, input, upTo: number, in: &jobs) }
+                        number += 1
+                        if skipped < toSkip { skipped += 1 } else { gathered.append(record) }
+                    }
+                    tally.read(batch.bytesRead - bytes, record: number, of: input, skipped: skipped)
+                    bytes = batch.bytesRead
                 }
             } catch let fault as InputFault where gathered.count > 0 {
                 try await send(source, input, upTo: number, in: &jobs)
@@ -79,9 +84,7 @@ struct Submission {
     ) async throws {
         let count = gathered.count
         let fault = gathered.dropBroken()
-        if fault != nil {
-            tally.read(0, record: last - count + gathered.count, of: input, isSkipped: false)
-        }
+        tally.read(0, record: last - count + gathered.count, of: input, skipped: skipped)
         if gathered.count > 0 {
             let first = last - count + 1
             jobCount += 1

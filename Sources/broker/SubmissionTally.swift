@@ -63,12 +63,14 @@ final class SubmissionTally: Sendable {
     /// Nothing stands against sending more.
     var mayGoOn: Bool { state.withLock { $0.lossReason == nil && !$0.isOver } }
 
-    /// - Parameter bytes: read since this was told last.
-    func read(_ bytes: Int, record number: Int, of input: Int, isSkipped: Bool) {
+    /// - Parameters:
+    ///   - bytes: read since this was told last.
+    ///   - skipped: records of the input that were passed over.
+    func read(_ bytes: Int, record number: Int, of input: Int, skipped: Int) {
         state.withLock { state in
             state.bytesRead += bytes
             state.inputs[input].recordsRead = number
-            if isSkipped { state.inputs[input].recordsSkipped = number }
+            state.inputs[input].recordsSkipped = skipped
             state.progress.update(bytes: state.bytesRead, records: state.summary.records)
         }
     }

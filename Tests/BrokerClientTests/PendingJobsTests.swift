@@ -57,6 +57,24 @@ import Testing
         #expect(jobs.allInFlight.map(\.id.text) == ["z", "x", "w"])
     }
 
+    @Test func `a job enters the window at once when there is room, and never before one that waits`() {
+        var jobs = window(count: 2, bytes: 100)
+        func enters(_ id: String, bytes: Int) -> Bool? {
+            jobs.add(id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: id, entersAtOnce: true)?
+                .hasEntered
+        }
+        #expect(enters("a", bytes: 60) == true)
+        #expect(enters("a", bytes: 1) == nil)
+        #expect(enters("b", bytes: 41) == false)
+        #expect(enters("c", bytes: 1) == false)
+        #expect(jobs.allInFlight.map(\.id.text) == ["a"])
+        #expect(jobs.remove(JobID("a")) == "a")
+        #expect(enters("d", bytes: 1) == false)
+        #expect(admitted(&jobs) == ["b", "c"])
+        #expect(jobs.remove(JobID("b")) == "b")
+        #expect(admitted(&jobs) == ["d"])
+    }
+
     @Test func `an id is unanswered at most once`() {
         var jobs = window()
         #expect(add("a", to: &jobs))

@@ -24,7 +24,8 @@ import Testing
         _ json: String, in session: inout Session, on connection: Int = 1, at now: NIODeadline? = nil
     ) throws -> Session.Effects {
         session.received(
-            try ServerEnvelope.decode(parsing: JSONText(copying: Array(json.utf8))), on: connection, at: now ?? start)
+            [.message(try ServerEnvelope.decode(parsing: JSONText(copying: Array(json.utf8))))], on: connection,
+            at: now ?? start)
     }
 
     /// Adds a job whose frame tells its id.
@@ -57,6 +58,24 @@ import Testing
             case .answered(_, .failure(let error)): "not answered: \(error)"
             }
         }
+    }
+
+    @Test func `what came with the end of a connection counts up to there, and no frame for it is left`() throws {
+        var session = session(count: 1)
+        _ = try welcome(&session)
+        #expect(try add("a", to: &session).effects.write == [frame("a")])
+        #expect(try add("b", to: &session).effects.write == [])
+        let completed = try ["a", "b"].map { id in
+            let json = #"{"type":"completed","id":"\#(id)","sequence":1}"#
+            return Arrival.message(try ServerEnvelope.decode(parsing: JSONText(copying: Array(json.utf8))))
+        }
+        let effects = session.received(
+            [completed[0], .unreadable(WireError(.malformedLZ4, "damaged")), completed[1]], on: 1, at: start)
+        #expect(said(effects) == ["completed a"])
+        #expect(effects.close == 1)
+        #expect(effects.connect?.connection == 2)
+        #expect(effects.write == [])
+        #expect(session.jobs.allInFlight.map(\.id.text) == ["b"])
     }
 
     @Test func `a first connection that cannot be made is told at once`() {

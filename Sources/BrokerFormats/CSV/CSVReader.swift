@@ -179,7 +179,7 @@ struct CSVReader: RecordReader {
         guard json.count <= limits.maximumBytes else {
             throw InputFault(reason: limits.tooLarge, place: place, recordPlace: place)
         }
-        try emit(InputRecord(json: json, place: place))
+        try emit(InputRecord(json: json, place: place, isSound: true))
         row.removeAll()
         rowPlace = nil
     }

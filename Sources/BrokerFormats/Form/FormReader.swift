@@ -46,7 +46,7 @@ struct FormReader: RecordReader {
         var record = FormRecord()
         // An empty pair says nothing.
         for pair in line.split(separator: UInt8(ascii: "&")) { try add(pair, to: &record) }
-        try emit(InputRecord(json: record.json, place: linePlace))
+        try emit(InputRecord(json: record.json, place: linePlace, isSound: true))
     }
 
     private func add(_ pair: ArraySlice<UInt8>, to record: inout FormRecord) throws(InputFault) {

@@ -88,7 +88,7 @@ final class XMLReader: RecordReader, XMLEvents {
             record.close()
             if depth == recordDepth {
                 guard let json = record.take() else { return stop(RecordLimits.tooDeep) }
-                found.append(InputRecord(json: json, place: place))
+                found.append(InputRecord(json: json, place: place, isSound: true))
                 recordPlace = nil
             }
         }

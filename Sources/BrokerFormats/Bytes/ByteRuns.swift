@@ -1,0 +1,119 @@
+/// Looking for the end of a run of bytes, many at a time. Nothing behind `end` is read.
+extension UnsafePointer<UInt8> {
+    /// The first byte that is no plain byte of a JSON string: a quote, a backslash or a control character; `end` when all
+    /// are.
+    ///
+    /// - Parameter doubts: told when there were bytes that are not ASCII.
+    @inline(__always)
+    func stringEnd(from start: Int, to end: Int, _ doubts: inout RecordDoubts) -> Int {
+        var index = start
+        while end - index >= 8 {
+            let word = UInt64(littleEndian: UnsafeRawPointer(self + index).loadUnaligned(as: UInt64.self))
+            let ends = word.bytes(equal: UInt8(ascii: "\"")) | word.bytes(equal: UInt8(ascii: "\\")) | word.controls
+            guard ends == 0 else {
+                // Only the lowest mark is exact, and what counts stands below it.
+                let below = (ends & (0 &- ends)) &- 1
+                if word & UInt64.highBits & below != 0 { doubts.insert(.notASCII) }
+                return index + ends.trailingZeroBitCount / 8
+            }
+            if word & UInt64.highBits != 0 { doubts.insert(.notASCII) }
+            index += 8
+        }
+        while index < end {
+            let byte = self[index]
+            if byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte < 0x20 { return index }
+            if byte >= 0x80 { doubts.insert(.notASCII) }
+            index += 1
+        }
+        return index
+    }
+
+    /// Where the number or the literal ends that begins at `start`: at the first byte that cannot be of any; `end` when there
+    /// is none.
+    ///
+    /// - Parameter doubts: told when the bytes are neither a number nor a literal as RFC 8259 writes them.
+    @inline(__always)
+    func scalarEnd(from start: Int, to end: Int, _ doubts: inout RecordDoubts) -> Int {
+        var index = numberEnd(from: start, to: end) ?? start
+        if index > start, index < end, !self[index].isScalar { return index }
+        while index < end, self[index].isScalar { index += 1 }
+        if !isLiteral(from: start, to: index) { doubts.insert(.anything) }
+        return index
+    }
+
+    /// Where a sound number ends that begins at `start`; nil when none does.
+    @inline(__always)
+    private func numberEnd(from start: Int, to end: Int) -> Int? {
+        var index = start
+        if self[index] == UInt8(ascii: "-") { index += 1 }
+        if index < end, self[index] == UInt8(ascii: "0") {
+            index += 1
+        } else {
+            guard passDigits(&index, end) else { return nil }
+        }
+        guard index < end else { return index }
+        if self[index] == UInt8(ascii: ".") {
+            index += 1
+            guard passDigits(&index, end) else { return nil }
+        }
+        if index < end, self[index] | 0x20 == UInt8(ascii: "e") {
+            index += 1
+            if index < end, self[index] == UInt8(ascii: "+") || self[index] == UInt8(ascii: "-") { index += 1 }
+            guard passDigits(&index, end) else { return nil }
+        }
+        return index
+    }
+
+    /// False when there is no digit.
+    @inline(__always)
+    private func passDigits(_ index: inout Int, _ end: Int) -> Bool {
+        let first = index
+        while index < end, self[index] &- UInt8(ascii: "0") <= 9 { index += 1 }
+        return index > first
+    }
+
+    private func isLiteral(from start: Int, to end: Int) -> Bool {
+        switch (end - start, self[start]) {
+        case (4, UInt8(ascii: "t")): isText("true", start)
+        case (4, UInt8(ascii: "n")): isText("null", start)
+        case (5, UInt8(ascii: "f")): isText("false", start)
+        default: false
+        }
+    }
+
+    private func isText(_ text: StaticString, _ start: Int) -> Bool {
+        for index in 0..<text.utf8CodeUnitCount where self[start + index] != text.utf8Start[index] { return false }
+        return true
+    }
+}
+
+extension UInt64 {
+    static let highBits: UInt64 = 0x8080_8080_8080_8080
+    private static let ones: UInt64 = 0x0101_0101_0101_0101
+
+    /// Marks with their high bits the bytes that are this one. Above the lowest mark there may be wrong ones.
+    fileprivate func bytes(equal byte: UInt8) -> UInt64 {
+        let difference = self ^ (UInt64(byte) &* Self.ones)
+        return (difference &- Self.ones) & ~difference & Self.highBits
+    }
+
+    /// Marks with their high bits the bytes below 0x20. Above the lowest mark there may be wrong ones.
+    fileprivate var controls: UInt64 { (self &- 0x20 &* Self.ones) & ~self & Self.highBits }
+}
+
+extension UInt8 {
+    /// White space of JSON.
+    @inline(__always)
+    var isJSONSpace: Bool { self <= 0x20 && Self.spaces &>> UInt64(self) & 1 != 0 }
+
+    /// May be of a number or a literal: a letter, a digit, a sign or a dot.
+    @inline(__always)
+    var isScalar: Bool {
+        self < 0x80 && (self < 0x40 ? Self.lowScalars : Self.highScalars) &>> UInt64(self & 0x3F) & 1 != 0
+    }
+
+    // A bit for each byte.
+    private static let spaces: UInt64 = 1 << 0x20 | 1 << 0x09 | 1 << 0x0A | 1 << 0x0D
+    private static let lowScalars: UInt64 = 0x03FF << 0x30 | 1 << 0x2B | 1 << 0x2D | 1 << 0x2E
+    private static let highScalars: UInt64 = 0x03FF_FFFF << 1 | 0x03FF_FFFF << 33
+}
