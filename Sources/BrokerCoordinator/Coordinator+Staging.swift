@@ -17,7 +17,7 @@ extension Coordinator {
 
     /// Opens what is probably small, within the memory that every worker may take at any time. What turns out to be
     /// larger takes its turn among the long tasks.
-    private func openBriefly(_ frame: AdmittedFrame) {
+    func openBriefly(_ frame: AdmittedFrame) {
         frame.memory.beginBriefly(CoordinatorLimits.briefMemory)
         let openedAt = monotonicMicroseconds()
         let opened = frame.open(frame.memory)

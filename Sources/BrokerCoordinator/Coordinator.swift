@@ -78,24 +78,29 @@ public final class Coordinator: Sendable {
     ///   - payloadBytes: bytes of the frame.
     ///   - contentBytesAtMost: bytes of its content, as far as can be told from outside. Until the frame is opened it
     ///     counts as that much.
+    ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: who
+    ///     sends one job at a time waits for a hand-over less.
     ///   - open: called on a worker: decodes the frame, asking the memory that it is given; answers it when it is no
     ///     job. Called again, if it said that there is no room, or if there is none later on, or if the frame has to
     ///     wait for its turn to search; then it must give the same. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     public func admit(
-        from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
+        from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let weight = max(payloadBytes, contentBytesAtMost)
-        let (place, memory, isDraining) = flight.withLock { flight in
+        let (place, memory, isDraining, isAlone) = flight.withLock { flight in
             let place = flight.admit(weight, from: source)
-            return (place, self.memory.admit(place, payloadBytes: payloadBytes), flight.isDraining)
+            return (place, self.memory.admit(place, payloadBytes: payloadBytes), flight.isDraining, flight.count == 1)
         }
-        self.open(
-            AdmittedFrame(
-                place: place, arrival: place, source: source, payloadBytes: payloadBytes, weight: weight,
-                memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open,
-                refuse: refuse))
+        let frame = AdmittedFrame(
+            place: place, arrival: place, source: source, payloadBytes: payloadBytes, weight: weight,
+            memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open, refuse: refuse)
+        if mayOpenHere, isAlone, weight <= CoordinatorLimits.openedHereBytes {
+            openBriefly(frame)
+        } else {
+            self.open(frame)
+        }
     }
 
     /// More may be admitted from that source.

@@ -19,11 +19,14 @@ public struct CoordinatorLimits: Sendable {
     public static let defaultJobMemory = 128 << 20
     /// Frames at a time of which nobody knows yet what is in them: more than are ever waiting to be opened under an
     /// ordinary load, few enough that what turns out to be much work has not been taken on many times over.
-    static let unopenedFrames = 16
+    static let unopenedFrames = 64
     /// What a job counts for that asks for its objects, however few its bytes are: it may read as much as an answer holds.
     static let objectsBytes = 512 << 10
     /// A frame up to this is opened briefly, before it is known to be small.
     static let briefBytes = 64 << 10
+    /// A frame of which that is the most that can be in it may be opened by the thread that reads the socket: that takes
+    /// about as long as to wake a worker, and a quarter of a millisecond at worst.
+    static let openedHereBytes = 64 << 10
     /// What a worker may take for such a frame without asking: enough for 64 KiB of JSON. What needs more is not small.
     static let briefMemory = 256 << 10
     /// A frame whose content is not larger may be admitted when there is no room, so that `stats` is answered under any

@@ -136,6 +136,8 @@ private final class ThreadBody: Sendable {
 final class SerialThread: Sendable {
     private struct Queue {
         var tasks: [@Sendable () -> Void] = []
+        /// Somebody does tasks: the thread, or who handed them over to an idle one.
+        var isBusy = false
         var isStopping = false
     }
 
@@ -147,12 +149,14 @@ final class SerialThread: Sendable {
         thread = Thread(named: name) {
             while true {
                 let tasks = queue.wait { queue -> [@Sendable () -> Void]? in
-                    guard !queue.tasks.isEmpty || queue.isStopping else { return nil }
+                    guard !queue.isBusy, !queue.tasks.isEmpty || queue.isStopping else { return nil }
+                    queue.isBusy = true
                     defer { queue.tasks.removeAll(keepingCapacity: true) }
                     return queue.tasks
                 }
                 if tasks.isEmpty { return }
                 for task in tasks { task() }
+                queue.withLock { $0.isBusy = false }
             }
         }
     }
@@ -169,6 +173,21 @@ final class SerialThread: Sendable {
         queue.signal { queue in
             queue.tasks += tasks
             return queue.tasks.count == tasks.count
+        }
+    }
+
+    /// As ``run(_:)``, but on the calling thread if nothing else is to be done: a hand-over less for who waits.
+    func runHereIfIdle(_ tasks: [@Sendable () -> Void]) {
+        let isMine = queue.withLock { queue in
+            guard !queue.isBusy, queue.tasks.isEmpty else { return false }
+            queue.isBusy = true
+            return true
+        }
+        guard isMine else { return run(tasks) }
+        for task in tasks { task() }
+        queue.signal { queue in
+            queue.isBusy = false
+            return !queue.tasks.isEmpty || queue.isStopping
         }
     }
 

@@ -33,6 +33,8 @@ struct WriterLoop {
 
     /// Between two attempts to write kept failures into a store that did not take them.
     private static let keptPauseMicroseconds: Int64 = 1_000_000
+    /// Without a job for so long, nobody is sending one after the other.
+    private static let idleMicroseconds: Int64 = 300
 
     let store: Store
     let flight: Monitor<Flight>
@@ -58,7 +60,7 @@ struct WriterLoop {
     }
 
     mutating func run() {
-        while let turn = takeTurn() { work(turn) }
+        while let turn = awaitTurn() { work(turn) }
         close()
     }
 
@@ -85,14 +87,21 @@ struct WriterLoop {
         } while !rest.isEmpty
     }
 
-    /// Waits for jobs; nil when there will be no more.
-    private func takeTurn() -> Turn? {
-        flight.wait { flight -> Turn?? in
-            var batch: Batch = []
-            while let next = flight.takeNext(behind: batch) { batch.append(next) }
-            if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
-            return Turn(batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
-        }
+    /// Waits for jobs, and does meanwhile what is better done now; nil when there will be no more.
+    private func awaitTurn() -> Turn? {
+        guard store.hasIdleWork else { return flight.wait(takeTurn) }
+        let deadline = monotonicMicroseconds() + Self.idleMicroseconds
+        if let turn = flight.wait(until: deadline, takeTurn) { return turn }
+        store.idle()
+        return flight.wait(takeTurn)
+    }
+
+    /// What there is to do; the inner nil when there will be no more, the outer one when nothing is ready yet.
+    private func takeTurn(_ flight: inout Flight) -> Turn?? {
+        var batch: Batch = []
+        while let next = flight.takeNext(behind: batch) { batch.append(next) }
+        if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
+        return Turn(batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
     }
 
     // MARK: - Transactions
@@ -229,6 +238,7 @@ struct WriterLoop {
     /// Tells the ends in order, frees the room, and counts.
     private mutating func settle(_ ended: consuming [Applied], reservation: Int64?) {
         var applied = consume ended
+        var isLone = applied.count == 1 && applied[0].job.weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
         var woken: [@Sendable () -> Void] = []
         var tasks: [@Sendable () -> Void] = []
@@ -251,6 +261,7 @@ struct WriterLoop {
             // Whoever waited for these ends comes after they are told.
             tasks += flight.ends.takeReady()
             hasKept = !flight.kept.isEmpty
+            isLone = isLone && !flight.hasWork
             woken = flight.takeWoken(limits)
             return flight.isDraining || flight.count == 0
         }
@@ -261,9 +272,9 @@ struct WriterLoop {
             $0.note(applied, committedAt)
             $0.log = log
         }
-        // The rows are freed there, not here.
+        // As a rule answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
-        completions.run(tasks)
+        if isLone { completions.runHereIfIdle(tasks) } else { completions.run(tasks) }
         for tell in woken { tell() }
         for notice in store.takeLogNotices() { notice.tell(logger) }
     }

@@ -76,11 +76,11 @@ public struct ToldObjects: Sendable, Equatable {
 /// What one job did to the store.
 public struct Outcome: Sendable {
     /// By entity name, sorted; only the entities that the job touched.
-    public var changes: [(entity: String, counts: ChangeCounts)] = []
-    public var rejected: [Fault] = []
-    public var warnings: [Warning] = []
+    public var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
+    public var rejected: [Fault] = [] { didSet { written = nil } }
+    public var warnings: [Warning] = [] { didSet { written = nil } }
     /// The `keys` of the answer as JSON, when the job asked for them.
-    public var keys: [UInt8]?
+    public var keys: [UInt8]? { didSet { written = nil } }
     /// The objects of the job's own records, when it asked for them: for the answer alone, not among ``members``.
     public var objects: ToldObjects?
     public var timing = Timing()
@@ -88,12 +88,21 @@ public struct Outcome: Sendable {
     public init() {}
 
     /// The members of the contract's `completed` that tell the outcome, but for `timing`: JSON without the braces.
-    public var members: [UInt8] { members(rejectedBytes: .max, warningBytes: .max) }
+    public var members: [UInt8] { written ?? members(rejectedBytes: .max, warningBytes: .max) }
+
+    /// ``members``, if they have been written and nothing has changed since.
+    private var written: [UInt8]?
+
+    /// Writes ``members`` and keeps them, where they are the same as ``storedMembers``: they are wanted twice.
+    public mutating func writeBrief() {
+        guard rejected.isEmpty, warnings.isEmpty else { return }
+        written = members
+    }
 
     /// As ``members``, of a size to be kept for every job: some of the rejections and warnings, and how many more there
     /// were.
     public var storedMembers: [UInt8] {
-        members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes)
+        written ?? members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes)
     }
 
     /// Bytes of rejections that are kept: 200 and more, as a person would read. A frame of some hundred bytes can have

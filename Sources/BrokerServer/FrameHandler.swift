@@ -274,6 +274,7 @@ final class FrameHandler: ChannelDuplexHandler {
         unanswered += 1
         connections.coordinator.admit(
             from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most,
+            mayOpenHere: true,
             open: { [messages = connections.messages] memory in
                 payload.withUnsafeBytes { messages.open($0, memory, from: connection) }
             },

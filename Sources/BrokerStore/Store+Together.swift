@@ -60,7 +60,10 @@ extension Store {
             let end: JobOutcome
             switch job.work {
             case .refused(let fault): end = .failed(fault)
-            case .steps: end = .completed(next.next()!)
+            case .steps:
+                var outcome = next.next()!
+                outcome.writeBrief()
+                end = .completed(outcome)
             }
             ends.append(try record(end, of: job, found.known))
         }

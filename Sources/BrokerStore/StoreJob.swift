@@ -57,7 +57,13 @@ public enum JobOutcome: Sendable {
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
         case .completed(let outcome):
-            return [UInt8(ascii: "{")] + outcome.storedMembers + [UInt8(ascii: "}")]
+            let members = outcome.storedMembers
+            var body: [UInt8] = []
+            body.reserveCapacity(members.count + 2)
+            body.append(UInt8(ascii: "{"))
+            body += members
+            body.append(UInt8(ascii: "}"))
+            return body
         case .failed(let fault), .conflict(let fault, _):
             var writer = JSONWriter()
             fault.write(to: &writer)

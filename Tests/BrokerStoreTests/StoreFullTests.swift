@@ -46,13 +46,13 @@ import Testing
         #expect(throws: StoreError.self) {
             while true {
                 id += 1
-                try store.apply(blob(id, kibibytes: 4))
+                try store.apply(blob(id, kibibytes: 8))
             }
         }
         #expect(id > 5)
         #expect(try store.rows("SELECT count(*) FROM Blob") == ["\(id - 1)"])
         try store.apply("{\"Blob\": [\((1...5).map { #"{"id": \#($0), "text": ""}"# }.joined(separator: ","))]}")
-        try store.apply(blob(id, kibibytes: 4))
+        try store.apply(blob(id, kibibytes: 8))
         #expect(try store.rows("SELECT count(*) FROM Blob") == ["\(id)"])
     }
 }

@@ -7,8 +7,8 @@ import TestSupport
 /// The write-ahead log: its working size, and what a long reader does to it.
 @Suite(.timeLimit(.minutes(5))) struct StoreLogTests {
     private static let workingPages = 16
-    /// Of 4,096 bytes, each with a header of 24, behind one of 32.
-    private static let workingBytes = 32 + workingPages * (4096 + 24)
+    /// Of 8,192 bytes, each with a header of 24, behind one of 32.
+    private static let workingBytes = 32 + workingPages * (8192 + 24)
     private let store: TestStore
 
     init() throws {
@@ -36,6 +36,18 @@ import TestSupport
         try store.store.begin()
         try store.store.commit()
         #expect(logBytes >= Self.workingBytes / 2, "it is not emptied in service")
+    }
+
+    @Test func `what is in the log is copied when nobody waits, and the log begins anew`() throws {
+        var longest = 0
+        for id in 0..<100 {
+            try write(id)
+            longest = max(longest, store.store.log.uncheckpointedPages)
+            store.store.idle()
+            #expect(store.store.log.uncheckpointedPages < max(1, Self.workingPages / LogWatch.idleShare))
+        }
+        #expect(longest < Self.workingPages)
+        #expect(logBytes < Self.workingBytes)
     }
 
     @Test func `a long reader's growth is told once, and given back when it has ended`() throws {

@@ -29,6 +29,9 @@ public enum StoreLogNotice: Sendable {
 struct LogWatch {
     /// In units of the working size.
     static let heldFactor = 4
+    /// Of the working size, what is copied already when there is nothing else to do: so little that the next job hardly
+    /// waits for it, and under a light load the log never comes to its size, which would take longer at once.
+    static let idleShare = 8
 
     let workingPages: Int
     private(set) var isHeld = false
@@ -39,6 +42,7 @@ struct LogWatch {
     init(workingPages: Int) { self.workingPages = workingPages }
 
     var wantsCheckpoint: Bool { pages >= workingPages }
+    var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
 
     /// A transaction has been committed.
@@ -66,6 +70,7 @@ final class LogKeeper {
     private let name: String
     private var watch: LogWatch
     private var hasFailed = false
+    private var triedIdly = false
     /// Pages in the log after the newest COMMIT that wrote, else negative: SQLite's hook writes to it.
     private let pages: UnsafeMutablePointer<Int32>
     private(set) var log = StoreLog()
@@ -103,12 +108,23 @@ final class LogKeeper {
     func committed() {
         let written = writtenPages()
         guard pages.pointee >= 0 else { return }
+        triedIdly = false
         let changed = watch.committed(pages: Int(pages.pointee), written: written)
         pages.pointee = -1
         if watch.wantsCheckpoint { checkpoint() }
         log.bytes = fileSize(name) ?? 0
         log.uncheckpointedPages = watch.uncheckpointedPages
         if let changed { notices.append(changed ? .held(bytes: log.bytes) : .released(bytes: log.bytes)) }
+    }
+
+    var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }
+
+    /// Nobody waits for a transaction.
+    func idle() {
+        // What a reader holds cannot be copied; not tried again before there is more.
+        triedIdly = true
+        checkpoint()
+        log.uncheckpointedPages = watch.uncheckpointedPages
     }
 
     private func checkpoint() {
