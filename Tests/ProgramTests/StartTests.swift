@@ -129,6 +129,17 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite")))
     }
 
+    @Test func `stats tell how many jobs a transaction bears and how long its COMMIT takes`() throws {
+        _ = try programs.startServer()
+        let submitted = try programs.run("broker", ["submit", "--entity", "Employee"], input: #"[{"id": 1}]"#)
+        #expect(submitted.status == 0)
+        let result = try programs.run("broker", ["stats", "--socket", "broker.sock"])
+        let lines = result.output.split(separator: "\n").map { $0.split(separator: " ") }
+        func value(_ name: String) -> Int? { lines.first { $0.first ?? "" == name }?.last.flatMap { Int($0) } }
+        #expect(value("batches.jobs.max") == 1)
+        #expect(value("batches.commitMicroseconds.max").map { $0 > 0 } == true)
+    }
+
     @Test func `stats tell the size of the log`() throws {
         _ = try programs.startServer()
         let result = try programs.run("broker", ["stats", "--socket", "broker.sock"])
