@@ -160,9 +160,8 @@ let package = Package(
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerWire", "BrokerClient", "CSQLite",
+                "BrokerCommandLine", "BrokerJSON", "BrokerLoad", "BrokerModel", "BrokerWire",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
-                forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
 
@@ -211,7 +210,7 @@ let package = Package(
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient",
+                "brokerd", "broker", "brokerload", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient",
                 "BrokerJSON",
                 "BrokerWire",
                 "CSQLite", "TestSupport",

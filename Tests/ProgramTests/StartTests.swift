@@ -51,7 +51,7 @@ import Testing
             ("brokerload", ["run", "--jobs", "9223372036854775807"]),
             ("brokerload", ["records", "--jobs", "1000000", "--records", "1000000"]),
             ("brokerload", ["records", "--first", "9223372036854775807"]),
-            ("brokerload", ["run", "--concurrency", "9223372036854775807"]),
+            ("brokerload", ["run", "--in-flight", "9223372036854775807"]),
         ] {
             let result = try programs.run(program, arguments)
             #expect(result.status == 2, "\(program) \(arguments): \(result.complaints)")
