@@ -82,7 +82,7 @@ struct HistogramTests {
         var result = RunResult()
         result.intervals = recorder.intervals
         let lines = HistogramLog.text(result, name: "run").split(separator: "\n").filter { !$0.hasPrefix("#") }
-        #expect(lines.count == 4)
+        try #require(lines.count == 4)
         let fields = lines[1].split(separator: ",")
         #expect(fields.prefix(3) == ["0.000", "0.500", "1.500"])
         #expect(lines[2].hasPrefix("0.500,0.500,2."))

@@ -11,7 +11,7 @@ struct LoadRunTests {
     }
 
     private func run(
-        _ server: ScriptedServer, jobs: Int, inFlight: Int = 4, pace: Pace = .closed, patience: Double = 30,
+        _ server: ScriptedServer, jobs: Int, inFlight: Int = 4, pace: Pace = .closed, patience: Double = 10,
         change: (inout RunOptions, inout JobOptions) -> Void = { _, _ in }
     ) throws -> RunResult {
         var job = JobOptions(.generated(RecordOptions(), .allNew))
@@ -56,13 +56,20 @@ struct LoadRunTests {
     }
 
     @Test func `what is in flight when the server goes is lost`() throws {
-        let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : [String(repeating: "x", count: 5)] }
-        // The answer that is no JSON: who says such a thing is no server.
-        #expect(throws: LoadError.self) { try run(server, jobs: 10) }
+        let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : [ScriptedServer.close] }
+        let result = try run(server, jobs: 10, inFlight: 3)
+        #expect(result.totals.ok == 5)
+        #expect(result.lost == result.totals.sent - 5)
+        #expect(result.lost > 0)
+    }
+
+    @Test func `an answer that is no message ends the run with what is wrong`() {
+        let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : ["xxxxx"] }
+        let error = #expect(throws: LoadError.self) { try run(server, jobs: 10) }
+        #expect(error?.message.contains("cannot be read") == true, "\(error as Any)")
     }
 
     @Test func `a job that waits for others is as late as they make it`() throws {
-        // The second is answered with the third: until then only one may be in flight, and the schedule goes on.
         let server = ScriptedServer { _, id in [completed(id)] }
         let result = try run(server, jobs: 200, inFlight: 1, pace: .open(jobsPerSecond: 1_000_000))
         // All were to be sent within 200 µs, one after the other: each waits for all before it.

@@ -6,6 +6,9 @@ import TestSupport
 
 /// A server that answers each job as a test tells it to. Greetings and `stats` it answers by itself.
 final class ScriptedServer: Sendable {
+    /// An answer that ends the connection instead.
+    static let close = "close"
+
     let path: String
     private let folder = TemporaryFolder()
     private let listener: Int32
@@ -35,12 +38,12 @@ final class ScriptedServer: Sendable {
 
     deinit {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
+        Glibc.close(listener)
     }
 
     /// - Returns: when the client has closed.
     private static func serve(_ connection: Int32, _ answer: (Int, String) -> [String]) {
-        defer { close(connection) }
+        defer { Glibc.close(connection) }
         var (unread, jobs, buffer) = ([UInt8](), 0, [UInt8](repeating: 0, count: 64 << 10))
         while true {
             while let content = next(&unread) {
@@ -54,6 +57,7 @@ final class ScriptedServer: Sendable {
                     jobs += 1
                 }
                 for answer in answers {
+                    guard answer != Self.close else { return }
                     guard let frame = try? RawClient.frame(Array(answer.utf8)) else { return }
                     guard send(connection, frame, frame.count, Int32(MSG_NOSIGNAL)) == frame.count else { return }
                 }

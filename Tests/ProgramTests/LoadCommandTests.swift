@@ -121,7 +121,7 @@ struct LoadCommandTests {
             ])
         #expect(result.status == 0, "\(result.complaints)")
         let results = try #require(try json(result.output)["results"] as? [[String: Any]])
-        #expect(
+        try #require(
             results.map { "\($0["peer"] ?? "") \($0["work"] ?? "")" } == [
                 "floor bulk", "broker bulk", "sqlite-utils bulk", "floor oneByOne", "broker oneByOne",
             ])
