@@ -24,7 +24,7 @@ struct SendingArguments: ParsableArguments {
     var patience = 60.0
 
     @Option(help: ArgumentHelp("MiB of frames that are made before the clock starts at most.", valueName: "mebibytes"))
-    var prepare = 512
+    var prepare = 256
 
     mutating func validate() throws {
         try [
