@@ -120,6 +120,15 @@ let package = Package(
             ],
             swiftSettings: strict),
 
+        // The load: what is sent, how it is measured, and what does the same without Broker.
+        .target(
+            name: "BrokerLoad",
+            dependencies: [
+                "BrokerJSON", "BrokerWire", "CGlibc", "CSQLite", "CZlib",
+                forPrograms("Histogram", "hdrhistogram-swift"),
+            ],
+            swiftSettings: strict),
+
         // The programs, what the three have in common, and what the command reads.
         .target(name: "BrokerFormats", dependencies: ["BrokerJSON", "CLZ4", "CXML2", "CZlib"], swiftSettings: strict),
         .target(
@@ -151,9 +160,8 @@ let package = Package(
         .executableTarget(
             name: "brokerload",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerWire", "BrokerClient", "CSQLite",
+                "BrokerCommandLine", "BrokerJSON", "BrokerLoad", "BrokerModel", "BrokerWire",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
-                forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),
 
@@ -167,6 +175,7 @@ let package = Package(
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
+        tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite", "CZlib"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerImport", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),
@@ -201,7 +210,8 @@ let package = Package(
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient", "BrokerJSON",
+                "brokerd", "broker", "brokerload", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient",
+                "BrokerJSON",
                 "BrokerWire",
                 "CSQLite", "TestSupport",
             ],

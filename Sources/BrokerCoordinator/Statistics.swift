@@ -15,6 +15,7 @@ final class Statistics: Sendable {
         var commits = 0
         var objects = ChangeCounts()
         var latencies = Latencies()
+        var batches = Batches()
         /// As the writer left it after the newest commit.
         var log = StoreLog()
 
@@ -50,6 +51,8 @@ final class Statistics: Sendable {
         writer.key("objects")
         counters.objects.write(to: &writer)
         writer.member("commits", counters.commits)
+        writer.key("batches")
+        counters.batches.write(to: &writer)
         writer.key("queues")
         writer.object { writer in
             writer.member("opening", opening)
@@ -97,14 +100,31 @@ struct Latencies {
 
     func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            for (name, histogram) in stages {
-                writer.key(name)
-                writer.object { writer in
-                    for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
-                        writer.member(key, histogram.totalCount == 0 ? 0 : histogram.valueAtPercentile(percentile))
-                    }
-                }
-            }
+            for (name, histogram) in stages { writer.member(name, histogram) }
+        }
+    }
+}
+
+/// How many jobs the transactions bore, and how long their COMMITs took, since the start.
+struct Batches {
+    private static let mostJobs: UInt64 = 1_000_000
+    /// An hour: what takes longer is counted as that.
+    private static let mostMicroseconds: UInt64 = 3_600_000_000
+
+    private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
+    private var microseconds = Histogram<UInt32>(
+        highestTrackableValue: mostMicroseconds, numberOfSignificantValueDigits: .two)
+
+    mutating func record(jobs count: Int) { _ = jobs.record(min(Self.mostJobs, UInt64(count))) }
+
+    mutating func record(commitMicroseconds time: Int64) {
+        _ = microseconds.record(min(Self.mostMicroseconds, UInt64(max(0, time))))
+    }
+
+    func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("jobs", jobs)
+            writer.member("commitMicroseconds", microseconds)
         }
     }
 }
@@ -120,6 +140,16 @@ extension ChangeCounts {
 }
 
 extension JSONWriter {
+    /// Its percentiles; zeros when there is nothing in it.
+    fileprivate mutating func member(_ key: String, _ histogram: Histogram<UInt32>) {
+        self.key(key)
+        object { writer in
+            for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {
+                writer.member(key, histogram.totalCount == 0 ? 0 : histogram.valueAtPercentile(percentile))
+            }
+        }
+    }
+
     mutating func member(_ key: String, _ value: some FixedWidthInteger) {
         self.key(key)
         integer(value)

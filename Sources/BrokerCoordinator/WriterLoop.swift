@@ -121,7 +121,9 @@ struct WriterLoop {
                     store.rollback()
                     return nil
                 }
+                let start = monotonicMicroseconds()
                 try store.commit()
+                statistics.count { $0.batches.record(commitMicroseconds: monotonicMicroseconds() - start) }
                 wait.ended()
                 return result
             } catch {
@@ -385,6 +387,7 @@ extension Statistics.Counters {
     /// One transaction has become durable.
     fileprivate mutating func note(_ applied: [WriterLoop.Applied], _ committedAt: Int64) {
         commits += 1
+        batches.record(jobs: applied.count)
         for applied in applied {
             switch applied.end {
             case .failed(let fault), .conflict(let fault, _): noteFailure(fault.code)

@@ -1,157 +1,101 @@
 import ArgumentParser
-import BrokerClient
 import BrokerCommandLine
-import BrokerJSON
-import Histogram
-import Synchronization
+import BrokerLoad
 
 /// Sends jobs to a server and measures how fast they are durable.
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Sends jobs to a brokerd that has the model of `brokerload model`, and measures.")
+        commandName: "run", abstract: "Sends jobs to a brokerd, and measures.",
+        discussion: """
+            The server must have the model that `brokerload model` prints for the same options, or your own with --samples. \
+            Without --rate the loop is closed: a job is sent when another has ended. With it, jobs are sent on a fixed \
+            schedule whatever the server does, and latency is measured from when each ought to have been sent.
+            """)
 
-    @Option(help: "The server's Unix socket.", completion: .file())
-    var socket = "broker.sock"
+    @OptionGroup(title: "Sending") var sending: SendingArguments
 
-    @Option(help: "Jobs in flight on each connection.")
-    var concurrency = 4
+    @Option(help: ArgumentHelp("Jobs a second, on a fixed schedule.", valueName: "jobs"))
+    var rate: Double?
 
-    @Option(help: "Connections.")
-    var connections = 1
+    @Option(help: "Jobs to send: 100, unless there is a --duration.")
+    var jobs: Int?
 
-    @OptionGroup var size: LoadSize
+    @Option(help: ArgumentHelp("Send for so long, the warm-up with it.", valueName: "seconds"))
+    var duration: Double?
+
+    @Option(
+        help: ArgumentHelp(
+            "Leave the first seconds out of the figures: a tenth of the --duration, but no more than 2.",
+            valueName: "seconds"))
+    var warmUp: Double?
+
+    @OptionGroup(title: "Jobs") var job: JobArguments
+    @OptionGroup(title: "Records") var record: RecordArguments
+    @OptionGroup(title: "Report") var report: ReportArguments
 
     mutating func validate() throws {
-        try [
-            NumberOption("--concurrency", concurrency, in: 1...100_000),
-            NumberOption("--connections", connections, in: 1...100_000),
-        ].check()
+        if let jobs { try NumberOption("--jobs", jobs, in: 1...1_000_000_000).check() }
+        guard jobs == nil || duration == nil else { throw ValidationError("Give --jobs or --duration, not both.") }
+        if let rate, !(0.001...10_000_000).contains(rate) {
+            throw ValidationError("--rate must be 0.001 to 10000000 jobs a second, but is \(rate).")
+        }
+        if let duration, !(0.1...864_000).contains(duration) {
+            throw ValidationError("--duration must be 0.1 to 864000 seconds, but is \(duration).")
+        }
+        if let warmUp, !(0...(duration ?? 86_400)).contains(warmUp) {
+            throw ValidationError("--warm-up must be 0 to the --duration, but is \(warmUp).")
+        }
     }
 
     func run() async throws {
-        let payloads = (0..<size.jobs).map { size.payload($0) }
-        var brokers: [BrokerClient] = []
-        do {
-            for _ in 0..<connections {
-                var options = BrokerClient.Options(clientName: "brokerload")
-                options.maximumJobsInFlight = concurrency
-                brokers.append(try await BrokerClient.connect(to: socket, options: options))
-            }
-        } catch {
-            throw CommandFailure(.cannotConnect, "\(error)")
-        }
-        let next = JobCounter(size.jobs)
-        let start = Stopwatch()
-        let latencies = try await withThrowingTaskGroup(of: Histogram<UInt32>.self) { group in
-            for broker in brokers {
-                for _ in 0..<concurrency {
-                    group.addTask { try await Self.send(payloads, next, on: broker) }
-                }
-            }
-            var all = Self.histogram()
-            for try await latencies in group { all.add(latencies) }
-            return all
-        }
-        let seconds = start.seconds
-        for broker in brokers { await broker.close() }
-        var report = LoadReport(records: size.jobs * size.records, seconds: seconds)
-        report.jobs = size.jobs
-        report.latencies = latencies
-        try report.say(as: "broker", json: size.json)
+        let load = Load(sending: sending, job: job, record: record)
+        let (preload, jobs) = try job.jobs(record)
+        if let preload { try load.preload(preload, records: jobs.existing) }
+        var options = sending.options(schedule)
+        options.warmUpSeconds = warmUpSeconds
+        options.wantsLog = report.hdr != nil
+        let result = try load.run("run", options, jobs)
+        let run = RunReport(
+            name: "run", offeredRate: rate, settings: load.settings(options),
+            environment: RunEnvironment(server: result.server.name, process: result.server.process), result: result)
+        try report.tell(run)
+        if let failure = result.failure { throw failure }
     }
 
-    /// Sends jobs until there are none left, one after the other.
-    private static func send(
-        _ payloads: [[UInt8]], _ next: JobCounter, on broker: BrokerClient
-    ) async throws -> Histogram<UInt32> {
-        var latencies = histogram()
-        while let job = next.take() {
-            let start = Stopwatch()
-            do {
-                _ = try await broker.process(payloads[job], as: "Employee")
-            } catch {
-                throw CommandFailure(.failed, "Job \(job): \(error)")
-            }
-            _ = latencies.record(UInt64(start.seconds * 1_000_000))
-        }
-        return latencies
+    private var schedule: Schedule {
+        let pace: Pace = rate.map { .open(jobsPerSecond: $0) } ?? .closed
+        return Schedule(pace, duration.map { .seconds($0) } ?? .jobs(jobs ?? 100))
     }
 
-    private static func histogram() -> Histogram<UInt32> {
-        // Up to an hour, in microseconds.
-        Histogram(highestTrackableValue: 3_600_000_000, numberOfSignificantValueDigits: .three)
-    }
+    private var warmUpSeconds: Double { warmUp ?? duration.map { min(2, $0 / 10) } ?? 0 }
 }
 
-/// Job numbers, each given to one task.
-private final class JobCounter: Sendable {
-    private let next = Atomic(0)
-    private let count: Int
+/// What the runs of one command have in common.
+struct Load {
+    let sending: SendingArguments
+    let job: JobArguments
+    let record: RecordArguments
 
-    init(_ count: Int) { self.count = count }
-
-    func take() -> Int? {
-        let number = next.add(1, ordering: .relaxed).oldValue
-        return number < count ? number : nil
-    }
-}
-
-/// What was measured.
-struct LoadReport {
-    let records: Int
-    let seconds: Double
-    var jobs: Int?
-    /// Microseconds from sending a job to its completion.
-    var latencies: Histogram<UInt32>?
-
-    init(records: Int, seconds: Double) {
-        self.records = records
-        self.seconds = seconds
-    }
-
-    func say(as name: String, json: Bool) throws(CommandFailure) {
-        if json { return try Program.say(String(decoding: jsonText(name), as: UTF8.self)) }
-        var line = "\(name): \(records) records in \(rounded(seconds)) s, \(rate(records)) records/s"
-        if let jobs { line += ", \(rate(jobs)) jobs/s" }
-        if let latencies {
-            let figures = Self.percentiles.map { "\($0.name) \(latencies.valueAtPercentile($0.value)) µs" }
-            line += "; latency \(figures.joined(separator: ", "))"
+    func run(_ name: String, _ options: RunOptions, _ jobs: JobOptions) throws(CommandFailure) -> RunResult {
+        let line = ProgressLine(name, total: options.schedule.jobs)
+        line.say("\(name): making the jobs")
+        defer { line.clear() }
+        return try told { () throws(LoadError) in
+            let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
+            let run = try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil)
+            return try run.run { line.update($0) }
         }
-        try Program.say(line)
     }
 
-    private static let percentiles: [(name: String, value: Double)] = [
-        ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100),
-    ]
-
-    private func jsonText(_ name: String) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.key("name")
-            writer.string(name)
-            writer.key("records")
-            writer.integer(records)
-            writer.key("seconds")
-            writer.double(seconds)
-            writer.key("recordsPerSecond")
-            writer.double(Double(records) / seconds)
-            if let jobs {
-                writer.key("jobsPerSecond")
-                writer.double(Double(jobs) / seconds)
-            }
-            guard let latencies else { return }
-            writer.key("latencyMicroseconds")
-            writer.object { writer in
-                for (name, value) in Self.percentiles {
-                    writer.key(name)
-                    writer.integer(latencies.valueAtPercentile(value))
-                }
-            }
-        }
-        return writer.bytes
+    /// Brings what must be there before, and measures nothing.
+    func preload(_ jobs: JobOptions, records: Int) throws(CommandFailure) {
+        let count = (records + jobs.recordsOfJob - 1) / jobs.recordsOfJob
+        let result = try run("preload", sending.options(Schedule(.closed, .jobs(count))), jobs)
+        if let failure = result.failure { throw failure }
     }
 
-    private func rate(_ count: Int) -> Int { Int(Double(count) / seconds) }
-
-    private func rounded(_ seconds: Double) -> String { "\((seconds * 1_000).rounded() / 1_000)" }
+    func settings(_ options: RunOptions) -> [(name: String, value: String)] {
+        [("connections", "\(options.connections)"), ("in flight", "\(options.inFlight)")] + job.settings(record)
+            + [("warm-up", "\(options.warmUpSeconds) s")]
+    }
 }

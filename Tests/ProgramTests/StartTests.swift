@@ -51,7 +51,7 @@ import Testing
             ("brokerload", ["run", "--jobs", "9223372036854775807"]),
             ("brokerload", ["records", "--jobs", "1000000", "--records", "1000000"]),
             ("brokerload", ["records", "--first", "9223372036854775807"]),
-            ("brokerload", ["run", "--concurrency", "9223372036854775807"]),
+            ("brokerload", ["run", "--in-flight", "9223372036854775807"]),
         ] {
             let result = try programs.run(program, arguments)
             #expect(result.status == 2, "\(program) \(arguments): \(result.complaints)")
@@ -127,6 +127,17 @@ import Testing
         server.waitUntilExit()
         #expect(server.terminationStatus == 0)
         #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite")))
+    }
+
+    @Test func `stats tell how many jobs a transaction bears and how long its COMMIT takes`() throws {
+        _ = try programs.startServer()
+        let submitted = try programs.run("broker", ["submit", "--entity", "Employee"], input: #"[{"id": 1}]"#)
+        #expect(submitted.status == 0)
+        let result = try programs.run("broker", ["stats", "--socket", "broker.sock"])
+        let lines = result.output.split(separator: "\n").map { $0.split(separator: " ") }
+        func value(_ name: String) -> Int? { lines.first { $0.first ?? "" == name }?.last.flatMap { Int($0) } }
+        #expect(value("batches.jobs.max") == 1)
+        #expect(value("batches.commitMicroseconds.max").map { $0 > 0 } == true)
     }
 
     @Test func `stats tell the size of the log`() throws {

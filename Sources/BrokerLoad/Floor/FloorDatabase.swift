@@ -1,0 +1,230 @@
+internal import BrokerJSON
+internal import CSQLite
+internal import Glibc
+
+/// A database written in the plainest way: no mapping, no ledger. Belongs to one thread.
+///
+/// What it does for a record is what a loop in C would do: walk the parsed record, bind, step. Texts are bound where they
+/// lie.
+final class FloorDatabase {
+    private let handle: OpaquePointer
+    private let layout: RecordLayout
+    private let columns: [Column]
+    /// The records' keys come in the order of the columns and none is missing, so that not even a key is compared.
+    private let isPlain: Bool
+    private var record: OpaquePointer?
+    private var department: OpaquePointer?
+    private var departmentStub: OpaquePointer?
+    private var project: OpaquePointer?
+    private var membership: OpaquePointer?
+
+    /// How a member of a record is written.
+    private struct Column {
+        enum Writing { case text, number, boolean, department, departmentKey, key, projects }
+
+        let key: [UInt8]
+        let writing: Writing
+        /// Of the statement; 0 for what is no column.
+        let place: Int32
+    }
+
+    /// What is said to SQLite of a new database. Foreign keys are not checked: the loop keeps them by itself.
+    static let pragmas = [
+        "journal_mode = WAL", "synchronous = FULL", "cache_size = -65536", "temp_store = MEMORY",
+        "secure_delete = FAST", "wal_autocheckpoint = 4096", "foreign_keys = OFF",
+    ]
+
+    /// Makes the database anew.
+    init(path: String, options: RecordOptions) throws(LoadError) {
+        for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+        var opened: OpaquePointer?
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
+        guard sqlite3_open_v2(path, &opened, flags, nil) == SQLITE_OK, let opened else {
+            let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
+            sqlite3_close(opened)
+            throw LoadError(.failed, "The database \(path) cannot be made: \(message).")
+        }
+        handle = opened
+        let layout = RecordLayout(options)
+        self.layout = layout
+        isPlain = options.presence >= 1 && options.keyOrder == .declared
+        var place: Int32 = 0
+        columns = layout.fields.map { field in
+            if field.kind != .projectKeys { place += 1 }
+            return Column(
+                key: Array(field.key.utf8), writing: Self.writing(field.kind, layout.keys),
+                place: field.kind == .projectKeys ? 0 : place)
+        }
+        for sql in Self.pragmas.map({ "PRAGMA " + $0 }) + layout.tables { try execute(sql) }
+        try prepareStatements(isPartial: options.presence < 1)
+    }
+
+    deinit {
+        for statement in [record, department, departmentStub, project, membership] { sqlite3_finalize(statement) }
+        sqlite3_close(handle)
+    }
+
+    private static func writing(_ kind: RecordField.Kind, _ keys: RecordKeys) -> Column.Writing {
+        switch kind {
+        case .identity, .managerKey: .key
+        case .text, .email, .date, .decimal: .text
+        case .double, .integer: .number
+        case .boolean: .boolean
+        case .department: .department
+        case .departmentKey: .departmentKey
+        case .projectKeys: .projects
+        }
+    }
+
+    private func prepareStatements(isPartial: Bool) throws(LoadError) {
+        let names = layout.fields.filter { $0.kind != .projectKeys }.map(\.name)
+        let updates = names.dropFirst().map { name in
+            isPartial ? "\(name) = coalesce(excluded.\(name), \(name))" : "\(name) = excluded.\(name)"
+        }
+        let places = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
+        record = try prepare(
+            "INSERT INTO \(layout.entity) (\(names.joined(separator: ", "))) VALUES (\(places)) "
+                + "ON CONFLICT (id) DO UPDATE SET \(updates.joined(separator: ", "))")
+        for field in layout.fields {
+            switch field.kind {
+            case .department:
+                department = try prepare(
+                    "INSERT INTO Department (id, name) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
+                )
+            case .departmentKey:
+                departmentStub = try prepare("INSERT INTO Department (id) VALUES (?1) ON CONFLICT DO NOTHING")
+            case .projectKeys:
+                project = try prepare("INSERT INTO Project (id) VALUES (?1) ON CONFLICT DO NOTHING")
+                membership = try prepare(
+                    "INSERT INTO \(layout.entity)_projects (source, destination) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
+                )
+            default: break
+            }
+        }
+    }
+
+    // MARK: - Records
+
+    func begin() throws(LoadError) { try execute("BEGIN IMMEDIATE") }
+    func commit() throws(LoadError) { try execute("COMMIT") }
+    func savepoint() throws(LoadError) { try execute("SAVEPOINT job") }
+    func release() throws(LoadError) { try execute("RELEASE job") }
+
+    func upsert(_ value: JSONValue) throws(LoadError) {
+        var next = 0
+        var links: (identity: JSONValue?, projects: JSONValue?) = (nil, nil)
+        for (key, value) in value.members {
+            if !isPlain, !key.hasSameBytes(as: columns[next].key) { next = try column(of: key) }
+            let column = columns[next]
+            switch column.writing {
+            case .text: bindText(value, column.place)
+            case .number: bindNumber(value, column.place)
+            case .boolean: sqlite3_bind_int64(record, column.place, value.kind == .true ? 1 : 0)
+            case .key:
+                if next == 0 { links.identity = value }
+                bindKey(value, record, column.place)
+            case .department: try upsertDepartment(value, column.place)
+            case .departmentKey:
+                bindKey(value, departmentStub, 1)
+                try step(departmentStub)
+                bindKey(value, record, column.place)
+            case .projects: links.projects = value
+            }
+            next = next + 1 == columns.count ? 0 : next + 1
+        }
+        try step(record)
+        if !isPlain { sqlite3_clear_bindings(record) }
+        if let identity = links.identity, let projects = links.projects { try link(identity, projects) }
+    }
+
+    private func column(of key: JSONValue) throws(LoadError) -> Int {
+        guard let place = columns.firstIndex(where: { key.hasSameBytes(as: $0.key) }) else {
+            throw LoadError(.failed, "The floor does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
+        }
+        return place
+    }
+
+    private func upsertDepartment(_ value: JSONValue, _ place: Int32) throws(LoadError) {
+        var isFirst = true
+        for (_, value) in value.members {
+            if isFirst {
+                bindKey(value, department, 1)
+                bindKey(value, record, place)
+            } else {
+                bindText(value, 2, department)
+            }
+            isFirst = false
+        }
+        try step(department)
+    }
+
+    private func link(_ identity: JSONValue, _ projects: JSONValue) throws(LoadError) {
+        bindKey(identity, membership, 1)
+        for key in projects.elements {
+            bindKey(key, project, 1)
+            try step(project)
+            bindKey(key, membership, 2)
+            try step(membership)
+        }
+    }
+
+    // MARK: - SQLite
+
+    private func bindKey(_ value: JSONValue, _ statement: OpaquePointer?, _ place: Int32) {
+        if let integer = value.int64 {
+            sqlite3_bind_int64(statement, place, integer)
+        } else {
+            bindText(value, place, statement)
+        }
+    }
+
+    private func bindNumber(_ value: JSONValue, _ place: Int32) {
+        if let integer = value.int64 {
+            sqlite3_bind_int64(record, place, integer)
+        } else if let double = value.double {
+            sqlite3_bind_double(record, place, double)
+        } else {
+            sqlite3_bind_null(record, place)
+        }
+    }
+
+    private func bindText(_ value: JSONValue, _ place: Int32) {
+        if value.isNull { sqlite3_bind_null(record, place) } else { bindText(value, place, record) }
+    }
+
+    /// Without a copy: the document outlives the step.
+    private func bindText(_ value: JSONValue, _ place: Int32, _ statement: OpaquePointer?) {
+        let bytes = value.bytes
+        let text = UnsafeRawPointer(bytes.baseAddress!).assumingMemoryBound(to: CChar.self)
+        broker_sqlite_bind_static_text(statement, place, text, UInt64(bytes.count))
+    }
+
+    private func step(_ statement: OpaquePointer?) throws(LoadError) {
+        guard sqlite3_step(statement) == SQLITE_DONE else { throw failure() }
+        sqlite3_reset(statement)
+    }
+
+    private func execute(_ sql: String) throws(LoadError) {
+        guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else { throw failure() }
+    }
+
+    private func prepare(_ sql: String) throws(LoadError) -> OpaquePointer? {
+        var statement: OpaquePointer?
+        guard sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil) == SQLITE_OK
+        else {
+            throw failure()
+        }
+        return statement
+    }
+
+    private func failure() -> LoadError { LoadError(.failed, "SQLite: \(String(cString: sqlite3_errmsg(handle)))") }
+}
+
+extension JSONValue {
+    @inline(__always)
+    fileprivate func hasSameBytes(as other: [UInt8]) -> Bool {
+        let own = bytes
+        guard own.count == other.count else { return false }
+        return other.withUnsafeBytes { memcmp(own.baseAddress!, $0.baseAddress!, own.count) == 0 }
+    }
+}

@@ -1,0 +1,92 @@
+/// What happened in a while of a run.
+package struct RunInterval: Sendable {
+    /// Seconds from the start of the measured time.
+    package var start: Double
+    package var seconds: Double
+    package var jobs = 0
+    package var records = 0
+    /// Nanoseconds.
+    package var p50: UInt64 = 0
+    package var p99: UInt64 = 0
+    package var highest: UInt64 = 0
+    /// The latencies to `completed`, and to `accepted` where that was asked for, encoded for the log; nil when no log
+    /// is wanted.
+    package var completedHistogram: [UInt8]?
+    package var acceptedHistogram: [UInt8]?
+    package var acceptedHighest: UInt64 = 0
+}
+
+/// Counts what is measured, interval by interval. What was sent before the measured time began is left out.
+struct RunRecorder {
+    private(set) var completed = LatencyHistogram()
+    private(set) var accepted = LatencyHistogram()
+    /// How late jobs were sent.
+    private(set) var lag = LatencyHistogram()
+    /// The server's own times: queued, staged, merged, committed.
+    private(set) var stages = [LatencyHistogram](repeating: LatencyHistogram(), count: 4)
+    private(set) var intervals: [RunInterval] = []
+    /// Ends within the measured time.
+    private(set) var jobs = 0
+    private(set) var records = 0
+    private(set) var sentJobs = 0
+    private(set) var contentBytes = 0
+    private(set) var frameBytes = 0
+
+    private let wantsLog: Bool
+    private var current = RunInterval(start: 0, seconds: 0)
+    private var currentCompleted = LatencyHistogram()
+    private var currentAccepted = LatencyHistogram()
+
+    init(wantsLog: Bool) { self.wantsLog = wantsLog }
+
+    /// All that was counted so far was warm-up.
+    mutating func begin() { self = RunRecorder(wantsLog: wantsLog) }
+
+    mutating func sent(late: UInt64, contentBytes: Int, frameBytes: Int) {
+        lag.record(late)
+        sentJobs += 1
+        self.contentBytes += contentBytes
+        self.frameBytes += frameBytes
+    }
+
+    /// - Parameter latency: nil for a job of the warm-up, whose end counts for the rate alone.
+    mutating func ended(records: Int, latency: UInt64?, stages: Answer.Stages?) {
+        jobs += 1
+        self.records += records
+        current.jobs += 1
+        current.records += records
+        if let latency { currentCompleted.record(latency) }
+        guard let stages else { return }
+        for (place, microseconds) in [stages.queued, stages.staged, stages.merged, stages.committed].enumerated() {
+            self.stages[place].record(UInt64(max(0, microseconds)) * 1_000)
+        }
+    }
+
+    mutating func accepted(latency: UInt64) { currentAccepted.record(latency) }
+
+    /// Latency of a job that ended behind the measured time, but was sent within it.
+    mutating func endedLate(latency: UInt64) { currentCompleted.record(latency) }
+
+    /// - Parameter end: seconds from the start of the measured time.
+    mutating func closeInterval(at end: Double) {
+        current.seconds = end - current.start
+        if current.seconds > 0 {
+            current.p50 = currentCompleted.percentile(50)
+            current.p99 = currentCompleted.percentile(99)
+            current.highest = currentCompleted.highestRecorded
+            if wantsLog {
+                current.completedHistogram = HistogramEncoding.payload(currentCompleted)
+                if currentAccepted.count > 0 {
+                    current.acceptedHistogram = HistogramEncoding.payload(currentAccepted)
+                    current.acceptedHighest = currentAccepted.highestRecorded
+                }
+            }
+            intervals.append(current)
+        }
+        completed.add(currentCompleted)
+        accepted.add(currentAccepted)
+        currentCompleted.reset()
+        currentAccepted.reset()
+        current = RunInterval(start: end, seconds: 0)
+    }
+}

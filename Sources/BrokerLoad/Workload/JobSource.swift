@@ -1,0 +1,123 @@
+package import BrokerWire
+
+/// What the jobs of a run consist of.
+package struct JobOptions: Sendable {
+    package enum Records: Sendable {
+        case generated(RecordOptions, RecordMix)
+        case samples(SampleRecords, entity: String)
+    }
+
+    package var records: Records
+    package var recordsOfJob = 5_000
+    /// The number of the first record.
+    package var first = 0
+    /// Records that are there before: those with the numbers from `first` on. What is not new is drawn from them in turn.
+    package var existing = 0
+    package var onInvalid = JobMessage.OnInvalid.fail
+    package var hasIDs = true
+    package var wantsAccepted = false
+    /// Begins the ids of the run's jobs, and of no other run's.
+    package var run: String
+
+    package init(_ records: Records, run: String = JobOptions.newRun()) {
+        self.records = records
+        self.run = run
+    }
+
+    /// A name that no other run has.
+    package static func newRun() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 36) }
+
+    /// What stands before the number in a job's id.
+    package var idPrefix: String { "\(run)-" }
+
+    /// For another run: all numbers begin behind those of so many jobs.
+    package mutating func moveOn(behind jobs: Int) {
+        first += existing + jobs * recordsOfJob
+        run = Self.newRun()
+    }
+
+    package var seed: UInt64 {
+        if case .generated(let options, _) = records { options.seed } else { 1 }
+    }
+}
+
+/// A job, ready to be made a frame.
+package struct JobContent: Sendable {
+    package let bytes: [UInt8]
+    package let records: Int
+}
+
+/// Makes the jobs of a run, one after the other.
+package struct JobSource: Sendable {
+    private let options: JobOptions
+    private var generator: GeneratedRecords?
+    private var kinds: MixOrder
+    private var job = 0
+    /// New records and samples made so far.
+    private var made = 0
+    /// Records drawn so far from those that are there before.
+    private var drawn = 0
+    /// What was sent last of those, where some are changed.
+    private var versions: [Int32] = []
+
+    package init(_ options: JobOptions) {
+        self.options = options
+        switch options.records {
+        case .generated(let record, let mix):
+            generator = GeneratedRecords(record)
+            kinds = MixOrder(mix, seed: record.seed)
+            if mix.shares[.changed] != nil { versions = [Int32](repeating: 0, count: options.existing) }
+        case .samples: kinds = MixOrder(.allNew, seed: 1)
+        }
+    }
+
+    package mutating func next() -> JobContent {
+        defer { job += 1 }
+        return JobContent(bytes: message(nextRecords()).content(), records: options.recordsOfJob)
+    }
+
+    /// The records of the next job as a JSON array.
+    package mutating func nextRecords() -> [UInt8] {
+        var records: [UInt8] = []
+        records.reserveCapacity(min(options.recordsOfJob, 10_000) * 240 + 2)
+        records.append(UInt8(ascii: "["))
+        for place in 0..<options.recordsOfJob {
+            if place > 0 { records.append(UInt8(ascii: ",")) }
+            writeRecord(to: &records)
+        }
+        records.append(UInt8(ascii: "]"))
+        return records
+    }
+
+    private mutating func writeRecord(to bytes: inout [UInt8]) {
+        if case .samples(let samples, _) = options.records {
+            samples.write(options.first + made, to: &bytes)
+            made += 1
+            return
+        }
+        let kind = kinds.next()
+        switch kind {
+        case .new, .invalid:
+            generator?.write(
+                options.first + options.existing + made, isInvalid: kind == .invalid, to: &bytes)
+            made += 1
+        case .changed, .unchanged:
+            let place = drawn % max(1, options.existing)
+            drawn += 1
+            if kind == .changed { versions[place] &+= 1 }
+            let version = versions.isEmpty ? 0 : Int(versions[place])
+            generator?.write(options.first + place, version: version, to: &bytes)
+        }
+    }
+
+    private func message(_ records: [UInt8]) -> JobMessageWriter {
+        let entity =
+            if case .samples(_, let entity) = options.records { entity } else { generator?.layout.entity ?? "" }
+        let id = options.hasIDs ? options.idPrefix + String(job) : nil
+        var message = JobMessageWriter(id: id, operations: [.init(entity: entity, json: records)])
+        message.onInvalid = options.onInvalid
+        if options.wantsAccepted { message.notify = [.accepted, .completed] }
+        if !options.hasIDs { message.tag = Array(String(job).utf8) }
+        return message
+    }
+}

@@ -1,0 +1,17 @@
+import BrokerCommandLine
+import Glibc
+
+/// A file that is written as a whole.
+enum OutputFile {
+    static func write(_ text: String, to path: String) throws(CommandFailure) {
+        guard let file = fopen(path, "w") else { throw failure(path) }
+        let bytes = Array(text.utf8)
+        let written = fwrite(bytes, 1, bytes.count, file)
+        // What does not fit a full disk may show itself only now.
+        guard fclose(file) == 0, written == bytes.count else { throw failure(path) }
+    }
+
+    private static func failure(_ path: String) -> CommandFailure {
+        CommandFailure(.failed, "\(path) cannot be written: \(String(cString: strerror(errno))).")
+    }
+}

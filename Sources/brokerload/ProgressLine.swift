@@ -1,0 +1,44 @@
+import BrokerLoad
+import Glibc
+
+/// A line on a terminal that says how far a run is; silent where standard error is none.
+final class ProgressLine {
+    private let name: String
+    private let total: Int?
+    private let isShown = isatty(STDERR_FILENO) == 1
+    private var isDrawn = false
+
+    /// - Parameter total: jobs in all; nil when nobody knows.
+    init(_ name: String, total: Int?) {
+        self.name = name
+        self.total = total
+    }
+
+    func say(_ text: String) {
+        guard isShown else { return }
+        isDrawn = true
+        draw(text)
+    }
+
+    func update(_ progress: RunProgress) {
+        let share = total.map { " of \($0)" } ?? ""
+        let seconds = Double(Int(progress.seconds * 10)) / 10
+        say(
+            "\(name): \(seconds) s\(progress.isWarmUp ? " (warm-up)" : ""), \(progress.ended)\(share) jobs, "
+                + "\(Int(progress.jobsPerSecond)) a second, p99 \(progress.p99 / 1_000) µs")
+    }
+
+    /// Takes the line away.
+    func clear() {
+        if isDrawn { draw("") }
+        isDrawn = false
+    }
+
+    private func draw(_ line: String) {
+        var size = winsize()
+        let columns = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
+        // Back to the first column, and the rest of the old line erased (ECMA-48, EL). A line that wraps stays behind.
+        let bytes = Array("\r\u{1B}[K\(line.prefix(columns - 1))".utf8)
+        _ = write(STDERR_FILENO, bytes, bytes.count)
+    }
+}

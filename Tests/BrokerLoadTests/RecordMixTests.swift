@@ -1,0 +1,123 @@
+import BrokerJSON
+@testable import BrokerLoad
+import BrokerWire
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct RecordMixTests {
+    @Test func `the shares of a mix are exact in each of its periods`() throws {
+        let mix = try RecordMix(parsing: "new:80,changed:10,unchanged:5,invalid:5")
+        #expect(mix.period == 20)
+        var order = MixOrder(mix, seed: 11)
+        for _ in 0..<50 {
+            var counts: [RecordKind: Int] = [:]
+            for _ in 0..<20 { counts[order.next(), default: 0] += 1 }
+            #expect(counts == [.new: 16, .changed: 2, .unchanged: 1, .invalid: 1])
+        }
+    }
+
+    @Test func `the same seed gives the same order`() throws {
+        let mix = try RecordMix(parsing: "new:3,changed:5")
+        func kinds(_ seed: UInt64) -> [RecordKind] {
+            var order = MixOrder(mix, seed: seed)
+            return (0..<200).map { _ in order.next() }
+        }
+        #expect(kinds(5) == kinds(5))
+        #expect(kinds(5) != kinds(6))
+    }
+
+    @Test(arguments: [
+        ("", "no KIND:SHARE"), ("new", "no KIND:SHARE"), ("old:1", "no KIND:SHARE"), ("new:-1", "no KIND:SHARE"),
+        ("new:1,new:2", "two shares"), ("new:0", "all shares are 0"), ("new:9223372036854775807,changed:2", "add up"),
+    ])
+    func `a mix that cannot be meant is refused by name`(text: String, told: String) {
+        let error = #expect(throws: LoadError.self) { try RecordMix(parsing: text) }
+        #expect(error?.code == .usage)
+        #expect(error?.message.contains(told) == true, "\(error as Any)")
+    }
+
+    /// The records of some jobs by their identity, in order.
+    private func records(_ options: JobOptions, jobs: Int) throws -> [(id: Int, text: String)] {
+        var source = JobSource(options)
+        return try (0..<jobs).flatMap { _ in
+            let document = try JSONDocument(parsing: JSONText(copying: source.nextRecords()))
+            return document.root.elements.map {
+                (Int($0["id"]?.int64 ?? -1), String(decoding: $0.jsonText, as: UTF8.self))
+            }
+        }
+    }
+
+    @Test func `an unchanged record is as it was sent last, and a changed one is not`() throws {
+        var before = JobOptions(.generated(RecordOptions(), .allNew))
+        before.recordsOfJob = 30
+        var stored: [Int: String] = [:]
+        for (id, text) in try records(before, jobs: 1) { stored[id] = text }
+        let mix = try RecordMix(parsing: "new:1,changed:2,unchanged:3")
+        var options = JobOptions(.generated(RecordOptions(), mix))
+        options.recordsOfJob = 6
+        options.existing = 30
+        var counts: [RecordKind: Int] = [:]
+        for (id, text) in try records(options, jobs: 100) {
+            let kind: RecordKind = stored[id] == nil ? .new : stored[id] == text ? .unchanged : .changed
+            counts[kind, default: 0] += 1
+            stored[id] = text
+        }
+        #expect(counts == [.new: 100, .changed: 200, .unchanged: 300])
+    }
+
+    @Test func `a job is what the server reads, with an id of its own`() throws {
+        var options = JobOptions(.generated(RecordOptions(), .allNew))
+        options.recordsOfJob = 2
+        options.onInvalid = .skip
+        options.wantsAccepted = true
+        var source = JobSource(options)
+        for number in 0..<3 {
+            let content = source.next()
+            let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: content.bytes))
+            guard case .job(let job) = envelope.message else {
+                Issue.record("no job")
+                continue
+            }
+            #expect(job.id == "\(options.run)-\(number)")
+            #expect(job.onInvalid == .skip)
+            #expect(job.notify == [.accepted, .completed])
+            #expect(content.records == 2)
+        }
+        #expect(JobOptions.newRun() != JobOptions.newRun())
+    }
+
+    @Test func `an invalid record has an identity that nothing converts`() throws {
+        var options = JobOptions(.generated(RecordOptions(), try RecordMix(parsing: "invalid:1")))
+        options.recordsOfJob = 1
+        var source = JobSource(options)
+        let document = try JSONDocument(parsing: JSONText(copying: source.nextRecords()))
+        #expect(document.root.elements.map { $0["id"]?.kind } == [.array])
+    }
+
+    @Test func `samples are sent in turn, with fresh identities where that is asked for`() throws {
+        let lines = "{\"id\": 7, \"name\": \"a\"}\n\n{\"name\": \"b\\n\", \"id\": 8}\n{}"
+        let text = JSONText(copying: Array(lines.utf8))
+        func sent(_ identity: SampleRecords.Identity?) throws -> String {
+            let samples = try SampleRecords(text, identity: identity, seed: 1)
+            var options = JobOptions(.samples(samples, entity: "E"))
+            options.recordsOfJob = 4
+            options.first = 100
+            var source = JobSource(options)
+            return String(decoding: source.nextRecords(), as: UTF8.self)
+        }
+        // The first is number 100, and 100 % 3 is 1.
+        #expect(try sent(nil) == #"[{"name":"b\n","id":8},{},{"id":7,"name":"a"},{"name":"b\n","id":8}]"#)
+        #expect(
+            try sent(.init(key: "id", kind: .integer))
+                == #"[{"id":100,"name":"b\n"},{"id":101},{"id":102,"name":"a"},{"id":103,"name":"b\n"}]"#)
+        #expect(try sent(.init(key: "k", kind: .text)).hasPrefix(#"[{"k":"sample-100","name":"b\n","id":8},"#))
+    }
+
+    @Test(arguments: [("[1]", "Sample 1 is a number"), ("[]", "no samples"), ("{\"a\"\n:}", "line 1")])
+    func `samples that are none are refused with their place`(text: String, told: String) {
+        let error = #expect(throws: LoadError.self) {
+            try SampleRecords(JSONText(copying: Array(text.utf8)), identity: nil, seed: 1)
+        }
+        #expect(error?.message.contains(told) == true, "\(error as Any)")
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+import Testing
+
+/// One run of each of brokerload's commands against a real server.
+@Suite(.timeLimit(.minutes(5)))
+struct LoadCommandTests {
+    private let programs: Programs
+
+    init() throws {
+        programs = try Programs()
+        let model = try programs.run("brokerload", ["model"])
+        try #require(model.status == 0)
+        try programs.write(model.output, to: "model.json")
+    }
+
+    private func json(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    private func load(_ arguments: [String]) throws -> Programs.Result {
+        try programs.run("brokerload", [arguments[0], "--socket", "broker.sock"] + arguments.dropFirst())
+    }
+
+    @Test func `run commits what it was told to, and reports it`() throws {
+        _ = try programs.startServer()
+        let result = try load([
+            "run", "--jobs", "20", "--records", "100", "--connections", "2", "--accepted", "--json", "--html",
+            "run.html",
+            "--hdr", "run.hdr",
+        ])
+        #expect(result.status == 0, "\(result.complaints)")
+        let report = try json(result.output)
+        let total = try #require(report["total"] as? [String: Int])
+        #expect(total["sent"] == 20 && total["ok"] == 20 && total["lost"] == 0)
+        #expect(report["records"] as? Int == 2_000)
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["2000"])
+        let server = try #require(report["server"] as? [String: Any])
+        #expect((server["process"] as? Int ?? 0) > 0)
+        #expect((server["peakResidentBytes"] as? Int ?? 0) > 0)
+        let environment = try #require(report["environment"] as? [String: String])
+        #expect(environment["pragmas"]?.contains("synchronous = full") == true)
+        #expect(environment["file system"] != nil)
+        #expect(try String(contentsOfFile: programs.path("run.html"), encoding: .utf8).contains("<svg"))
+        #expect(try String(contentsOfFile: programs.path("run.hdr"), encoding: .utf8).contains("Tag=accepted"))
+    }
+
+    @Test func `a mix has the effects that it says, and rejects are status 3`() throws {
+        _ = try programs.startServer()
+        let result = try load([
+            "run", "--jobs", "100", "--records", "1", "--rate", "2000", "--existing", "10", "--preload", "--on-invalid",
+            "skip", "--mix", "new:80,changed:10,unchanged:5,invalid:5", "--json",
+        ])
+        #expect(result.status == 3, "\(result.complaints)")
+        let objects = try #require(try json(result.output)["objects"] as? [String: Int])
+        #expect(objects["inserted"].map { $0 >= 80 } == true)
+        #expect(objects["updated"] == 10)
+        #expect(objects["rejected"] == 5)
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["90"])
+        let failed = try load(["run", "--jobs", "2", "--records", "1", "--mix", "invalid:1"])
+        #expect(failed.status == 1)
+        #expect(failed.complaints.contains("Of 2 jobs 2 failed"))
+    }
+
+    @Test func `samples of one's own get fresh identities`() throws {
+        _ = try programs.startServer()
+        try programs.write(#"[{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]"#, to: "samples.json")
+        let result = try load([
+            "run", "--model", "model.json", "--samples", "samples.json", "--entity", "Employee", "--fresh-identities",
+            "--jobs", "3", "--records", "4",
+        ])
+        #expect(result.status == 0, "\(result.complaints)")
+        let rows = try Database(programs.path("store.sqlite")).rows("SELECT name, count(*) FROM Employee GROUP BY 1")
+        #expect(rows == ["a|6", "b|6"])
+        for (arguments, told) in [
+            (["--samples", "samples.json"], "--entity"), (["--fresh-identities"], "--samples"),
+            (["--samples", "samples.json", "--entity", "None", "--model", "model.json", "--fresh-identities"], "None"),
+        ] {
+            let refused = try load(["run"] + arguments)
+            #expect(refused.status == 2)
+            #expect(refused.complaints.contains(told), "\(refused.complaints)")
+        }
+    }
+
+    @Test func `sweep finds a ceiling and runs its steps`() throws {
+        _ = try programs.startServer()
+        let result = try load([
+            "sweep", "--duration", "0.5", "--records", "1", "--steps", "20,40", "--html", "sweep.html", "--json",
+        ])
+        #expect(result.status == 0, "\(result.complaints)")
+        let report = try json(result.output)
+        #expect((report["ceilingJobsPerSecond"] as? Double ?? 0) > 0)
+        #expect((report["steps"] as? [[String: Any]])?.compactMap { $0["percent"] as? Double } == [20, 40])
+    }
+
+    @Test func `replay sends recorded frames, and the same again are duplicates`() throws {
+        _ = try programs.startServer()
+        let made = try programs.shell(
+            """
+            for id in 1 2; do
+            echo '{"id": "job-'$id'", "entity": "Employee", "json": [{"id": '$id'}]}' | \
+            \(programs.executable("broker").path) frame
+            done >recording
+            """)
+        #expect(made.status == 0)
+        for duplicates in [0, 2] {
+            let result = try load(["replay", "recording", "--in-flight", "2", "--json"])
+            #expect(result.status == 0, "\(result.complaints)")
+            let total = try #require(try json(result.output)["total"] as? [String: Int])
+            #expect(total["ok"] == 2 && total["duplicate"] == duplicates && total["lost"] == 0)
+        }
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["2"])
+        #expect(try load(["replay", "model.json"]).status == 1)
+    }
+
+    @Test func `compare runs what is there and names what is not`() throws {
+        let result = try programs.run(
+            "brokerload",
+            [
+                "compare", "--jobs", "2", "--records", "100", "--small-jobs", "50", "--peers",
+                "floor,broker,sqlite-utils", "--sqlite-utils", "no-such-program", "--folder", ".", "--json",
+            ])
+        #expect(result.status == 0, "\(result.complaints)")
+        let results = try #require(try json(result.output)["results"] as? [[String: Any]])
+        try #require(
+            results.map { "\($0["peer"] ?? "") \($0["work"] ?? "")" } == [
+                "floor bulk", "broker bulk", "sqlite-utils bulk", "floor oneByOne", "broker oneByOne",
+            ])
+        #expect(results[0]["brokerRatio"] as? Double != nil)
+        #expect(results[2]["skipped"] as? String == "no-such-program is not installed")
+        let left = try FileManager.default.contentsOfDirectory(atPath: programs.folder)
+        #expect(!left.contains { $0.hasPrefix("brokerload-") })
+    }
+
+    @Test func `floor loads its database, once or in groups`() throws {
+        let bulk = try programs.run(
+            "brokerload",
+            ["floor", "--store", "f", "--jobs", "2", "--records", "50", "--then", "unchanged:1", "--json"])
+        #expect(bulk.status == 0, "\(bulk.complaints)")
+        #expect(bulk.output.split(separator: "\n").count == 2)
+        #expect(try Database(programs.path("f")).rows("SELECT count(*) FROM Employee") == ["100"])
+        let group = try programs.run(
+            "brokerload", ["floor", "--store", "g", "--jobs", "40", "--group", "8", "--json"])
+        #expect(group.status == 0, "\(group.complaints)")
+        #expect(try json(group.output)["jobs"] as? Int == 40)
+    }
+
+    @Test func `records are what run sends, by number`() throws {
+        let records = try programs.run("brokerload", ["records", "--jobs", "1", "--records", "3", "--first", "5"])
+        let values = try JSONSerialization.jsonObject(with: Data(records.output.utf8)) as? [[String: Any]]
+        #expect(values?.compactMap { $0["id"] as? Int } == [5, 6, 7])
+        let ragged = try programs.run("brokerload", ["model", "--shape", "ragged", "--attributes", "3"])
+        let entities = try #require(try json(ragged.output)["entities"] as? [String: [String: Any]])
+        #expect((entities["Record"]?["attributes"] as? [String: String])?.count == 4)
+    }
+
+    @Test func `without a server the status is 4`() throws {
+        for command in ["run", "sweep"] {
+            let result = try load([command])
+            #expect(result.status == 4)
+            #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
+        }
+    }
+
+    @Test(arguments: [
+        ["run", "--mix", "new"], ["run", "--jobs", "1", "--duration", "1"], ["run", "--rate", "0"],
+        ["run", "--shape", "round"], ["run", "--presence", "2"], ["run", "--attributes", "3"],
+        ["sweep", "--steps", "50,much"], ["compare", "--peers", "oracle"], ["floor", "--store", "f", "--group", "0"],
+        ["replay"], ["floor", "--store", "f", "--then", "new:1"], ["run", "--mix", "changed:1", "--existing", "0"],
+    ])
+    func `arguments that cannot be meant are one line and status 2`(arguments: [String]) throws {
+        let result = try programs.run("brokerload", arguments)
+        #expect(result.status == 2)
+        #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
+    }
+
+    @Test(arguments: ["run", "sweep", "replay", "compare", "floor", "records", "model"])
+    func `every command has help, and the shell completes it`(command: String) throws {
+        let help = try programs.run("brokerload", [command, "--help"])
+        #expect(help.status == 0)
+        #expect(help.output.contains("USAGE: brokerload \(command)"))
+        let script = try programs.run("brokerload", ["--generate-completion-script", "bash"])
+        #expect(script.status == 0)
+        #expect(script.output.contains(command))
+    }
+}
