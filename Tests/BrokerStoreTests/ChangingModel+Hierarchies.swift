@@ -23,6 +23,17 @@ extension ChangingModel {
         }
     }
 
+    /// An attribute that shares its name is about to lose it.
+    mutating func noteShared(_ attribute: Attribute) {
+        guard isShared(attribute) else { return }
+        for entity in entities.indices {
+            for index in entities[entity].attributes.indices
+            where entities[entity].attributes[index].name.lowercased() == attribute.name.lowercased() {
+                entities[entity].attributes[index].hasShared = true
+            }
+        }
+    }
+
     /// A new entity's attribute may bear the name of one of a relative that it does not inherit: they share a column, or
     /// have columns with their entities' names.
     func shareName(
@@ -67,7 +78,7 @@ extension ChangingModel {
         let found = entities[index].attributes[attribute]
         let isListed = (entities[index].unique + entities[index].indexes).contains { $0.contains(found.number) }
         guard let parent = entities[index].parent, !entities[index].identity.contains(found.number), !isListed,
-            !isShared(found), !found.isRequired || found.defaultValue != nil,
+            !isShared(found), !found.hasShared, !found.isRequired || found.defaultValue != nil,
             !found.isUnique || found.defaultValue == nil
         else { return }
         entities[index].attributes.remove(at: attribute)

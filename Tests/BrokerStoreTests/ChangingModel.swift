@@ -11,6 +11,8 @@ struct ChangingModel {
         var defaultValue: String?
         var isUnique = false
         var isIndexed = false
+        /// It had the name of a relative's once, by which the other would be meant, too.
+        var hasShared = false
     }
 
     struct Relationship {
@@ -148,6 +150,7 @@ struct ChangingModel {
         case 1: entities[entity].table = generator.chance(2) ? nil : name(using: &generator)
         case 2, 3:
             let name = entities[entity].attributes[attribute].name
+            noteShared(entities[entity].attributes[attribute])
             entities[entity].attributes[attribute].name = renamed(name, using: &generator)
         case 4, 5:
             guard let relationship else { break }
