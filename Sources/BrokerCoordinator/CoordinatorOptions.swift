@@ -6,9 +6,12 @@ public struct CoordinatorLimits: Sendable {
     /// Jobs admitted and not ended. More than the clients' windows together need, little enough to answer within a second.
     public static let defaultJobs = 4_096
     /// Bytes of frames and of their contents admitted and not ended; a frame that is not opened yet counts as the most
-    /// that can be in it. So much is opened, staged and merged within half a second, also where every three bytes are
-    /// an object, and who comes behind waits no longer.
-    public static let defaultBytes = 4 << 20
+    /// that can be in it. Two transactions of bulk jobs, so that one is staged while the other is merged; so much is opened,
+    /// staged and merged within half a second, and who comes behind waits no longer.
+    public static let defaultBytes = 16 << 20
+    /// What each key or value of a job counts for at least: ordinary JSON takes more, and what has three bytes to an object is
+    /// as much work as if it had.
+    static let bytesPerElement = 8
     /// Frames that may be in flight whatever their bytes are: one is staged while another is merged.
     static let framesOfAnySize = 2
     /// Bytes of memory for the jobs in flight, but for the first in merge order: frames, contents, tapes, rows. Two or
@@ -34,6 +37,8 @@ public struct CoordinatorLimits: Sendable {
     public static let smallContentBytes = 64 << 10
     /// Jobs in one transaction at most: one COMMIT then costs each of them next to nothing.
     public static let jobsPerCommit = 1_024
+    /// Bytes of jobs and their frames from which a transaction takes on no more: eight bulk jobs.
+    static let transactionBytes = 8 << 20
     /// For how long a transaction takes on what has become ready meanwhile. Bulk loads gain most of what there is to gain
     /// by eight jobs to a COMMIT, and nobody waits for an answer for much longer than its job takes.
     static let transactionMicroseconds: Int64 = 100_000

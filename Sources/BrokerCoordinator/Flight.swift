@@ -87,7 +87,8 @@ struct Flight {
             guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {
                 return nil
             }
-            if next.isLarge, !last.job.isLarge { return nil }
+            let isFull = { batch.reduce(0) { $0 + $1.job.weight } >= CoordinatorLimits.transactionBytes }
+            if next.isLarge, !last.job.isLarge || isFull() { return nil }
         }
         return order.takeReady().map { ($0.sequence, $0.work) }
     }

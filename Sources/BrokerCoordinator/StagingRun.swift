@@ -41,7 +41,8 @@ struct StagingRun: Sendable {
     private let observer: @Sendable (JobEvent) -> Void
     private let openedAt: Int64
     let contentBytes: Int
-    /// Bytes of the frame and of its content, and what its answer counts for beside them.
+    /// Bytes of the frame and of its content, more for many elements in few bytes, and what its answer counts for beside
+    /// them.
     let weight: Int
 
     var place: Int { frame.place }
@@ -56,7 +57,8 @@ struct StagingRun: Sendable {
         observer = job.observer
         self.openedAt = openedAt
         contentBytes = job.content.count
-        weight = frame.payloadBytes + contentBytes + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
+        let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
+        weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
     }
 
     func ready(_ work: StoreJob.Work) -> ReadyJob {

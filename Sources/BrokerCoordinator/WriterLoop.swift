@@ -168,7 +168,10 @@ struct WriterLoop {
         var bytes = 0
         while bytes < UntoldObjects.maximumBytes {
             if applied.count == batch.count {
-                guard monotonicMicroseconds() - start < CoordinatorLimits.transactionMicroseconds else { break }
+                // Small jobs that are ready later are staged while these are made durable.
+                guard batch.last?.job.isLarge ?? false,
+                    monotonicMicroseconds() - start < CoordinatorLimits.transactionMicroseconds
+                else { break }
                 takeMore(&batch)
                 if applied.count == batch.count { break }
             }

@@ -70,6 +70,9 @@ public final class JSONDocument: Sendable {
         return broker_json_memory(&tape)
     }
 
+    /// Keys and values in it, which is what work on it goes by.
+    public var elementCount: Int { Int(tape.elements.pointee.span) }
+
     deinit {
         var tape = tape
         broker_json_free_elements(&tape)
