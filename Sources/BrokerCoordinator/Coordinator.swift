@@ -17,7 +17,7 @@ public import Logging
 /// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread and none blocks,
 /// but ``finishAdmitted()`` and ``stop()``.
 ///
-/// Ordering: places are given in the order of ``admit(from:payloadBytes:contentBytesAtMost:open:refuse:)``, but that a
+/// Ordering: places are given in the order of ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:open:refuse:)``, but that a
 /// search may have to wait for a later one, and what its source sent behind it, too. Jobs take effect, and end, in the order
 /// of their places. Observers are called one after the other, on one thread.
 public final class Coordinator: Sendable {
@@ -96,7 +96,7 @@ public final class Coordinator: Sendable {
         let frame = AdmittedFrame(
             place: place, arrival: place, source: source, payloadBytes: payloadBytes, weight: weight,
             memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open, refuse: refuse)
-        if mayOpenHere, isAlone, weight <= CoordinatorLimits.openedHereBytes {
+        if mayOpenHere, isAlone, plan.isBrief, weight <= CoordinatorLimits.openedHereBytes {
             openBriefly(frame)
         } else {
             self.open(frame)

@@ -12,6 +12,9 @@ public final class StagingPlan: Sendable {
     let mappings: [MappingPlan]
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
     let nodeCount: Int
+    /// Little content is staged in little time: no pattern, which a few bytes may keep busy for a second, and no code of
+    /// others has a say.
+    public let isBrief: Bool
     /// Nil as long as nobody has a say beside the model.
     let hooks: StagingHooks?
 
@@ -40,6 +43,11 @@ public final class StagingPlan: Sendable {
         }
         self.model = model
         self.hooks = hooks?.completed(for: model)
+        isBrief =
+            hooks == nil
+            && model.entities.allSatisfy { entity in
+                entity.tombstone == nil && entity.attributes.allSatisfy { $0.constraints.pattern == nil }
+            }
         self.layout = layout
         entitiesWithModified = model.tableEntities.filter { entities[$0].modified != nil }
         self.entities = entities

@@ -83,15 +83,20 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 3])
-    func `random jobs together become what they become one by one`(mistakes: Int) throws {
+    /// Where values are unique, the rows of an entity are merged job by job.
+    private static var modelWithoutUnique: String {
+        model.replacing(#""unique": [["code"]], "#, with: "")
+    }
+
+    @Test(arguments: [0, 3], [model, modelWithoutUnique])
+    func `random jobs together become what they become one by one`(mistakes: Int, model: String) throws {
         var random = RandomJobs(generator: SeededGenerator(for: "jobs together"))
         var options = StoreOptions()
         options.synchronous = .off
         var (joined, all) = (0, 0)
         for _ in 0..<12 {
-            let together = try TestStore(Self.model, options: options)
-            let alone = try TestStore(Self.model, options: options)
+            let together = try TestStore(model, options: options)
+            let alone = try TestStore(model, options: options)
             var sent: [(payload: String, id: String)] = []
             for _ in 0..<12 {
                 let batch = (0..<Int.random(in: 1...8, using: &random.generator)).map { _ in
@@ -151,6 +156,43 @@ import Testing
         #expect(Self.described(try test.apply(jobs[0])) == #"["Note +1 ~0 =0 !0", "Thing +1 ~0 =0 !0"] [] []"#)
         #expect(Self.described(try test.apply(jobs[1])).hasPrefix("failed constraintViolation"))
         #expect(try test.rows("SELECT _pk FROM Note") == ["1"], "no key of the store's own is lost")
+    }
+
+    /// An entity `A`, a record of it, and what makes it depend on more than the values of its objects' rows.
+    @Test(arguments: [
+        (#""twin": {"entity": "B", "inverse": "twin"}"#, #"{"id": 1, "twin": {"id": 2}}"#, ""),
+        (#""must": {"entity": "B", "missing": "fail"}"#, #"{"id": 1, "must": 2}"#, ""),
+        (#""may": {"entity": "B", "missing": "ignore"}"#, #"{"id": 1, "may": 2}"#, ""),
+        (#""all": {"entity": "B", "toMany": true, "assignment": "replace"}"#, #"{"id": 1, "all": []}"#, ""),
+        (#""in": {"entity": "B", "toMany": true, "ordered": true}"#, #"{"id": 1, "in": [2, 3]}"#, ""),
+        ("", #"{"id": 1}"#, #", "modified": "n""#), ("", #"{"id": 1}"#, #", "identityOptional": true"#),
+        ("", #"{"id": 1, "n": 0}"#, #", "tombstone": "n == 0""#),
+    ])
+    func `what depends on more than the rows of its objects is not merged together`(
+        relationship: String, record: String, more: String
+    ) throws {
+        let test = try TestStore(
+            """
+            {"entities": {
+              "A": {"identity": "id", "attributes": {"id": "integer64", "n": "integer64"}, "relationships": {\(relationship)}\(more)},
+              "B": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                \(relationship.contains("twin") ? #""twin": {"entity": "A", "inverse": "twin"}"# : "")}}
+            }}
+            """)
+        #expect(!test.store.canJoin(try test.job(#"{"A": [\#(record)]}"#)))
+        guard !relationship.contains("twin") else { return }
+        #expect(test.store.canJoin(try test.job(#"{"B": [{"id": 1}]}"#)))
+    }
+
+    @Test func `a unique value that a later job gives up is not free for an earlier one`() throws {
+        let test = try TestStore(Self.model)
+        try test.apply(#"{"Thing": [{"key": "a", "name": "n", "code": "x"}]}"#)
+        let jobs = try [
+            #"{"Thing": [{"key": "b", "name": "n", "code": "x"}]}"#, #"{"Thing": [{"key": "a", "code": "y"}]}"#,
+        ].map { try test.job($0) }
+        #expect(try test.applyTogether(jobs) == nil)
+        let back = try test.applyTogether([jobs[1], jobs[0]])
+        #expect(back?.map(Self.described) == [#"["Thing +0 ~1 =0 !0"] [] []"#, #"["Thing +1 ~0 =0 !0"] [] []"#])
     }
 
     @Test func `a job that is sent twice in one transaction is applied once`() throws {

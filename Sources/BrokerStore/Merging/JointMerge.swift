@@ -2,7 +2,8 @@ internal import BrokerModel
 internal import BrokerStaging
 
 /// Merges the rows of several jobs at once, as if one job came after the other: entity by entity the rows of all jobs by one
-/// statement, in the order of their identities, and those of one object in the order of the jobs.
+/// statement, in the order of their identities, and those of one object in the order of the jobs; where other values are
+/// unique, job by job.
 ///
 /// Each row is told apart by its job, so that every job's counts are its own. What cannot be merged like this, or turns out to
 /// be at fault, is not repaired: the caller undoes all of it and applies the jobs one by one (``JobRun``).
@@ -64,8 +65,13 @@ struct JointMerge {
     /// - Returns: whether all jobs are merged.
     private func run() throws(StoreError) -> Bool {
         try bind()
-        for entity in merger.order where members.contains(where: { $0.rows.tables[entity] != nil }) {
-            guard try merge(entity) else { return false }
+        for entity in merger.order {
+            let concerned = members.indices.filter { members[$0].rows.tables[entity] != nil }
+            // Whether a unique value is free depends on what all the rows of the jobs before have left.
+            let isOneByOne = !merger.entities[entity].entity.unique.isEmpty
+            for numbers in isOneByOne ? concerned.map({ [$0] }) : [concerned] where !numbers.isEmpty {
+                guard try merge(entity, numbers) else { return false }
+            }
         }
         for member in members.indices { try mergeLinks(member) }
         return !merger.connection.hasDanglingReferences
@@ -94,11 +100,12 @@ struct JointMerge {
 
     // MARK: - Rows
 
-    private func merge(_ entity: Int) throws(StoreError) -> Bool {
+    /// Merges the rows of some members.
+    private func merge(_ entity: Int, _ numbers: [Int]) throws(StoreError) -> Bool {
         let upserts = merger.entities[entity].upserts
         var joined = JointOrder(merger.entities[entity].entity.identity)
-        for (number, member) in members.enumerated() {
-            guard let table = member.rows.tables[entity] else { continue }
+        for number in numbers {
+            guard let table = members[number].rows.tables[entity] else { continue }
             for group in table.groups {
                 guard upserts.mergesAtOnce(group, of: table) else { return false }
                 joined.add(group, of: table, member: number)

@@ -1,0 +1,149 @@
+import BrokerModel
+import Glibc
+import TestSupport
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Which jobs share a transaction, and what they do to each other there.
+@Suite(.timeLimit(.minutes(5))) struct TransactionTests {
+    private static let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "code": {"type": "string", "unique": true}}}}}"#
+
+    /// A flight in which jobs of these weights are ready, in that order.
+    private func flight(_ weights: [Int]) -> Flight {
+        var flight = Flight(after: 0, reservedThrough: 10_000)
+        let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
+        for weight in weights {
+            let place = flight.order.reserve()
+            _ = flight.order.open(place, isJob: true)
+            flight.order.finish(
+                place,
+                ReadyJob(
+                    id: JobID("job \(place)"), place: place, arrival: place, contentHash: nil, policy: .fail,
+                    wantsKeys: false, wantsObjects: false, work: .refused(Fault(.busy, "")),
+                    memory: budget.admit(place, payloadBytes: 0), observer: { _ in }, weight: weight, admittedAt: 0,
+                    timing: Timing()))
+        }
+        return flight
+    }
+
+    /// How many jobs each transaction takes.
+    private func transactions(_ weights: [Int]) -> [Int] {
+        var flight = flight(weights)
+        var counts: [Int] = []
+        while true {
+            var batch: WriterLoop.Batch = []
+            while let next = flight.takeNext(behind: batch) { batch.append(next) }
+            if batch.isEmpty { return counts }
+            counts.append(batch.count)
+        }
+    }
+
+    private static let small = 300
+    private static let large = CoordinatorLimits.largeBytes + 1
+
+    @Test func `a large job does not join small ones, and small ones join large ones`() {
+        let (small, large) = (Self.small, Self.large)
+        #expect(transactions([small, small, large]) == [2, 1])
+        #expect(transactions([large, large, small, small]) == [4])
+        #expect(transactions([small, large, small, large]) == [1, 2, 1])
+        #expect(transactions([CoordinatorLimits.largeBytes, CoordinatorLimits.largeBytes, small]) == [3])
+    }
+
+    @Test func `a transaction takes so many large jobs and so many jobs`() {
+        let full = CoordinatorLimits.transactionBytes / Self.large + 1
+        #expect(transactions(Array(repeating: Self.large, count: 2 * full + 1)) == [full, full, 1])
+        let most = CoordinatorLimits.jobsPerCommit
+        #expect(transactions(Array(repeating: Self.small, count: most + 1)) == [most, 1])
+        #expect(transactions([CoordinatorLimits.transactionBytes * 4, Self.large]) == [1, 1])
+    }
+
+    @Test func `a job at fault among others ends them no other way than alone`() throws {
+        let test = try TestCoordinator(Self.model)
+        test.submit(#"{"Row": [{"id": 1, "code": "a"}]}"#, id: "first")
+        _ = test.events.ends(1)
+        // All are ready when the first of them is.
+        let gate = Gate()
+        test.submit(#"{"Row": [{"id": 2, "code": "b"}]}"#, id: "gated", behind: gate)
+        for number in 3..<40 {
+            let code = number % 7 == 0 ? "a" : "c\(number)"
+            test.submit(#"{"Row": [{"id": \#(number), "code": "\#(code)"}]}"#, id: "job \(number)")
+        }
+        test.submit(#"{"Row": [{"id": 2, "code": "b"}]}"#, id: "gated again")
+        gate.open()
+        let ends = test.events.ends(40)
+        #expect(ends.map(\.sequence) == (1...40).map { Int64($0) })
+        for end in ends where end.id.hasPrefix("job ") {
+            let number = try #require(Int(end.id.dropFirst(4)))
+            #expect(end.code == (number % 7 == 0 ? "constraintViolation" : nil), "\(end.id)")
+        }
+        #expect(ends.last?.body.contains(#""unchanged":1"#) == true)
+        #expect(try test.rows("SELECT count(*) FROM Row") == ["\(2 + 37 - 5)"])
+        #expect(try test.rows("SELECT count(*) FROM _broker_jobs WHERE failed") == ["5"])
+    }
+
+    @Test func `after a fault some transactions are made one by one, more each time, and then it is tried again`() {
+        var caution = Caution()
+        func skipped() -> Int {
+            var count = 0
+            while !caution.allows() { count += 1 }
+            return count
+        }
+        #expect(skipped() == 0)
+        var lengths: [Int] = []
+        for _ in 0..<8 {
+            caution.note(isTogether: false)
+            lengths.append(skipped())
+        }
+        #expect(lengths == [1, 2, 4, 8, 16, 32, 32, 32])
+        caution.note(isTogether: true)
+        #expect(skipped() == 0)
+        caution.note(isTogether: false)
+        #expect(skipped() == 1)
+    }
+
+    @Test func `tasks are done one at a time and in order, whoever does them`() {
+        var generator = SeededGenerator(for: "serial thread")
+        let serial = SerialThread(named: "serial")
+        let done = Monitor<[[Int]]>(Array(repeating: [], count: 4))
+        let inside = Monitor(0)
+        let overlaps = Monitor(0)
+        let plans = (0..<4).map { _ in (0..<2_000).map { _ in Bool.random(using: &generator) } }
+        let threads = plans.enumerated().map { number, plan in
+            BrokerCoordinator.Thread(named: "handing \(number)") {
+                for (task, isHere) in plan.enumerated() {
+                    let work: @Sendable () -> Void = {
+                        if inside.withLock({
+                            $0 += 1; return $0
+                        }) > 1 {
+                            overlaps.withLock { $0 += 1 }
+                        }
+                        done.withLock { $0[number].append(task) }
+                        inside.withLock { $0 -= 1 }
+                    }
+                    if isHere { serial.runHereIfIdle([work]) } else { serial.run(work) }
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        serial.stop()
+        #expect(overlaps.withLock { $0 } == 0)
+        #expect(done.withLock { $0 } == Array(repeating: Array(0..<2_000), count: 4))
+    }
+
+    @Test func `what comes while somebody does a task waits for its end`() {
+        let serial = SerialThread(named: "serial")
+        let done = Monitor<[String]>([])
+        serial.runHereIfIdle([
+            {
+                serial.run { done.withLock { $0.append("second") } }
+                // The thread has every opportunity to be too early.
+                for _ in 0..<50_000 { sched_yield() }
+                done.withLock { $0.append("first") }
+            }
+        ])
+        serial.stop()
+        #expect(done.withLock { $0 } == ["first", "second"])
+    }
+}
