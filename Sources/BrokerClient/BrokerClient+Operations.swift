@@ -3,7 +3,7 @@ extension BrokerClient {
     /// Fills one object, which must exist, and waits until that is committed. A record that brings another identity
     /// renames the object, and what refers to it follows.
     ///
-    /// Here and below, cancelling is as with ``process(_:as:id:onInvalid:reply:)``.
+    /// Here and below, cancelling is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
     ///
     /// - Parameters:
     ///   - record: one value that can be encoded, or JSON already; see ``JSON/init(encoding:)``.

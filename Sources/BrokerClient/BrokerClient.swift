@@ -113,7 +113,7 @@ public final class BrokerClient: Sendable {
     }
 
     /// Applies a record or an array of records that is JSON text, and waits until they are committed; else as
-    /// ``process(_:as:id:onInvalid:reply:)`` with values.
+    /// the same method with values.
     public func process(
         _ json: [UInt8], as entity: String, id: String? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary
@@ -122,7 +122,7 @@ public final class BrokerClient: Sendable {
         return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
     }
 
-    /// Applies a job and waits until it is committed; cancelling is as with ``process(_:as:id:onInvalid:reply:)``.
+    /// Applies a job and waits until it is committed; cancelling is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
     ///
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
     public func process(_ job: Job) async throws -> Completion {
@@ -132,7 +132,7 @@ public final class BrokerClient: Sendable {
     }
 
     /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket. Cancelling is as
-    /// with ``process(_:as:id:onInvalid:reply:)``.
+    /// with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
     ///
     /// - Throws: `failed` when the job was refused, or another ``BrokerError``.
     public func submit(_ job: Job) async throws -> JobTicket {

@@ -11,7 +11,7 @@ internal import Darwin
 /// The `completed` of almost every job is written in one way by a server of ours, and read here in one pass, without a
 /// document: it is the one message that comes as often as jobs are sent.
 extension BrokerClient.Completion {
-    /// Reads a `completed` that tells nothing but counts and times, written as ``ServerMessageWriter`` writes it.
+    /// Reads a `completed` that tells nothing but counts and times, written as `ServerMessageWriter` writes it.
     ///
     /// - Returns: nil for every other message, which may be as good.
     package init?(plainly message: UnsafeRawBufferPointer) {

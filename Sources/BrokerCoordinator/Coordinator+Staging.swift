@@ -83,7 +83,7 @@ extension Coordinator {
 
     /// The attempt is given up; all that it took is gone. It is made again when there is room.
     private func waitForRoom(_ frame: AdmittedFrame, _ run: StagingRun?) {
-        frame.memory.wait(contentBytes: run?.contentBytes ?? frame.weight) { [self] granted in
+        frame.memory.wait(contentBytes: run?.contentBytes ?? frame.contentBytesAtMost) { [self] granted in
             pool.run(.opening, .long, from: frame.source) { self.openWhole(frame, granted: granted, run) }
         }
     }

@@ -88,15 +88,17 @@ public final class Coordinator: Sendable {
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
-        let weight = max(payloadBytes, contentBytesAtMost)
+        let most = max(payloadBytes, contentBytesAtMost)
+        let weight = most > CoordinatorLimits.largeBytes ? most * CoordinatorLimits.unopenedFactor : most
         let (place, memory, isDraining, isAlone) = flight.withLock { flight in
             let place = flight.admit(weight, from: source)
             return (place, self.memory.admit(place, payloadBytes: payloadBytes), flight.isDraining, flight.count == 1)
         }
         let frame = AdmittedFrame(
-            place: place, arrival: place, source: source, payloadBytes: payloadBytes, weight: weight,
+            place: place, arrival: place, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
+            weight: weight,
             memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open, refuse: refuse)
-        if mayOpenHere, isAlone, plan.isBrief, weight <= CoordinatorLimits.openedHereBytes {
+        if mayOpenHere, isAlone, plan.isBrief, most <= CoordinatorLimits.openedHereBytes {
             openBriefly(frame)
         } else {
             self.open(frame)

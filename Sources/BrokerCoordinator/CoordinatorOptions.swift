@@ -12,6 +12,8 @@ public struct CoordinatorLimits: Sendable {
     /// What each key or value of a job counts for at least: ordinary JSON takes more, and what has three bytes to an object is
     /// as much work as if it had.
     static let bytesPerElement = 8
+    /// How many times its bytes a large frame counts for that is not opened yet: it may have so many elements in them.
+    static let unopenedFactor = 3
     /// Frames that may be in flight whatever their bytes are: one is staged while another is merged.
     static let framesOfAnySize = 2
     /// Bytes of memory for the jobs in flight, but for the first in merge order: frames, contents, tapes, rows. Two or

@@ -9,6 +9,8 @@ struct AdmittedFrame: Sendable {
     let arrival: Int
     let source: Int
     let payloadBytes: Int
+    /// Bytes of its content, as far as can be told from outside.
+    let contentBytesAtMost: Int
     /// What it counts as until it is opened.
     let weight: Int
     let memory: JobMemory
@@ -25,7 +27,8 @@ struct AdmittedFrame: Sendable {
     /// The same frame, not opened yet.
     func again(at place: Int, _ memory: JobMemory) -> AdmittedFrame {
         AdmittedFrame(
-            place: place, arrival: arrival, source: source, payloadBytes: payloadBytes, weight: weight, memory: memory,
+            place: place, arrival: arrival, source: source, payloadBytes: payloadBytes,
+            contentBytesAtMost: contentBytesAtMost, weight: weight, memory: memory,
             isDraining: isDraining, admittedAt: admittedAt, open: open, refuse: refuse)
     }
 }
