@@ -1,0 +1,104 @@
+internal import BrokerModel
+internal import BrokerStore
+
+extension WriterLoop.Applied {
+    /// A job is committed under the id: this one, or one before it.
+    var isCommitted: Bool {
+        if case .failed = end { false } else { true }
+    }
+
+    /// Tells the job's observer, and those who asked for the id, how it ended.
+    func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
+        let toldOutcome = toldOutcome(committedAt)
+        job.observer(.ended(toldOutcome))
+        guard !waiters.isEmpty else { return }
+        var told = committed(toldOutcome) ?? toldOutcome
+        told.objects = nil
+        for waiter in waiters { waiter(told) }
+    }
+
+    func toldOutcome(_ committedAt: Int64) -> ToldOutcome {
+        var timing = job.timing
+        timing.merged = mergedMicroseconds
+        timing.committed = committedAt - appliedAt
+        switch end {
+        case .failed(let fault), .conflict(let fault, _): return .failed(fault, id: job.id.text, sequence: sequence)
+        case .duplicate(let outcome):
+            // What happened is of the first time; how long it took is this message's own.
+            return ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+        case .completed(let outcome):
+            var toldOutcome = ToldOutcome(
+                id: job.id.text, sequence: sequence,
+                result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
+            toldOutcome.objects = outcome.objects
+            return toldOutcome
+        }
+    }
+
+    /// How the job ended that is committed under the id; nil when none is.
+    ///
+    /// - Parameter toldOutcome: this job's own.
+    func committed(_ toldOutcome: ToldOutcome) -> ToldOutcome? {
+        switch end {
+        case .failed: nil
+        case .completed: toldOutcome
+        case .duplicate(let outcome), .conflict(_, let outcome):
+            ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
+        }
+    }
+}
+
+extension Statistics.Counters {
+    /// One transaction has become durable.
+    mutating func note(_ applied: [WriterLoop.Applied], _ committedAt: Int64) {
+        commits += 1
+        batches.record(jobs: applied.count)
+        for applied in applied {
+            switch applied.end {
+            case .failed(let fault), .conflict(let fault, _): noteFailure(fault.code)
+            case .duplicate: duplicates += 1
+            case .completed(let outcome):
+                completed += 1
+                for (_, counts) in outcome.changes { objects.add(counts) }
+            }
+            let timing = applied.job.timing
+            latencies.record(
+                queued: timing.queued, staged: timing.staged, merged: applied.mergedMicroseconds,
+                committed: committedAt - applied.appliedAt, total: committedAt - applied.job.admittedAt)
+        }
+    }
+}
+
+extension ToldOutcome {
+    /// As the ledger remembers it.
+    ///
+    /// - Parameter timing: of the message that is answered; nil when it is no job.
+    init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: Timing?) {
+        // The ledger's object without its braces.
+        let members = Array(outcome.body.dropFirst().dropLast())
+        self.init(
+            id: id, sequence: outcome.sequence,
+            result: outcome.isFailure
+                ? .failed(error: outcome.body)
+                : .completed(members: timing?.appended(toMembers: members) ?? members, isDuplicate: isDuplicate))
+    }
+
+    /// It tells what a job did, not that it failed.
+    var isCommitted: Bool {
+        switch result {
+        case .completed: true
+        case .failed: false
+        }
+    }
+}
+
+extension StoreError {
+    var faultCode: FaultCode {
+        switch code {
+        case .full: .storeFull
+        case .unavailable, .incompatible: .storeUnavailable
+        case .constraint: .constraintViolation
+        case .defect: .internal
+        }
+    }
+}
