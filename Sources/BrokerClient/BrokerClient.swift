@@ -122,7 +122,8 @@ public final class BrokerClient: Sendable {
         return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
     }
 
-    /// Applies a job and waits until it is committed; cancelling is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
+    /// Applies a job and waits until it is committed; cancelling is as with
+    /// ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
     ///
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
     public func process(_ job: Job) async throws -> Completion {

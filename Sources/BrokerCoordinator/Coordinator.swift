@@ -17,9 +17,10 @@ public import Logging
 /// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread and none blocks,
 /// but ``finishAdmitted()`` and ``stop()``.
 ///
-/// Ordering: places are given in the order of ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:open:refuse:)``, but that a
-/// search may have to wait for a later one, and what its source sent behind it, too. Jobs take effect, and end, in the order
-/// of their places. Observers are called one after the other, on one thread.
+/// Ordering: places are given in the order of
+/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:open:refuse:)``, but that a search may have to wait for a later
+/// one, and what its source sent behind it, too. Jobs take effect, and end, in the order of their places. Observers are
+/// called one after the other, each on a thread of the coordinator's; they must not block.
 public final class Coordinator: Sendable {
     public let model: Model
     public let limits: CoordinatorLimits
@@ -77,10 +78,10 @@ public final class Coordinator: Sendable {
     ///   - source: whose it is; sources take turns with the workers.
     ///   - payloadBytes: bytes of the frame.
     ///   - contentBytesAtMost: bytes of its content, as far as can be told from outside. Until the frame is opened it
-    ///     counts as that much.
+    ///     counts as that much, and a large one as more (``CoordinatorLimits``).
     ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: who
     ///     sends one job at a time waits for a hand-over less.
-    ///   - open: called on a worker: decodes the frame, asking the memory that it is given; answers it when it is no
+    ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers it when it is no
     ///     job. Called again, if it said that there is no room, or if there is none later on, or if the frame has to
     ///     wait for its turn to search; then it must give the same. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
@@ -96,8 +97,8 @@ public final class Coordinator: Sendable {
         }
         let frame = AdmittedFrame(
             place: place, arrival: place, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
-            weight: weight,
-            memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open, refuse: refuse)
+            weight: weight, memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open,
+            refuse: refuse)
         if mayOpenHere, isAlone, plan.isBrief, most <= CoordinatorLimits.openedHereBytes {
             openBriefly(frame)
         } else {

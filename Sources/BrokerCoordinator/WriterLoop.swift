@@ -202,12 +202,9 @@ struct WriterLoop {
 
     /// Jobs that are ready by now join the transaction.
     private func takeMore(_ batch: inout Batch) {
-        let taken = flight.withLock { [batch] flight in
-            var taken = batch
-            while let next = flight.takeNext(behind: taken) { taken.append(next) }
-            return taken
+        flight.withLock { flight in
+            while let next = flight.takeNext(behind: batch) { batch.append(next) }
         }
-        batch = taken
     }
 
     private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> Applied {

@@ -2,8 +2,8 @@ internal import CLZ4
 
 /// Compresses messages into frames, one after the other; keep one per thread or event loop, its memory is used again.
 ///
-/// A small content is not compressed at all (``StoredFrame``). Blocks are independent (linking them costs time and wins next to nothing), of 64 KiB for content that fits one and of
-/// 256 KiB for more. The content's size is declared, so that the reader takes its memory once. There is no content
+/// A small content is not compressed at all (``StoredFrame``). Blocks are independent (linking them costs time and wins next
+/// to nothing), of 64 KiB for content that fits one and of 256 KiB for more. The content's size is declared, so that the reader takes its memory once. There is no content
 /// checksum: it doubles the time to write a large frame and multiplies the time to read it, while a Unix socket does
 /// not corrupt and the JSON is checked as a whole on the other side.
 // It owns its context alone and has only mutating methods, so it may move between threads.

@@ -5,9 +5,6 @@ internal import BrokerStaging
 final class EntityStatements {
     let entity: Entity
     let hasIdentity: Bool
-    /// Staged columns that an insert cannot do without, besides the identity: attributes, and links that another program's
-    /// table requires.
-    let required: [Int]
     private let index: Int
     private let plan: StagingPlan
     private let columns: EntityColumns
@@ -39,7 +36,7 @@ final class EntityStatements {
         let requiredLinks = (layout.attributeCount..<layout.columnCount).filter { column in
             columns.linkNames(column).contains { existing?.column($0)?.mustBeGiven ?? false }
         }
-        required =
+        let required =
             entity.attributeIndices.filter {
                 // An identity is brought wherever it is the key.
                 !entity.attributes[$0].isOptional

@@ -24,11 +24,12 @@ extension JobMerge {
         try body(&self)
     }
 
-    mutating func merge(_ group: RowGroup, of table: FrozenTable) throws(MergeFailure) {
+    mutating func merge(_ planned: PlannedGroup, of table: FrozenTable) throws(MergeFailure) {
+        let group = planned.rows
         var row = 0
         do throws(StoreError) {
             let upserts = merger.entities[group.kind].upserts
-            if upserts.mergesAtOnce(group, of: table) {
+            if planned.isAtOnce {
                 try upsert(group, upserts, table, &row)
             } else {
                 try update(group, upserts, table, &row)
@@ -116,41 +117,26 @@ extension JobMerge {
 
     mutating func mergeLinks() throws(MergeFailure) {
         for (number, links) in rows.links.enumerated() where !links.isEmpty {
-            let statements = merger.links[number]
-            let scan = merger.scans.scan(linkTable: number)
+            let link = merger.links[number].link
+            // Both ends may be the same entity, whose states must not be lent twice: a copy of the outer array's storage.
+            var sources = result.states[link.source]
+            var destinations = link.destination == link.source ? [] : result.states[link.destination]
+            defer {
+                result.states[link.source] = sources
+                if link.destination != link.source { result.states[link.destination] = destinations }
+            }
+            let merger = merger
+            let tables = merger.scans.tables
             do throws(StoreError) {
-                let insert = try statements.insert()
-                try links.withUnsafeBufferPointer { links throws(StoreError) in
-                    scan.pointee.tables = UnsafePointer(merger.scans.tables.baseAddress!)
-                    scan.pointee.links = links.baseAddress
-                    scan.pointee.read(0..<links.count)
-                    defer { scan.pointee.clear() }
-                    try listening(scan, statements.link, insert)
+                try sources.withUnsafeMutableBufferPointer { sources throws(StoreError) in
+                    try destinations.withUnsafeMutableBufferPointer { destinations throws(StoreError) in
+                        tables[link.destination].states = destinations.baseAddress
+                        tables[link.source].states = sources.baseAddress
+                        try merger.merge(links, of: number, reading: UnsafePointer(tables.baseAddress!))
+                    }
                 }
             } catch {
                 throw .store(error)
-            }
-        }
-    }
-
-    private mutating func listening(
-        _ scan: UnsafeMutablePointer<StagedScan>, _ link: LinkTable, _ insert: Statement
-    ) throws(StoreError) {
-        // Both ends may be the same entity, whose states must not be lent twice: a copy of the outer array's storage.
-        let (scans, tally) = (merger.scans, merger.tally)
-        var sources = result.states[link.source]
-        var destinations = link.destination == link.source ? [] : result.states[link.destination]
-        defer {
-            result.states[link.source] = sources
-            if link.destination != link.source { result.states[link.destination] = destinations }
-        }
-        try sources.withUnsafeMutableBufferPointer { sources throws(StoreError) in
-            try destinations.withUnsafeMutableBufferPointer { destinations throws(StoreError) in
-                if link.destination != link.source { scans.tables[link.destination].states = destinations.baseAddress }
-                scans.tables[link.source].states = sources.baseAddress
-                try MergeTally.listening(tally, to: scan, of: .linkRows(link.source, link.destination)) {
-                    () throws(StoreError) in try insert.run()
-                }
             }
         }
     }

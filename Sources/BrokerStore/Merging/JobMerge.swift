@@ -16,7 +16,7 @@ struct JobMerge {
     var result: MergedRows
     var lookups = StagedLookups()
     /// By entity index: the rows as they are merged, statement by statement.
-    let groups: [[RowGroup]]
+    let groups: [[PlannedGroup]]
     private var rejected: [RejectedRow] = []
     /// Rows that lack something are offered for inserting, without a look whether their objects exist.
     private var triesMore = false
@@ -32,7 +32,13 @@ struct JobMerge {
         groups = rows.tables.map { table in
             guard let table else { return [] }
             return table.groups.flatMap { group in
-                merger.entities[group.kind].upserts.mergesAtOnce(group, of: table) ? [group] : table.uniform(group)
+                if merger.entities[group.kind].upserts.mergesAtOnce(group, of: table) {
+                    return [PlannedGroup(rows: group, isAtOnce: true)]
+                }
+                return table.uniform(group).map { rows in
+                    PlannedGroup(
+                        rows: rows, isAtOnce: merger.entities[rows.kind].upserts.mergesAtOnce(rows, of: table))
+                }
             }
         }
         result = MergedRows(
@@ -135,10 +141,11 @@ struct JobMerge {
     private mutating func checkExistence() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table else { continue }
-            for group in groups[entity] {
+            for planned in groups[entity] {
+                let group = planned.rows
                 let statements = merger.entities[group.kind]
                 // What is merged at once turns out to exist, or the rows are merged carefully.
-                let isTried = !isCareful && statements.upserts.mergesAtOnce(group, of: table)
+                let isTried = !isCareful && planned.isAtOnce
                 if isTried { triesMore = triesMore || !(group.columns.map(statements.upserts.canInsert) ?? false) }
                 for position in group.range {
                     let row = group.order[position]
@@ -213,7 +220,7 @@ struct JobMerge {
         let before = merger.plan.model.entities[stored]
         guard merger.plan.model.ancestors(of: group.kind).contains(stored) else { return }
         let cells = table.row(row)
-        let lacking = statements.required.first {
+        let lacking = statements.upserts.required.first {
             cells[$0].kind == .absent && !before.attributeIndices.contains($0)
         }
         guard let lacking else { return }
@@ -302,4 +309,10 @@ struct JobMerge {
         for offset in 0..<width { statement.bind(.null, at: index + offset) }
         return index + width
     }
+}
+
+/// Rows of a job that one statement merges, or that are merged one by one.
+struct PlannedGroup {
+    let rows: RowGroup
+    let isAtOnce: Bool
 }

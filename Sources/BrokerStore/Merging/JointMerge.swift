@@ -143,17 +143,7 @@ struct JointMerge {
 
     private func mergeLinks(_ member: Int) throws(StoreError) {
         for (number, links) in members[member].rows.links.enumerated() where !links.isEmpty {
-            let (statements, tally) = (merger.links[number], merger.tally)
-            let scan = merger.scans.scan(linkTable: number)
-            let insert = try statements.insert()
-            try links.withUnsafeBufferPointer { links throws(StoreError) in
-                scan.pointee.tables = UnsafePointer(tables.baseAddress! + member * entityCount)
-                scan.pointee.links = links.baseAddress
-                scan.pointee.read(0..<links.count)
-                defer { scan.pointee.clear() }
-                let ends = MergeTally.Listening.linkRows(statements.link.source, statements.link.destination)
-                try MergeTally.listening(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
-            }
+            try merger.merge(links, of: number, reading: tables.baseAddress! + member * entityCount)
         }
     }
 

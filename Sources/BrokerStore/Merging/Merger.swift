@@ -75,6 +75,25 @@ final class Merger {
         }
     }
 
+    /// Merges the links of one job into a link table; what they lead to has been merged.
+    ///
+    /// - Parameter tables: by entity index, the job's rows and their states.
+    func merge(
+        _ staged: [StagedLink], of number: Int, reading tables: UnsafePointer<ScannedTable>
+    ) throws(StoreError) {
+        let (statements, tally) = (links[number], tally)
+        let scan = scans.scan(linkTable: number)
+        let insert = try statements.insert()
+        try staged.withUnsafeBufferPointer { staged throws(StoreError) in
+            scan.pointee.tables = tables
+            scan.pointee.links = staged.baseAddress
+            scan.pointee.read(0..<staged.count)
+            defer { scan.pointee.clear() }
+            let ends = MergeTally.Listening.linkRows(statements.link.source, statements.link.destination)
+            try MergeTally.listening(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
+        }
+    }
+
     // MARK: - What is named
 
     /// The condition that an object `o` is named by rows that were merged, until ``forgetNamedObjects()``.

@@ -38,7 +38,9 @@ final class UpsertStatements {
     let absentValues: UnsafePointer<Cell>
     private let columns: EntityColumns
     private let kinds: KindSQL?
-    private let required: [Int]
+    /// Staged columns that an insert cannot do without, besides the identity: attributes, and links that another program's
+    /// table requires.
+    let required: [Int]
     private let isForeign: Bool
     private let connection: Connection
     private let stagedTable: String
@@ -49,7 +51,7 @@ final class UpsertStatements {
     private let old = quoted("_broker_old")
 
     /// - Parameters:
-    ///   - required: staged columns that an insert cannot do without, besides the identity.
+    ///   - required: see ``required``.
     ///   - isForeign: another program made the table, and may have defaults and conditions of its own.
     init(
         _ columns: EntityColumns, _ kinds: KindSQL?, required: [Int], isForeign: Bool, _ scans: ScanSet,
