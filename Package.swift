@@ -88,7 +88,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(
-            name: "BrokerMessages", dependencies: ["BrokerJSON", "BrokerModel", "BrokerWire", "BrokerCoordinator"],
+            name: "BrokerMessages",
+            dependencies: ["BrokerJSON", "BrokerModel", "BrokerStore", "BrokerWire", "BrokerCoordinator"],
             swiftSettings: strict),
         .target(
             name: "BrokerServer",

@@ -98,7 +98,7 @@ extension Coordinator {
                 let observer = job.observer
                 acceptance = { if let sequence = $0 { observer(.accepted(id: id.text, sequence: sequence)) } }
             }
-            completions.run(flight.began(id, frame.place, addedWeight: run.weight - frame.weight, acceptance))
+            completions.run(flight.began(run, addedWeight: run.weight - frame.weight, acceptance))
             woken = flight.takeWoken(limits)
             return flight.hasWork
         }
@@ -176,7 +176,7 @@ extension Coordinator {
         }
         let ready = run.ready(work)
         flight.broadcast { flight in
-            flight.order.finish(run.place, ready)
+            flight.finish(ready)
             return flight.hasWork
         }
         // It will not be opened again.

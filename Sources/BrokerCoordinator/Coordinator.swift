@@ -127,7 +127,7 @@ public final class Coordinator: Sendable {
 
     /// The frame held a job that is not wanted.
     func refuseDraining(_ job: Job) {
-        let outcome = ToldOutcome.failed(Self.draining, id: job.id ?? "", sequence: nil)
+        let outcome = ToldOutcome.failed(Self.draining, id: job.id ?? "", owner: job.owner, sequence: nil)
         completions.run { job.observer(.ended(outcome)) }
         statistics.count { $0.noteFailure(Self.draining.code) }
     }
@@ -159,16 +159,19 @@ public final class Coordinator: Sendable {
     ///
     /// - Parameters:
     ///   - place: of the question among the frames; nil asks after everything admitted so far.
+    ///   - asker: nobody knows a job that it may not see.
     ///   - tell: called once, on a thread of the coordinator's.
     public func await(
-        _ id: String, before place: Int? = nil, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
+        _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
+        _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
     ) {
         let key = JobID(id)
         let (wait, kept) = flight.withLock { flight in
-            (flight.running.await(key, before: place) { tell(.success($0)) }, flight.kept.outcome(of: key))
+            let waiter = RunningJobs.Waiter(asker: asker) { tell(.success($0)) }
+            return (flight.running.await(key, before: place, waiter), flight.kept.outcome(of: key, as: asker))
         }
         // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger, kept for it, or unknown.
-        ledger.find(id) { [flight] result in
+        ledger.find(id, as: asker) { [flight] result in
             guard case .success(let outcome) = result else { return wait == nil ? tell(result) : () }
             let isCommitted = outcome?.isCommitted == true
             if let wait {
@@ -185,9 +188,11 @@ public final class Coordinator: Sendable {
     ///
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
     public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
-        flight.withLock {
+        flight.broadcast {
             $0.isDraining = true
+            $0.isPaused = false
             $0.lockDeadline = $0.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
+            return true
         }
     }
 
@@ -217,8 +222,9 @@ public final class Coordinator: Sendable {
     /// Queue depths, for `stats`.
     public func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
-        let jobs = flight.withLock { $0.jobCount }
+        let (jobs, isPaused) = flight.withLock { ($0.jobCount, $0.isPaused) }
         statistics.write(
-            to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal)
+            to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal,
+            isPaused: isPaused)
     }
 }

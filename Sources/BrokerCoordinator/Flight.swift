@@ -5,6 +5,7 @@ internal import BrokerStore
 /// A job that is staged, or has failed to be: what the writer takes.
 struct ReadyJob: Sendable {
     let id: JobID
+    let owner: JobOwner
     let place: Int
     /// Its name for ``SearchTurns``.
     let arrival: Int
@@ -21,6 +22,9 @@ struct ReadyJob: Sendable {
     let admittedAt: Int64
     let timing: Timing
 
+    /// It was taken back, and has been told so.
+    var isCancelled = false
+
     var isLarge: Bool { weight > CoordinatorLimits.largeBytes }
 
     func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work) }
@@ -28,9 +32,21 @@ struct ReadyJob: Sendable {
     /// The job as one that has failed already.
     func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault)) }
 
+    /// The job as one that was taken back: who waits for it has been told, and its rows are gone.
+    func cancelled() -> ReadyJob {
+        guard !isCancelled else { return self }
+        var job = ReadyJob(
+            id: id, owner: owner, place: place, arrival: arrival, contentHash: contentHash, policy: policy,
+            wantsKeys: false, wantsObjects: false, work: .refused(.cancelled), memory: memory, observer: { _ in },
+            weight: weight, admittedAt: admittedAt, timing: timing)
+        job.isCancelled = true
+        return job
+    }
+
     private func storeJob(_ sequence: Int64, _ work: StoreJob.Work) -> StoreJob {
         StoreJob(
-            id: id.text, contentHash: contentHash, sequence: sequence, policy: policy, wantsKeys: wantsKeys,
+            id: id.text, owner: owner, contentHash: contentHash, sequence: sequence, policy: policy,
+            wantsKeys: wantsKeys,
             wantsObjects: wantsObjects, work: work, now: wallClockMilliseconds())
     }
 }
@@ -48,6 +64,12 @@ struct Flight {
     var isDraining = false
     /// Nothing will come any more: the writer may end.
     var isStopped = false
+    /// Nothing is merged until it goes on.
+    var isPaused = false
+    /// What is to be done on the writer's thread, between two transactions.
+    var writerTasks: [@Sendable (Store) -> Void] = []
+    /// Places of the jobs that were taken back and have not come to their turn.
+    private var cancelled: Set<Int> = []
     /// Called once, when there is room again.
     private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn, to be given its new place; gives back what is to be done when the lock is free.
@@ -74,7 +96,10 @@ struct Flight {
     }
 
     /// The writer can go on.
-    var hasWork: Bool { order.hasReady || order.isStarved }
+    var hasWork: Bool { order.hasReady && mayTake || order.isStarved || !writerTasks.isEmpty }
+
+    /// What was taken back is none that a pause could hold.
+    private var mayTake: Bool { !isPaused || order.nextReady?.isCancelled == true }
 
     /// The next job is a search that may take long: those before it should not wait for its transaction.
     var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.arrival) } ?? false }
@@ -83,6 +108,7 @@ struct Flight {
     ///
     /// A large job does not join small ones: their COMMIT would wait for its work, and costs it little.
     mutating func takeNext(behind batch: WriterLoop.Batch) -> (sequence: Int64, job: ReadyJob)? {
+        guard mayTake else { return nil }
         if let last = batch.last {
             guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {
                 return nil
@@ -151,11 +177,12 @@ struct Flight {
 
     /// The frame held a job. Gives back what is to be done about the places that this settled.
     mutating func began(
-        _ id: JobID, _ place: Int, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
+        _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> [@Sendable () -> Void] {
+        let place = run.place
         bytes += addedWeight
         unopened -= 1
-        running.began(id, place)
+        running.began(run.id, place, of: run.owner, run.observer)
         ends.began(place)
         jobCount += 1
         whenSettled[place] = acceptance
@@ -192,10 +219,11 @@ struct Flight {
     ///
     /// - Parameters:
     ///   - isCommitted: a job of its id is committed: this one, or one before it.
+    ///   - owner: whose that one is.
     ///   - microseconds: that it took the writer.
     ///   - now: of the monotonic clock.
     mutating func ended(
-        _ job: ReadyJob, isCommitted: Bool, took microseconds: Int64, at now: Int64
+        _ job: ReadyJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
     ) -> [RunningJobs.Waiter] {
         turns.note(job.arrival, took: microseconds, at: now)
         bytes -= job.weight
@@ -204,7 +232,40 @@ struct Flight {
         ends.ended(job.place)
         turns.ended(job.arrival)
         callNext()
-        return running.ended(job.id, isCommitted: isCommitted)
+        if !cancelled.isEmpty { cancelled.remove(job.place) }
+        return running.ended(job.id, isCommitted: isCommitted, owner: owner)
+    }
+
+    /// It is staged, or has failed to be.
+    mutating func finish(_ job: ReadyJob) {
+        order.finish(job.place, cancelled.contains(job.place) ? job.cancelled() : job)
+    }
+
+    /// Takes back the jobs of that id before a place, as far as the asker may see them: all, or none if the merge of one has
+    /// begun. Each keeps its place, and fails there.
+    mutating func cancel(_ id: JobID, before place: Int?, as asker: JobOwner) -> Cancelled {
+        let found = running.find(id, before: place, as: asker)
+        guard !found.isEmpty else { return .unknown }
+        guard found.allSatisfy({ order.holds($0.place) }) else { return .tooLate }
+        var tasks: [@Sendable () -> Void] = []
+        for job in found where cancelled.insert(job.place).inserted {
+            order.change(job.place) { $0.cancelled() }
+            let told = ToldOutcome.failed(
+                .cancelled, id: id.text, owner: job.owner, sequence: order.sequence(at: job.place))
+            let waiters = running.takeWaiters(id, at: job.place)
+            tasks.append {
+                job.observer(.ended(told))
+                for waiter in waiters { waiter.tell(told) }
+            }
+        }
+        return .cancelled(tell: tasks)
+    }
+
+    enum Cancelled {
+        case cancelled(tell: [@Sendable () -> Void])
+        case tooLate
+        /// No such job is in flight.
+        case unknown
     }
 
     /// More sequences are set aside. Gives back what is to be done about the places that this settled.
@@ -231,4 +292,9 @@ struct Flight {
         }
         return tasks
     }
+}
+
+extension Fault {
+    static let cancelled = Fault(
+        .cancelled, "The job was cancelled before its merge began, and has changed nothing. Sent again, it runs again.")
 }

@@ -1,6 +1,7 @@
 public import BrokerJSON
 public import BrokerModel
 public import BrokerStaging
+public import BrokerStore
 
 /// What a client asks the coordinator to do, decoded but not yet staged.
 public struct Job: @unchecked Sendable {
@@ -58,6 +59,7 @@ public struct Job: @unchecked Sendable {
     /// The client's; nil asks for one of the coordinator's, and for at most once instead of exactly once. Those that
     /// begin with `broker-` are the coordinator's: whoever takes jobs from outside refuses them.
     public var id: String?
+    public var owner: JobOwner
     public var document: JSONDocument
     // Places on the immutable tape of `document`, which is held here beside them.
     public var operations: [Operation]
@@ -73,11 +75,13 @@ public struct Job: @unchecked Sendable {
     public var observer: @Sendable (JobEvent) -> Void
 
     public init(
-        id: String?, document: JSONDocument, operations: [Operation], policy: InvalidRecordPolicy, wantsKeys: Bool,
+        id: String?, owner: JobOwner = .server, document: JSONDocument, operations: [Operation],
+        policy: InvalidRecordPolicy, wantsKeys: Bool,
         wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         self.id = id
+        self.owner = owner
         self.document = document
         self.operations = operations
         self.policy = policy
@@ -107,22 +111,25 @@ public struct ToldOutcome: Sendable {
     }
 
     public var id: String
+    /// Whose job it is; nil when that is not known, and then anybody may be told.
+    public var owner: JobOwner?
     /// Nil when the job was refused before it had a sequence.
     public var sequence: Int64?
     public var result: Result
     /// The objects of the job's own records, told once, to the one that asked for them with the job.
     public var objects: ToldObjects?
 
-    public init(id: String, sequence: Int64?, result: Result) {
+    public init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
         self.id = id
+        self.owner = owner
         self.sequence = sequence
         self.result = result
     }
 
-    public static func failed(_ fault: Fault, id: String, sequence: Int64?) -> ToldOutcome {
+    public static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> ToldOutcome {
         var writer = JSONWriter()
         fault.write(to: &writer)
-        return ToldOutcome(id: id, sequence: sequence, result: .failed(error: writer.bytes))
+        return ToldOutcome(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
     }
 }
 

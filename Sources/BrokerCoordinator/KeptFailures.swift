@@ -14,7 +14,9 @@ struct KeptFailures {
     /// In the order in which the jobs failed.
     var jobs: [StoreJob] { failures.values.map(\.job).sorted { $0.sequence < $1.sequence } }
 
-    func outcome(of id: JobID) -> ToldOutcome? { failures[id]?.outcome }
+    func outcome(of id: JobID, as asker: JobOwner) -> ToldOutcome? {
+        failures[id].flatMap { asker.maySee(jobOf: $0.job.owner) ? $0.outcome : nil }
+    }
 
     /// - Parameter job: without its rows, which it does not need any more.
     mutating func keep(_ job: StoreJob, _ outcome: ToldOutcome) {

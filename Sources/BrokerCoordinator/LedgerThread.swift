@@ -19,13 +19,17 @@ final class LedgerThread: Sendable {
         self.index = index
     }
 
-    func find(_ id: String, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void) {
+    /// - Parameter asker: finds no job that it may not see.
+    func find(
+        _ id: String, as asker: JobOwner, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
+    ) {
         thread.run { [opened, path, index] in
             tell(
                 Result { () throws(StoreError) in
                     if opened.reader == nil { opened.reader = try LedgerReader(path: path, index) }
-                    return try opened.reader?.outcome(ofJob: id).map {
-                        ToldOutcome(stored: $0, id: id, isDuplicate: false, timing: nil)
+                    return try opened.reader?.outcome(ofJob: id).flatMap {
+                        asker.maySee(jobOf: $0.owner)
+                            ? ToldOutcome(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
                     }
                 })
         }

@@ -131,6 +131,25 @@ struct MergeOrder<Work> {
         entries[place - firstPlace].state = .ready(work)
     }
 
+    /// The job is here, staged or not: nobody has taken it.
+    func holds(_ place: Place) -> Bool {
+        guard place >= firstPlace, place < nextPlace else { return false }
+        switch entries[place - firstPlace].state {
+        case .staging, .ready: return true
+        case .opening, .void: return false
+        }
+    }
+
+    /// Of the job at that place, which is here; nil before it is settled.
+    func sequence(at place: Place) -> Int64? { entries[place - firstPlace].sequence }
+
+    /// Changes the work at that place, if it is ready.
+    mutating func change(_ place: Place, _ body: (Work) -> Work) {
+        if case .ready(let work) = entries[place - firstPlace].state {
+            entries[place - firstPlace].state = .ready(body(work))
+        }
+    }
+
     /// Work can be taken.
     var hasReady: Bool {
         guard let first = entries.first, case .ready = first.state else { return false }

@@ -1,14 +1,19 @@
+internal import BrokerStore
 internal import DequeModule
 
 /// The jobs in flight by id, and who awaits their ends. A pure value.
 ///
-/// Who awaits an id is tied to the newest job of that id before the question. That job may be one of several, sent again
-/// because the one before it failed or its answer was lost, so its end is told
+/// Who awaits an id is tied to the newest job of that id before the question that it may see. That job may be one of
+/// several, sent again because the one before it failed or its answer was lost, so its end is told
 ///  - as soon as a job of the id is committed, or turns out to have been: the committed one's outcome, which no later job
 ///    of the id can change;
 ///  - else when the job itself has failed: its own failure, and not that of one before it.
 struct RunningJobs {
-    typealias Waiter = @Sendable (ToldOutcome) -> Void
+    /// Who asked how a job ends.
+    struct Waiter: Sendable {
+        let asker: JobOwner
+        let tell: @Sendable (ToldOutcome) -> Void
+    }
 
     /// One who awaits, to be named when it need not wait any longer.
     struct Wait {
@@ -17,8 +22,15 @@ struct RunningJobs {
         fileprivate let number: Int
     }
 
-    private struct Running {
+    /// A job that may be taken back.
+    struct Found {
         let place: Int
+        let owner: JobOwner
+        let observer: @Sendable (JobEvent) -> Void
+    }
+
+    private struct Running {
+        let job: Found
         /// By number, which rises.
         var waiters: [Int: Waiter] = [:]
 
@@ -31,42 +43,60 @@ struct RunningJobs {
 
     var isEmpty: Bool { jobs.isEmpty }
 
-    mutating func began(_ id: JobID, _ place: Int) {
+    mutating func began(
+        _ id: JobID, _ place: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
+    ) {
         // Frames are opened out of order, though rarely by much.
-        let position = (jobs[id]?.lastIndex { $0.place < place } ?? -1) + 1
-        jobs[id, default: []].insert(Running(place: place), at: position)
+        let position = (jobs[id]?.lastIndex { $0.job.place < place } ?? -1) + 1
+        let job = Found(place: place, owner: owner, observer: observer)
+        jobs[id, default: []].insert(Running(job: job), at: position)
     }
 
     /// The first job of an id has ended. Gives back who is to be told: of that end, or of the committed job's.
     ///
-    /// - Parameter isCommitted: a job of that id is committed: this one, or one before it.
-    mutating func ended(_ id: JobID, isCommitted: Bool) -> [Waiter] {
+    /// - Parameters:
+    ///   - isCommitted: a job of that id is committed: this one, or one before it.
+    ///   - committed: whose that one is.
+    mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
         guard let ended = jobs[id]?.popFirst() else { return [] }
         var told = ended.waitersInOrder
         if jobs[id]?.isEmpty == true { jobs[id] = nil }
         guard isCommitted, let others = jobs[id] else { return told }
         for position in others.indices where !others[position].waiters.isEmpty {
-            told += others[position].waitersInOrder
-            jobs[id]?[position].waiters = [:]
+            told += others[position].waitersInOrder.filter { $0.asker.maySee(jobOf: committed) }
+            jobs[id]?[position].waiters = others[position].waiters.filter { !$0.value.asker.maySee(jobOf: committed) }
         }
         return told
     }
 
-    /// Nil when no job of that id is in flight.
+    /// Nil when no job of that id is in flight that the asker may see.
     ///
     /// - Parameter place: of the question; nil asks for the newest job there is.
-    mutating func await(_ id: JobID, before place: Int?, _ waiter: @escaping Waiter) -> Wait? {
-        guard let known = jobs[id],
-            let position = known.lastIndex(where: { job in place.map { job.place < $0 } ?? true })
-        else { return nil }
+    mutating func await(_ id: JobID, before place: Int?, _ waiter: Waiter) -> Wait? {
+        let position = jobs[id]?.lastIndex { running in
+            running.job.place < place ?? .max && waiter.asker.maySee(jobOf: running.job.owner)
+        }
+        guard let known = jobs[id], let position else { return nil }
         nextNumber += 1
         jobs[id]?[position].waiters[nextNumber] = waiter
-        return Wait(id: id, place: known[position].place, number: nextNumber)
+        return Wait(id: id, place: known[position].job.place, number: nextNumber)
     }
 
     /// Forgets who awaits; false when it has been told already.
     mutating func forget(_ wait: Wait) -> Bool {
-        guard let position = jobs[wait.id]?.firstIndex(where: { $0.place == wait.place }) else { return false }
+        guard let position = jobs[wait.id]?.firstIndex(where: { $0.job.place == wait.place }) else { return false }
         return jobs[wait.id]?[position].waiters.removeValue(forKey: wait.number) != nil
+    }
+
+    /// The jobs of that id before a place that the asker may see, in the order of their places.
+    func find(_ id: JobID, before place: Int?, as asker: JobOwner) -> [Found] {
+        (jobs[id] ?? []).map(\.job).filter { $0.place < place ?? .max && asker.maySee(jobOf: $0.owner) }
+    }
+
+    /// Takes those who await the job at that place: its end is known before its turn.
+    mutating func takeWaiters(_ id: JobID, at place: Int) -> [Waiter] {
+        guard let position = jobs[id]?.firstIndex(where: { $0.job.place == place }) else { return [] }
+        defer { jobs[id]?[position].waiters = [:] }
+        return jobs[id]?[position].waitersInOrder ?? []
     }
 }

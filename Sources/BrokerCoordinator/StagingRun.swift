@@ -37,11 +37,12 @@ struct AdmittedFrame: Sendable {
 struct StagingRun: Sendable {
     let frame: AdmittedFrame
     let id: JobID
+    let owner: JobOwner
     private let contentHash: [UInt8]?
     private let policy: InvalidRecordPolicy
     private let wantsKeys: Bool
     private let wantsObjects: Bool
-    private let observer: @Sendable (JobEvent) -> Void
+    let observer: @Sendable (JobEvent) -> Void
     private let openedAt: Int64
     let contentBytes: Int
     /// Bytes of the frame and of its content, more for many elements in few bytes, and what its answer counts for beside
@@ -53,6 +54,7 @@ struct StagingRun: Sendable {
     init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64) {
         self.frame = frame
         self.id = id
+        owner = job.owner
         contentHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
         policy = job.policy
         wantsKeys = job.wantsKeys
@@ -69,7 +71,7 @@ struct StagingRun: Sendable {
         timing.queued = openedAt - frame.admittedAt
         timing.staged = monotonicMicroseconds() - openedAt
         return ReadyJob(
-            id: id, place: place, arrival: frame.arrival, contentHash: contentHash, policy: policy,
+            id: id, owner: owner, place: place, arrival: frame.arrival, contentHash: contentHash, policy: policy,
             wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer,
             weight: weight, admittedAt: frame.admittedAt, timing: timing)
     }

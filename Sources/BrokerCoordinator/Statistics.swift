@@ -31,9 +31,13 @@ final class Statistics: Sendable {
     func count(_ body: (inout Counters) -> Void) { counters.withLock(body) }
 
     /// Writes the members of `stats`.
-    func write(to writer: inout JSONWriter, opening: Int, staging: Int, inFlight: Int, bytes: Int) {
+    func write(
+        to writer: inout JSONWriter, opening: Int, staging: Int, inFlight: Int, bytes: Int, isPaused: Bool
+    ) {
         let counters = counters.withLock { $0 }
         writer.member("uptimeMilliseconds", (monotonicMicroseconds() - startedAt) / 1_000)
+        writer.key("paused")
+        writer.bool(isPaused)
         writer.key("jobs")
         writer.object { writer in
             writer.member("accepted", counters.accepted)

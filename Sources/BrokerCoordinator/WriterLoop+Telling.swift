@@ -1,10 +1,18 @@
-internal import BrokerModel
-internal import BrokerStore
+public import BrokerModel
+public import BrokerStore
 
 extension WriterLoop.Applied {
     /// A job is committed under the id: this one, or one before it.
     var isCommitted: Bool {
         if case .failed = end { false } else { true }
+    }
+
+    /// Whose the job is that is committed under the id.
+    var committedOwner: JobOwner? {
+        switch end {
+        case .failed, .completed: job.owner
+        case .duplicate(let outcome), .conflict(_, let outcome): outcome.owner
+        }
     }
 
     /// Tells the job's observer, and those who asked for the id, how it ended.
@@ -14,7 +22,7 @@ extension WriterLoop.Applied {
         guard !waiters.isEmpty else { return }
         var told = committed(toldOutcome) ?? toldOutcome
         told.objects = nil
-        for waiter in waiters { waiter(told) }
+        for waiter in waiters { waiter.tell(waiter.asker.maySee(jobOf: told.owner) ? told : toldOutcome) }
     }
 
     func toldOutcome(_ committedAt: Int64) -> ToldOutcome {
@@ -22,13 +30,14 @@ extension WriterLoop.Applied {
         timing.merged = mergedMicroseconds
         timing.committed = committedAt - appliedAt
         switch end {
-        case .failed(let fault), .conflict(let fault, _): return .failed(fault, id: job.id.text, sequence: sequence)
+        case .failed(let fault), .conflict(let fault, _):
+            return .failed(fault, id: job.id.text, owner: job.owner, sequence: sequence)
         case .duplicate(let outcome):
             // What happened is of the first time; how long it took is this message's own.
             return ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
         case .completed(let outcome):
             var toldOutcome = ToldOutcome(
-                id: job.id.text, sequence: sequence,
+                id: job.id.text, owner: job.owner, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
             toldOutcome.objects = outcome.objects
             return toldOutcome
@@ -77,7 +86,7 @@ extension ToldOutcome {
         // The ledger's object without its braces.
         let members = Array(outcome.body.dropFirst().dropLast())
         self.init(
-            id: id, sequence: outcome.sequence,
+            id: id, owner: outcome.owner, sequence: outcome.sequence,
             result: outcome.isFailure
                 ? .failed(error: outcome.body)
                 : .completed(members: timing?.appended(toMembers: members) ?? members, isDuplicate: isDuplicate))
@@ -93,7 +102,8 @@ extension ToldOutcome {
 }
 
 extension StoreError {
-    var faultCode: FaultCode {
+    /// What a client is told of it.
+    public var faultCode: FaultCode {
         switch code {
         case .full: .storeFull
         case .unavailable, .incompatible: .storeUnavailable

@@ -9,6 +9,7 @@ struct WriterLoop {
 
     /// What the writer does next. Without jobs, it sets sequences aside for those that have none.
     private struct Turn {
+        var tasks: [@Sendable (Store) -> Void]
         var batch: Batch
         /// Through which sequence a new block is to be set aside.
         var reservation: Int64?
@@ -66,6 +67,8 @@ struct WriterLoop {
 
     /// As a rule one transaction; several where the answers of its jobs take much memory.
     private mutating func work(_ turn: Turn) {
+        for task in turn.tasks { task(store) }
+        if turn.batch.isEmpty, turn.reservation == nil { return }
         var rest = turn.batch
         var reservation = turn.reservation
         repeat {
@@ -100,8 +103,10 @@ struct WriterLoop {
     private func takeTurn(_ flight: inout Flight) -> Turn?? {
         var batch: Batch = []
         while let next = flight.takeNext(behind: batch) { batch.append(next) }
-        if batch.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
-        return Turn(batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
+        let tasks = flight.writerTasks
+        flight.writerTasks = []
+        if batch.isEmpty, tasks.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
+        return Turn(tasks: tasks, batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
     }
 
     // MARK: - Transactions
@@ -254,7 +259,8 @@ struct WriterLoop {
             if let reservation { completions.run(flight.reserved(through: reservation)) }
             for applied in applied {
                 let waiters = flight.ended(
-                    applied.job, isCommitted: applied.isCommitted, took: applied.mergedMicroseconds, at: committedAt)
+                    applied.job, isCommitted: applied.isCommitted, owner: applied.committedOwner,
+                    took: applied.mergedMicroseconds, at: committedAt)
                 // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
                 tasks.append(telling(applied, waiters, committedAt))
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }

@@ -1,18 +1,20 @@
 package import BrokerCoordinator
 package import BrokerJSON
+package import BrokerStore
 package import BrokerWire
 
 extension Job {
     /// - Parameters:
     ///   - envelope: what `message` was read from.
+    ///   - owner: who sent it.
     ///   - content: of the whole message, as it was sent.
     ///   - observer: called for everything that happens to the job.
     package init(
-        _ message: JobMessage, of envelope: ClientEnvelope, content: JSONText,
+        _ message: JobMessage, of envelope: ClientEnvelope, from owner: JobOwner = .server, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void
     ) {
         self.init(
-            id: message.id, document: envelope.document,
+            id: message.id, owner: owner, document: envelope.document,
             operations: message.operations.map(Job.Operation.init),
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsObjects: message.reply == .objects && message.notify.contains(.completed),

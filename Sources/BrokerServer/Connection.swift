@@ -134,7 +134,7 @@ final class Connection: Sendable {
             whenTold()
             return wait(.stored(id: id, tag: tag, .question(place: place)))
         }
-        coordinator.await(id, before: place) { [self] result in
+        coordinator.await(id, before: place, as: peer.owner) { [self] result in
             whenTold()
             if case .success(let outcome?) = result, case .completed = outcome.result,
                 outcome.byteCount > Self.smallAnswerBytes, !mayHoldLarge
@@ -236,7 +236,7 @@ final class Connection: Sendable {
             case .stored(let id, let tag, let source):
                 var place: Int?
                 if case .question(let asked) = source { place = asked }
-                return coordinator.await(id, before: place) { [self] result in
+                return coordinator.await(id, before: place, as: peer.owner) { [self] result in
                     sendStored(result, id, tag, source)
                     outbox.withLock { $0.isReading = false }
                     sendWaiting()
@@ -270,11 +270,7 @@ final class Connection: Sendable {
         var error: WireError
         switch result {
         case .success(let outcome?): return put(codecs.encode(outcome, tag: tag, isBrief: false), finishing: true)
-        case .success(nil):
-            error = WireError(
-                .unknownJob,
-                "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its outcome "
-                    + "was forgotten.")
+        case .success(nil): error = .unknownJob(id)
         case .failure(let cause): error = WireError(.internal, cause.message)
         }
         error.id = id

@@ -12,8 +12,8 @@ internal import Logging
 final class MessageHandler: Sendable {
     let coordinator: Coordinator
     private let codecs: FrameCodecs
-    private let options: ServerOptions
-    private let log: ServerLog
+    let options: ServerOptions
+    let log: ServerLog
     private let model: [UInt8]
     /// What is held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
@@ -86,6 +86,9 @@ final class MessageHandler: Sendable {
         case .model:
             connection.send(ServerMessageWriter.model(model, tag: tag), tag: tag, finishing: true)
         case .fetch(let message): return try fetch(message, content, memory, tag, connection)
+        case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, tag, connection) }
+        // At once, whatever is in front of it: what a pause holds up ends with it.
+        case .admin(let action): administer(action, tag, connection)
         case .await(let id): return .question { [self] place in awaitJob(id, before: place, tag, connection) }
         }
         return .nothing
@@ -110,7 +113,7 @@ final class MessageHandler: Sendable {
         let tag = envelope.tag
         let notify = message.notify
         let isBrief = message.reply == .none
-        return Job(message, of: envelope, content: content) { [log] event in
+        return Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(

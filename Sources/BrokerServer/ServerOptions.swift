@@ -21,6 +21,10 @@ public struct ServerOptions: Sendable {
     public var drainSeconds = defaultDrainSeconds
     /// Users who may connect. The server's own and root, unless told otherwise.
     public var allowedUsers: Set<UInt32> = [geteuid(), 0]
+    /// Begins the end of the server, as a signal does; nil where that is another program's.
+    public var drain: (@Sendable () -> Void)?
+    /// Reads the model anew; nil where that is another program's. Must not block; tells the end once, on any thread.
+    public var reload: (@Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
     /// What `welcome` says the server is.
     public var serverName = "broker"
 

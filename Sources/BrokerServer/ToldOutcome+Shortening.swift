@@ -37,7 +37,7 @@ extension ToldOutcome {
     /// A job that is committed, of which no more is known than that.
     static func committed(_ id: String, sequence: Int64?, isDuplicate: Bool) -> ToldOutcome {
         ToldOutcome(
-            id: id, sequence: sequence,
+            id: id, owner: nil, sequence: sequence,
             result: .completed(members: ShortenedOutcome.members(of: []), isDuplicate: isDuplicate))
     }
 }

@@ -1,6 +1,8 @@
 /// How a job ended, as the ledger keeps it.
 public struct StoredOutcome: Sendable, Equatable {
     public let sequence: Int64
+    /// Nil of a job that ended before owners were remembered.
+    public let owner: JobOwner?
     /// Of the decoded bytes of the message; nil for a job whose id the server made.
     public let contentHash: [UInt8]?
     public let isFailure: Bool
@@ -35,7 +37,8 @@ struct Ledger {
             "hash" BLOB,
             "failed" INTEGER NOT NULL,
             "ended" INTEGER NOT NULL,
-            "outcome" TEXT NOT NULL
+            "outcome" TEXT NOT NULL,
+            "owner" INTEGER
         )
         """,
         "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
@@ -56,6 +59,9 @@ struct Ledger {
         for sql in tables { try connection.execute(sql) }
         let isIndexed = try connection.integer("SELECT 1 FROM pragma_index_list('_broker_jobs')") != nil
         if isIndexed { for sql in slimming { try connection.execute(sql) } }
+        let hasOwners =
+            try connection.integer("SELECT 1 FROM pragma_table_info('_broker_jobs') WHERE name = 'owner'") != nil
+        if !hasOwners { try connection.execute("ALTER TABLE \"_broker_jobs\" ADD COLUMN \"owner\" INTEGER") }
     }
 
     /// What is known of the table without asking it; set back when a transaction is undone.
@@ -97,7 +103,8 @@ struct Ledger {
         lines = try LedgerLines(on: connection, index)
         forget = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
         insert = try connection.prepare(
-            "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+            "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome, owner) "
+                + "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
         findFirst = try connection.prepare("SELECT min(sequence) FROM _broker_jobs")
         writeReservation = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES ('reservedSequence', ?1) "
@@ -152,6 +159,7 @@ struct Ledger {
         insert.bind(outcome.isFailure ? 1 : 0, at: 4)
         insert.bind(now, at: 5)
         insert.bind(text: outcome.body, at: 6)
+        if let owner = outcome.owner { insert.bind(Int64(owner.user), at: 7) } else { insert.bind(blob: nil, at: 7) }
         try insert.run()
         tally.rows += 1
         tally.recorded += 1

@@ -6,7 +6,7 @@ struct LedgerLines {
     init(on connection: Connection, _ index: JobIndex) throws(StoreError) {
         self.index = index
         find = try connection.prepare(
-            "SELECT sequence, hash, failed, outcome, id FROM _broker_jobs WHERE sequence = ?1")
+            "SELECT sequence, hash, failed, outcome, id, owner FROM _broker_jobs WHERE sequence = ?1")
     }
 
     /// How the job of that id ended, as the connection sees it; nil for an unknown one.
@@ -39,10 +39,12 @@ public final class LedgerReader {
 }
 
 extension StoredOutcome {
-    /// From a row of sequence, hash, failed, outcome.
+    /// From a row of sequence, hash, failed, outcome, id, owner.
     init(_ row: Statement) {
         self.init(
-            sequence: row.integer(0), contentHash: row.isNull(1) ? nil : Array(row.bytes(1)),
+            sequence: row.integer(0),
+            owner: row.isNull(5) ? nil : JobOwner(user: UInt32(truncatingIfNeeded: row.integer(5))),
+            contentHash: row.isNull(1) ? nil : Array(row.bytes(1)),
             isFailure: row.integer(2) != 0, body: Array(row.bytes(3)))
     }
 }

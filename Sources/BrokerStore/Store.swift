@@ -248,6 +248,16 @@ public final class Store {
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
+    /// Copies the log into the database and empties its file, as far as readers allow it now; waits for nobody.
+    ///
+    /// - Returns: what is left of the log.
+    public func checkpointAtOnce() throws(StoreError) -> StoreLog {
+        if let loss { throw loss }
+        connection.waitForLocks(milliseconds: 0)
+        try logKeeper.empty()
+        return logKeeper.log
+    }
+
     /// How a job ended that this store remembers; nil for an unknown id.
     public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
 
@@ -270,7 +280,7 @@ public final class Store {
     func find(_ job: StoreJob) throws(StoreError) -> (known: StoredOutcome?, end: JobOutcome?) {
         let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
         guard let known, !known.isFailure else { return (known, nil) }
-        let isSame = known.contentHash == job.contentHash
+        let isSame = known.contentHash == job.contentHash && job.owner.maySee(jobOf: known.owner)
         return (known, isSame ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known))
     }
 
@@ -280,7 +290,8 @@ public final class Store {
     func record(_ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?) throws(StoreError) -> JobOutcome {
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
-            sequence: job.sequence, contentHash: job.contentHash, isFailure: end.isFailure, body: end.body(of: job))
+            sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
+            body: end.body(of: job))
         try ledger.record(outcome, ofJob: job.id, replacing: known, now: job.now)
         return end
     }
@@ -291,8 +302,8 @@ public final class Store {
     private static func idConflict(_ id: String) -> Fault {
         Fault(
             .idConflict,
-            "The job id \"\(id)\" was used before, for a job with other content. Give every job an id of its own; "
-                + "to repeat a job, send the very same bytes.")
+            "The job id \"\(id)\" was used before, for a job with other content or of another user. Give every job an id "
+                + "of its own; to repeat a job, send the very same bytes.")
     }
 }
 

@@ -11,6 +11,7 @@ public struct StoreJob: Sendable {
     }
 
     public let id: String
+    public let owner: JobOwner
     /// Of the message's decoded bytes; nil when the server made the id, which therefore cannot have been used before.
     public let contentHash: [UInt8]?
     public let sequence: Int64
@@ -23,10 +24,12 @@ public struct StoreJob: Sendable {
     public let now: Int64
 
     public init(
-        id: String, contentHash: [UInt8]?, sequence: Int64, policy: InvalidRecordPolicy, wantsKeys: Bool,
+        id: String, owner: JobOwner = .server, contentHash: [UInt8]?, sequence: Int64, policy: InvalidRecordPolicy,
+        wantsKeys: Bool,
         wantsObjects: Bool = false, work: Work, now: Int64
     ) {
         self.id = id
+        self.owner = owner
         self.contentHash = contentHash
         self.sequence = sequence
         self.policy = policy
@@ -43,7 +46,7 @@ public enum JobOutcome: Sendable {
     case failed(Fault)
     /// It had been applied before; nothing was done now.
     case duplicate(StoredOutcome)
-    /// It failed, because a job with other content is committed under its id.
+    /// It failed, because a job with other content, or of another user, is committed under its id.
     case conflict(Fault, committed: StoredOutcome)
 
     var isFailure: Bool {

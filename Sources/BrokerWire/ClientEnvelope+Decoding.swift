@@ -1,8 +1,8 @@
 package import BrokerJSON
 
 extension ClientEnvelope {
-    private static let knownTypes = ["hello", "job", "await", "fetch", "ping", "stats", "model"]
-    private static let laterTypes = ["cancel", "subscribe", "unsubscribe", "admin"]
+    private static let knownTypes = ["hello", "job", "await", "cancel", "fetch", "ping", "stats", "model", "admin"]
+    private static let laterTypes = ["subscribe", "unsubscribe"]
 
     /// Parses the content of a frame and reads the message in it. Blocking work, by the size of the text.
     ///
@@ -73,12 +73,9 @@ extension ClientEnvelope {
         case "stats": return .stats
         case "model": return .model
         case "fetch": return .fetch(try FetchMessage(root))
-        case "await":
-            guard let id = try JobMessage.id(in: root) else {
-                throw WireError(
-                    .unsupportedMessage, "An `await` needs the `id` of the job to wait for.", path: "/id")
-            }
-            return .await(id: id)
+        case "await": return .await(id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."))
+        case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to take back."))
+        case "admin": return .admin(try adminAction(in: root))
         default:
             if let later = laterTypes.first(where: { type.isText($0) }) {
                 throw WireError(.unsupportedMessage, "This server does not do `\(later)` yet.", path: "/type")
@@ -88,6 +85,27 @@ extension ClientEnvelope {
                 "There is no message of the type \(type.quotedBriefly); the types are \(knownTypes.listed).",
                 path: "/type")
         }
+    }
+
+    private static func idOfJob(in root: JSONValue, _ message: String) throws(WireError) -> String {
+        guard let id = try JobMessage.id(in: root) else {
+            throw WireError(.unsupportedMessage, message, path: "/id")
+        }
+        return id
+    }
+
+    private static func adminAction(in root: JSONValue) throws(WireError) -> AdminAction {
+        let names = AdminAction.allCases.map(\.rawValue).listed
+        guard let value = root["action"] else {
+            throw WireError(.unsupportedMessage, "An `admin` needs an `action`: \(names).", path: "/action")
+        }
+        guard value.kind == .string else { throw value.isNo("a string", at: "/action") }
+        guard let action = AdminAction.allCases.first(where: { value.isText($0.rawValue) }) else {
+            throw WireError(
+                .unsupportedMessage, "There is no action \(value.quotedBriefly); the actions are \(names).",
+                path: "/action")
+        }
+        return action
     }
 
     private static func hello(in root: JSONValue) throws(WireError) -> ClientMessage {

@@ -5,10 +5,25 @@ package enum ClientMessage {
     case hello(version: Int, client: String?)
     case job(JobMessage)
     case await(id: String)
+    case cancel(id: String)
+    case admin(AdminAction)
     case fetch(FetchMessage)
     case ping
     case stats
     case model
+}
+
+/// What whoever operates the server may ask of it.
+package enum AdminAction: String, Sendable, CaseIterable {
+    /// Jobs are accepted and staged, and none is merged.
+    case pause
+    case resume
+    /// New jobs are refused, those accepted are finished, and the server ends.
+    case drain
+    /// SQLite's log is copied into the database.
+    case checkpoint
+    /// The model is read anew, and applied whole or not at all.
+    case reload
 }
 
 /// A client's message and what every message may bear.

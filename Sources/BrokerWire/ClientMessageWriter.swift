@@ -26,6 +26,15 @@ package enum ClientMessageWriter {
         message("await", tag: tag) { $0.member("id", id) }
     }
 
+    /// - Parameter id: the job that is to be taken back.
+    package static func cancel(id: String, tag: [UInt8]? = nil) -> [UInt8] {
+        message("cancel", tag: tag) { $0.member("id", id) }
+    }
+
+    package static func admin(_ action: AdminAction, tag: [UInt8]? = nil) -> [UInt8] {
+        message("admin", tag: tag) { $0.member("action", action.rawValue) }
+    }
+
     /// - Parameter members: `entity` and whatever else the fetch has, as JSON text without braces.
     package static func fetch(members: [UInt8], tag: [UInt8]? = nil) -> [UInt8] {
         message("fetch", tag: tag) { $0.rawMembers(members) }

@@ -37,6 +37,8 @@ extension ServerEnvelope {
                     id: root["id"]?.string, sequence: root["sequence"]?.int64,
                     error: ErrorBody(try root.required("error"))))
         case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
+        case "cancelled": .cancelled(id: try root.requiredString("id"))
+        case "done": .done
         case "pong": .pong
         case "objects":
             .objects(json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false)

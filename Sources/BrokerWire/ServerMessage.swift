@@ -6,6 +6,8 @@ package enum ServerMessage: Sendable {
     /// Its fields are in the envelope's document.
     case pong
     case accepted(id: String, sequence: Int64)
+    /// The job of that id was taken back.
+    case cancelled(id: String)
     case completed(CompletedMessage)
     case failed(FailedMessage)
     case error(ErrorMessage)
@@ -15,6 +17,8 @@ package enum ServerMessage: Sendable {
     case objects(json: [UInt8], hasMore: Bool)
     /// Its fields are in the envelope's document.
     case stats
+    /// What `admin` asked for is done; its fields are in the envelope's document.
+    case done
     /// The model as JSON text.
     case model(json: [UInt8])
     /// A type that this side does not know.

@@ -68,6 +68,19 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// The job of that id was taken back.
+    package static func cancelled(id: String, tag: [UInt8]?) -> [UInt8] {
+        message("cancelled", capacity: 0, tag: tag) { $0.member("id", id) }
+    }
+
+    /// - Parameter members: what is to be told beside the action.
+    package static func done(_ action: AdminAction, members: [UInt8] = [], tag: [UInt8]?) -> [UInt8] {
+        message("done", capacity: members.count, tag: tag) { writer in
+            writer.member("action", action.rawValue)
+            writer.rawMembers(members)
+        }
+    }
+
     package static func stats(members: [UInt8], tag: [UInt8]?) -> [UInt8] {
         message("stats", capacity: members.count, tag: tag) { $0.rawMembers(members) }
     }

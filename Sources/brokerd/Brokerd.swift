@@ -77,7 +77,7 @@ struct Brokerd: AsyncParsableCommand {
         defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that none sees the server killed.
         let signals = await StopSignals(logger)
-        let server = try await startServer(owned, logger)
+        let server = try await startServer(owned, signals, logger)
         do {
             try Program.say(
                 "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
@@ -115,13 +115,14 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     private func startServer(
-        _ owned: OwnedStore, _ logger: Logger
+        _ owned: OwnedStore, _ signals: StopSignals, _ logger: Logger
     ) async throws(CommandFailure) -> BrokerServer {
         var options = ServerOptions(socketPath: socket)
         options.frameLimits = limits.frames
         options.connections = limits.connections
         options.jobsPerConnection = limits.jobsPerConnection
         options.drainSeconds = limits.drainTimeout
+        options.drain = { signals.stop() }
         options.allowedUsers.formUnion(allowedUsers)
         do throws(ServerError) {
             return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)

@@ -6,12 +6,14 @@ import UnixSignals
 /// second ends it at once.
 final class StopSignals: Sendable {
     private let wanted: AsyncStream<Void>
+    private let wish: AsyncStream<Void>.Continuation
     private let endAtOnce = Mutex<@Sendable () -> Void>({})
 
     init(_ logger: Logger) async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let (wanted, continuation) = AsyncStream.makeStream(of: Void.self)
         self.wanted = wanted
+        wish = continuation
         Task { [self] in
             var isStopping = false
             for await signal in signals {
@@ -26,6 +28,9 @@ final class StopSignals: Sendable {
             }
         }
     }
+
+    /// As the first signal does. Any thread may call, any number of times.
+    func stop() { wish.finish() }
 
     /// Waits for the first signal to stop. Called once.
     ///

@@ -1,3 +1,4 @@
+import BrokerStore
 import Testing
 import TestSupport
 
@@ -141,44 +142,65 @@ import TestSupport
 /// The bookkeeping behind it, as pure values.
 @Suite(.timeLimit(.minutes(5))) struct RunningJobsTests {
     private let id = JobID("job")
-    private let ending = ToldOutcome(id: "job", sequence: 1, result: .failed(error: []))
+    private let ending = ToldOutcome(id: "job", owner: nil, sequence: 1, result: .failed(error: []))
 
-    private func ask(_ running: inout RunningJobs) -> RunningJobs.Wait? { running.await(id, before: nil) { _ in } }
+    private func ask(_ running: inout RunningJobs) -> RunningJobs.Wait? { running.await(id, before: nil, waiter()) }
+
+    private func waiter(
+        as asker: JobOwner = .server, _ tell: @escaping @Sendable (ToldOutcome) -> Void = { _ in }
+    ) -> RunningJobs.Waiter { RunningJobs.Waiter(asker: asker, tell: tell) }
+
+    private func begin(_ running: inout RunningJobs, _ place: Int, of owner: JobOwner = .server) {
+        running.began(id, place, of: owner) { _ in }
+    }
 
     @Test func `jobs of one id end in the order of their places, however they were opened`() {
         let told = Monitor<[Int]>([])
         var running = RunningJobs()
-        for place in [5, 3, 9, 7] { running.began(id, place) }
+        for place in [5, 3, 9, 7] { begin(&running, place) }
         for place in [4, 6, 8, 10] {
-            let ticket = running.await(id, before: place) { _ in told.withLock { $0.append(place) } }
+            let ticket = running.await(id, before: place, waiter { _ in told.withLock { $0.append(place) } })
             #expect(ticket != nil)
         }
-        let early = running.await(id, before: 3) { _ in }
+        let early = running.await(id, before: 3, waiter())
         #expect(early == nil)
-        for _ in 0..<4 { for tell in running.ended(id, isCommitted: false) { tell(ending) } }
+        for _ in 0..<4 { for one in running.ended(id, isCommitted: false, owner: .server) { one.tell(ending) } }
         #expect(told.withLock { $0 } == [4, 6, 8, 10])
         #expect(running.isEmpty)
     }
 
     @Test func `a committed job's end is told to all who await the id`() {
         var running = RunningJobs()
-        for place in 0..<3 { running.began(id, place) }
-        for place in 1...3 { _ = running.await(id, before: place) { _ in } }
-        let told = [true, true, false].map { running.ended(id, isCommitted: $0).count }
+        for place in 0..<3 { begin(&running, place) }
+        for place in 1...3 { _ = running.await(id, before: place, waiter()) }
+        let told = [true, true, false].map { running.ended(id, isCommitted: $0, owner: .server).count }
         #expect(told == [3, 0, 0])
         #expect(running.isEmpty)
     }
 
     @Test func `who is forgotten is not told, and is told of only once`() {
         var running = RunningJobs()
-        running.began(id, 0)
+        begin(&running, 0)
         guard let ticket = ask(&running) else { return }
         let forgotten = (0..<2).map { _ in running.forget(ticket) }
         #expect(forgotten == [true, false])
         guard let other = ask(&running) else { return }
-        let told = running.ended(id, isCommitted: false)
+        let told = running.ended(id, isCommitted: false, owner: .server)
         #expect(told.count == 1)
         let isForgotten = running.forget(other)
         #expect(!isForgotten)
+    }
+
+    @Test func `nobody awaits another user's job, and a job that another user committed is not told`() {
+        let (one, other) = (JobOwner(user: 12_345), JobOwner(user: 54_321))
+        var running = RunningJobs()
+        begin(&running, 0, of: one)
+        begin(&running, 1, of: other)
+        #expect(running.await(id, before: 1, waiter(as: other)) == nil)
+        #expect(running.await(id, before: nil, waiter(as: other)) != nil)
+        #expect(running.find(id, before: nil, as: other).map(\.place) == [1])
+        #expect(running.find(id, before: nil, as: .server).map(\.place) == [0, 1])
+        let told = (0..<2).map { _ in running.ended(id, isCommitted: true, owner: one).count }
+        #expect(told == [0, 1])
     }
 }

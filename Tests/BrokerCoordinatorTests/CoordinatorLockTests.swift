@@ -76,7 +76,7 @@ import TestSupport
         kept.keep(
             StoreJob(
                 id: id, contentHash: nil, sequence: sequence, policy: .fail, wantsKeys: false, work: .refused(fault),
-                now: 0), .failed(fault, id: id, sequence: sequence))
+                now: 0), .failed(fault, id: id, owner: .server, sequence: sequence))
     }
 
     @Test func `the oldest is forgotten when there are too many`() {
@@ -84,8 +84,8 @@ import TestSupport
         for number in 1...KeptFailures.maximumCount + 5 { keep(&kept, "\(number)", Int64(number)) }
         #expect(kept.jobs.count == KeptFailures.maximumCount)
         #expect(kept.jobs.first?.sequence == 6)
-        #expect(kept.outcome(of: JobID("5")) == nil)
-        #expect(kept.outcome(of: JobID("6"))?.sequence == 6)
+        #expect(kept.outcome(of: JobID("5"), as: .server) == nil)
+        #expect(kept.outcome(of: JobID("6"), as: .server)?.sequence == 6)
     }
 
     @Test func `what has failed again since it was read is not forgotten when that is written`() {

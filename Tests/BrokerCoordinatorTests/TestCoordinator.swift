@@ -54,7 +54,7 @@ final class TestCoordinator: Sendable {
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         wantsObjects: Bool = false, deletingWhere predicate: String? = nil, wantsAcceptance: Bool = false,
-        behind gate: Gate? = nil, from source: Int = 0
+        behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -80,7 +80,8 @@ final class TestCoordinator: Sendable {
                 }
                 return .job(
                     Job(
-                        id: id, document: document, operations: operations, policy: policy, wantsKeys: wantsKeys,
+                        id: id, owner: owner, document: document, operations: operations, policy: policy,
+                        wantsKeys: wantsKeys,
                         wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
                         observer: { events.note($0) }))
             },
@@ -95,6 +96,18 @@ final class TestCoordinator: Sendable {
         let awaited = Monitor<Awaited?>(nil)
         coordinator.await(id) { awaited.tell($0) }
         return awaited
+    }
+
+    /// Takes a job back, and gives what is said of that: `cancelled`, `tooLate`, `unknown`.
+    func cancel(_ id: String, before place: Int? = nil, as asker: JobOwner = .server) -> String {
+        let told = Monitor<String?>(nil)
+        coordinator.cancel(id, before: place, as: asker) { result in
+            told.broadcast {
+                $0 = "\(result)"
+                return true
+            }
+        }
+        return told.patiently("an answer to a cancel") { $0 }
     }
 
     /// Asks in a frame of its own: about the jobs whose frames were admitted before.

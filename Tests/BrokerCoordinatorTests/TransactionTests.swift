@@ -20,7 +20,8 @@ import Testing
             flight.order.finish(
                 place,
                 ReadyJob(
-                    id: JobID("job \(place)"), place: place, arrival: place, contentHash: nil, policy: .fail,
+                    id: JobID("job \(place)"), owner: .server, place: place, arrival: place, contentHash: nil,
+                    policy: .fail,
                     wantsKeys: false, wantsObjects: false, work: .refused(Fault(.busy, "")),
                     memory: budget.admit(place, payloadBytes: 0), observer: { _ in }, weight: weight, admittedAt: 0,
                     timing: Timing()))

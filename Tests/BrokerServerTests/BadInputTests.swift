@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(arguments: [
-        #"{"type": "cancel", "id": "x"}"#, #"{"type": "subscribe"}"#,
+        #"{"type": "subscribe"}"#, #"{"type": "subscribe"}"#,
     ])
     func `what comes later is refused, not ignored`(json: String) async throws {
         try await expectError(json, "unsupportedMessage")

@@ -60,6 +60,11 @@ struct LogWatch {
         return isHeldNow == isHeld ? nil : isHeldNow
     }
 
+    mutating func emptied() {
+        pages = 0
+        copiedPages = 0
+    }
+
     /// - Parameter copied: pages of the log that are in the database, of all that are in it.
     mutating func checkpointed(copied: Int) { copiedPages = copied }
 }
@@ -124,6 +129,21 @@ final class LogKeeper {
         // What a reader holds cannot be copied; not tried again before there is more.
         triedIdly = true
         checkpoint()
+        log.uncheckpointedPages = watch.uncheckpointedPages
+    }
+
+    /// Copies the log, and empties its file unless somebody reads it.
+    func empty() throws(StoreError) {
+        var inLog: Int32 = 0
+        var copied: Int32 = 0
+        let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_TRUNCATE, &inLog, &copied)
+        // Held by a reader: what could be copied is copied.
+        guard result == SQLITE_OK || result & 0xFF == SQLITE_BUSY else {
+            throw StoreError(result, on: connection.handle)
+        }
+        watch.checkpointed(copied: Int(copied))
+        if result == SQLITE_OK, inLog == 0 { watch.emptied() }
+        log.bytes = fileSize(name) ?? 0
         log.uncheckpointedPages = watch.uncheckpointedPages
     }
 

@@ -1,0 +1,127 @@
+internal import BrokerCoordinator
+internal import BrokerJSON
+public import BrokerModel
+internal import BrokerStore
+internal import BrokerWire
+internal import Logging
+
+/// What ``ServerOptions/reload`` tells.
+public enum ReloadEnd: Sendable {
+    /// The new model is in force; what changed in the store, a line each.
+    case applied([String])
+    /// The old model stays in force.
+    case refused(Fault)
+}
+
+extension PeerCredentials {
+    /// As whom its user's jobs are remembered.
+    var owner: JobOwner { JobOwner(user: user) }
+}
+
+/// Jobs that are taken back, and whoever operates the server.
+extension MessageHandler {
+    func cancelJob(_ id: String, before place: Int, _ tag: [UInt8]?, _ connection: Connection) {
+        coordinator.cancel(id, before: place, as: connection.peer.owner) { result in
+            var error: WireError
+            switch result {
+            case .cancelled:
+                return connection.send(ServerMessageWriter.cancelled(id: id, tag: tag), tag: tag, finishing: true)
+            case .tooLate:
+                error = WireError(
+                    .tooLate,
+                    "The merge of the job \"\(id)\" has begun, or it has ended. Its outcome is told by `await`; what it did "
+                        + "is undone by another job.")
+            case .unknown: error = .unknownJob(id)
+            case .failed(let cause): error = WireError(.internal, cause.message)
+            }
+            error.id = id
+            error.tag = tag
+            connection.send(error.encoded(), tag: tag, finishing: true)
+        }
+    }
+
+    func administer(_ action: AdminAction, _ tag: [UInt8]?, _ connection: Connection) {
+        guard connection.peer.owner.isPrivileged else {
+            var error = WireError(
+                .unauthorized,
+                "The user with the id \(connection.peer.user) may not administer this server: only its own user and root "
+                    + "may. Nothing was done.")
+            error.tag = tag
+            return connection.send(error.encoded(), tag: tag, finishing: true)
+        }
+        log.logger.notice("\(action.rawValue) was asked for.", metadata: connection.peer.metadata)
+        let done: @Sendable ([UInt8]) -> Void = { members in
+            connection.send(ServerMessageWriter.done(action, members: members, tag: tag), tag: tag, finishing: true)
+        }
+        let failed: @Sendable (Fault) -> Void = { fault in
+            connection.send(ServerMessageWriter.error(fault.encoded, tag: tag), tag: tag, finishing: true)
+        }
+        switch action {
+        case .pause:
+            coordinator.pause()
+            done([])
+        case .resume:
+            coordinator.resume()
+            done([])
+        case .drain:
+            guard let drain = options.drain else { return failed(.notHere(action)) }
+            done([])
+            drain()
+        case .checkpoint:
+            coordinator.checkpoint { result in
+                switch result {
+                case .success(let log): done(log.members)
+                case .failure(let error): failed(Fault(error.faultCode, error.message))
+                }
+            }
+        case .reload:
+            guard let reload = options.reload else { return failed(.notHere(action)) }
+            reload { end in
+                switch end {
+                case .applied(let changes): done(Self.members(changes))
+                case .refused(let fault): failed(fault)
+                }
+            }
+        }
+    }
+
+    private static func members(_ changes: [String]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.key("changes")
+        writer.array { writer in
+            for change in changes { writer.string(change) }
+        }
+        return writer.bytes
+    }
+}
+
+extension StoreLog {
+    fileprivate var members: [UInt8] {
+        var writer = JSONWriter()
+        writer.key("log")
+        writer.object { writer in
+            writer.key("bytes")
+            writer.integer(bytes)
+            writer.key("uncheckpointedPages")
+            writer.integer(uncheckpointedPages)
+        }
+        return writer.bytes
+    }
+}
+
+extension Fault {
+    fileprivate static func notHere(_ action: AdminAction) -> Fault {
+        Fault(
+            .unsupportedMessage,
+            "This server is part of another program, which alone can do `\(action.rawValue)`. Ask that program.")
+    }
+}
+
+extension WireError {
+    static func unknownJob(_ id: String) -> WireError {
+        WireError(
+            .unknownJob,
+            "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its outcome "
+                + "was forgotten.")
+    }
+}

@@ -1,0 +1,144 @@
+import BrokerModel
+import BrokerStore
+import Testing
+import TestSupport
+
+@testable import BrokerCoordinator
+
+/// Jobs that are taken back, and a writer that is held.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorControlTests {
+    private let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
+    private let stranger = JobOwner(user: 54_321)
+
+    private func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
+
+    @Test func `a cancelled job ends at once, changes nothing, and fills its place`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }
+        test.events.waitUntil("accepted 3 3")
+        #expect(test.cancel("2") == "cancelled")
+        let end = test.events.ends(1)[0]
+        #expect(end.id == "2" && end.sequence == 2 && end.code == "cancelled")
+        #expect(try test.rows("SELECT count(*) FROM Row") == ["0"])
+        test.coordinator.resume()
+        #expect(test.events.ends(3).map(\.sequence) == [2, 1, 3])
+        #expect(try test.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
+        #expect(
+            try test.rows("SELECT sequence, id, failed FROM _broker_jobs ORDER BY sequence")
+                == ["1|1|0", "2|2|1", "3|3|0"])
+        #expect(test.await("2").ending?.code == "cancelled")
+    }
+
+    @Test func `what is paused is accepted and staged, and merged when it goes on`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        for number in 1...20 { test.submit(row(number), id: "\(number)") }
+        test.waitUntil(#""inFlight":20"#)
+        #expect(test.statistics.contains(#""paused":true"#))
+        #expect(test.events.all.isEmpty)
+        test.coordinator.resume()
+        #expect(test.events.ends(20).map(\.sequence) == (1...20).map { $0 })
+        #expect(test.statistics.contains(#""paused":false"#))
+    }
+
+    @Test func `a server that refuses new jobs holds nothing back`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        test.submit(row(1), id: "a")
+        test.waitUntil(#""inFlight":1"#)
+        test.coordinator.refuseNewJobs()
+        #expect(test.events.ends(1).map(\.id) == ["a"])
+        // Too late to hold anything.
+        test.coordinator.pause()
+        #expect(test.statistics.contains(#""paused":false"#))
+    }
+
+    @Test func `a job that is being staged is taken back, too`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
+        test.events.waitUntil("accepted large 1")
+        #expect(test.cancel("large") == "cancelled")
+        test.submit(row(7), id: "small")
+        test.coordinator.resume()
+        #expect(test.events.ends(2).map(\.code) == ["cancelled", nil])
+        #expect(try test.rows("SELECT id FROM Row") == ["7"])
+    }
+
+    @Test func `a cancelled id is free, and what ended is too late to take back`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 1")
+        #expect(test.cancel("a") == "cancelled")
+        test.submit(row(1, 5), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 2")
+        test.coordinator.resume()
+        #expect(test.events.ends(2).map(\.code) == ["cancelled", nil])
+        #expect(try test.rows("SELECT value FROM Row") == ["5"])
+        #expect(test.cancel("a") == "tooLate")
+        #expect(test.cancel("nobody's") == "unknown")
+        #expect(test.await("a").ending?.code == nil)
+    }
+
+    @Test func `jobs that were sent twice are taken back together`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        for _ in 0..<2 { test.submit(row(1), id: "a", wantsAcceptance: true) }
+        test.events.waitUntil("accepted a 2")
+        #expect(test.cancel("a") == "cancelled")
+        test.coordinator.resume()
+        #expect(test.events.ends(2).map(\.code) == ["cancelled", "cancelled"])
+        #expect(try test.rows("SELECT count(*) FROM Row") == ["0"])
+    }
+
+    @Test func `who awaits a job learns at once that it was taken back`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 1")
+        let awaited = test.startAwaiting("a")
+        #expect(test.cancel("a") == "cancelled")
+        #expect(awaited.told.ending?.code == "cancelled")
+    }
+
+    @Test func `nobody takes back, awaits or repeats another user's job`() throws {
+        let test = try TestCoordinator(model)
+        test.coordinator.pause()
+        test.submit(row(1), id: "a", wantsAcceptance: true, as: JobOwner(user: 12_345))
+        test.events.waitUntil("accepted a 1")
+        #expect(test.cancel("a", as: stranger) == "unknown")
+        test.submit(row(1), id: "a", as: stranger)
+        test.coordinator.resume()
+        #expect(test.events.ends(2).map(\.code) == [nil, "idConflict"])
+        let asked = Monitor<Awaited?>(nil)
+        test.coordinator.await("a", as: stranger) { asked.tell($0) }
+        #expect(asked.told == .unknown)
+        #expect(test.cancel("a", as: stranger) == "unknown")
+        // The server's own user sees it all.
+        #expect(test.await("a").ending?.sequence == 1)
+        test.submit(row(1), id: "a")
+        #expect(test.events.ends(3)[2].isDuplicate)
+    }
+
+    @Test func `a checkpoint empties the log`() throws {
+        let test = try TestCoordinator(model)
+        for number in 1...50 { test.submit(row(number), id: "\(number)") }
+        _ = test.events.ends(50)
+        let told = Monitor<StoreLog?>(nil)
+        test.coordinator.checkpoint { result in
+            told.broadcast {
+                $0 = try? result.get()
+                return true
+            }
+        }
+        let log = told.patiently("the checkpoint") { $0 }
+        #expect(log.bytes == 0 && log.uncheckpointedPages == 0)
+        test.submit(row(51), id: "51")
+        _ = test.events.ends(51)
+        #expect(try test.rows("SELECT count(*) FROM Row") == ["51"])
+    }
+}
