@@ -78,10 +78,11 @@ let package = Package(
             name: "BrokerStore",
             dependencies: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"],
             swiftSettings: strict),
+        .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
         .target(
             name: "BrokerCoordinator",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
+                "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
                 .product(name: "DequeModule", package: "swift-collections"),
                 forCoordinator("Histogram", "hdrhistogram-swift"),
                 forCoordinator("Logging", "swift-log"),
@@ -179,6 +180,7 @@ let package = Package(
         tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite", "CZlib"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerImport", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
+        tests("BrokerJournal"),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",

@@ -1,0 +1,122 @@
+internal import CZlib
+
+/// An entry as bytes, little-endian:
+///
+/// | offset | bytes | |
+/// |---|---|---|
+/// | 0 | 4 | `BjR1` |
+/// | 4 | 4 | bytes of id and payload together |
+/// | 8 | 4 | the header's checksum, of bytes 12 to 55 |
+/// | 12 | 4 | the header's checksum of the record before, or the segment's |
+/// | 16 | 1, 1, 2 | kind; 1 if the id is made; bytes of the id |
+/// | 20 | 4 | user |
+/// | 24 | 8 | position |
+/// | 32 | 8 | time |
+/// | 40 | 8 | how far the segment was durable when this was written |
+/// | 48 | 4 | checksum of id and payload |
+/// | 52 | 4 | zero |
+/// | 56 | | id, payload |
+///
+/// Checksums are CRC-32s that begin with the journal's identity, so that nobody who sends a frame can make it look like a
+/// record. The one of the record before makes a chain of them: none can be missing, and none from an earlier life of the
+/// disk be taken for one of this. By how far the segment was durable it can be told whether what is damaged was so once.
+enum JournalRecord {
+    static let magic: UInt32 = 0x3152_6A42
+    static let headerCount = 56
+    /// The largest frame, and an id.
+    static let largestBody = (16 << 20) + 128
+
+    struct Header: Equatable {
+        var bodyCount: Int
+        var checksum: UInt32
+        var previous: UInt32
+        var kind: UInt8
+        var flags: UInt8
+        var idCount: Int
+        var user: UInt32
+        var position: Int64
+        var time: Int64
+        var durable: Int
+        var bodyChecksum: UInt32
+    }
+
+    /// Appends the record of an entry.
+    ///
+    /// - Parameters:
+    ///   - seed: what checksums begin with.
+    ///   - previous: the header's checksum of the record before.
+    /// - Returns: its header's checksum.
+    static func write(
+        _ entry: JournalEntry, seed: UInt32, after previous: UInt32, durable: Int, to bytes: inout [UInt8]
+    ) -> UInt32 {
+        let start = bytes.count
+        let id = Array(entry.id.utf8)
+        bytes.reserveCapacity(start + headerCount + id.count + entry.payload.count)
+        bytes.append(number: magic)
+        bytes.append(number: UInt32(id.count + entry.payload.count))
+        bytes.append(number: UInt32(0))
+        bytes.append(number: previous)
+        bytes.append(entry.kind.rawValue)
+        bytes.append(UInt8(entry.isIDMade ? 1 : 0))
+        bytes.append(number: UInt16(id.count))
+        bytes.append(number: entry.user)
+        bytes.append(number: UInt64(bitPattern: entry.position))
+        bytes.append(number: UInt64(bitPattern: entry.time))
+        bytes.append(number: UInt64(durable))
+        let idChecksum = id.withUnsafeBytes { Self.checksum($0, seed: seed) }
+        bytes.append(number: entry.payload.withUnsafeBytes { Self.checksum($0, seed: idChecksum) })
+        bytes.append(number: UInt32(0))
+        let checksum = bytes.withUnsafeBytes {
+            Self.checksum(UnsafeRawBufferPointer(rebasing: $0[(start + 12)...]), seed: seed)
+        }
+        for byte in 0..<4 { bytes[start + 8 + byte] = UInt8(truncatingIfNeeded: checksum >> (8 * UInt32(byte))) }
+        bytes += id
+        bytes += entry.payload
+        return checksum
+    }
+
+    /// Reads the header that begins there; nil when none does. Takes the same time whatever is there.
+    static func header(of bytes: UnsafeRawBufferPointer, seed: UInt32) -> Header? {
+        guard bytes.count >= headerCount, bytes.number(0, UInt32.self) == magic else { return nil }
+        let header = Header(
+            bodyCount: Int(bytes.number(4, UInt32.self)), checksum: bytes.number(8, UInt32.self),
+            previous: bytes.number(12, UInt32.self), kind: bytes[16], flags: bytes[17],
+            idCount: Int(bytes.number(18, UInt16.self)), user: bytes.number(20, UInt32.self),
+            position: Int64(bitPattern: bytes.number(24, UInt64.self)),
+            time: Int64(bitPattern: bytes.number(32, UInt64.self)),
+            durable: Int(truncatingIfNeeded: bytes.number(40, UInt64.self)),
+            bodyChecksum: bytes.number(48, UInt32.self))
+        guard header.bodyCount <= largestBody, header.idCount <= header.bodyCount else { return nil }
+        let checksum = checksum(UnsafeRawBufferPointer(rebasing: bytes[12..<headerCount]), seed: seed)
+        return checksum == header.checksum ? header : nil
+    }
+
+    /// The entry of a record that is whole; nil when it is not what its checksum says, or of no known kind.
+    ///
+    /// - Parameter body: all of it.
+    static func entry(_ header: Header, _ body: UnsafeRawBufferPointer, seed: UInt32) -> JournalEntry? {
+        guard body.count == header.bodyCount, checksum(body, seed: seed) == header.bodyChecksum,
+            let kind = JournalEntry.Kind(rawValue: header.kind)
+        else { return nil }
+        guard let id = String(validating: body.prefix(header.idCount), as: UTF8.self) else { return nil }
+        return JournalEntry(
+            kind, position: header.position, id: id, isIDMade: header.flags & 1 != 0, user: header.user,
+            time: header.time, payload: Array(body.dropFirst(header.idCount)))
+    }
+
+    static func checksum(_ bytes: UnsafeRawBufferPointer, seed: UInt32) -> UInt32 {
+        UInt32(crc32_z(UInt(seed), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count))
+    }
+}
+
+extension [UInt8] {
+    mutating func append(number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {
+        Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
+}

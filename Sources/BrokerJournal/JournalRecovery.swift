@@ -1,0 +1,67 @@
+/// What is found in a journal's folder at its opening: everything is read and checked once.
+struct JournalRecovery {
+    private(set) var segments: [Journal.Segment] = []
+    private(set) var cancelled: Set<Int64> = []
+    private(set) var pendingCount = 0
+    private(set) var byteCount = 0
+    /// Of the last segment, behind its last whole record; and that one's checksum.
+    private(set) var end = 0
+    private(set) var checksum: UInt32 = 0
+
+    /// - Parameters:
+    ///   - applied: the newest position that the store has applied.
+    ///   - id: of the job there, as the store has it; nil when it does not know.
+    init(_ folder: JournalFolder, applied: Int64, idOfApplied id: String?) throws(JournalError) {
+        let numbers = try folder.segmentNumbers()
+        for number in numbers {
+            let path = JournalSegment.path(number, in: folder.path)
+            let file = try folder.map(path)
+            let isLast = number == numbers.last
+            guard let head = JournalSegment(file.bytes, number: number, path: path) else {
+                guard isLast, file.bytes.count <= JournalSegment.headerCount else {
+                    throw folder.damaged(path, at: 0)
+                }
+                // Its making was not finished, so nothing was ever in it.
+                _ = try folder.remove(path)
+                break
+            }
+            try check(head, applied, folder)
+            try read(head, file.bytes, isLast: isLast, applied, id, folder)
+        }
+        if let last = segments.last?.last, last < applied { throw folder.cutShort(last: last, applied: applied) }
+    }
+
+    /// Whether the segment goes on where the one before it ended, and the journal where the store did.
+    private func check(_ head: JournalSegment, _ applied: Int64, _ folder: JournalFolder) throws(JournalError) {
+        guard let before = segments.last else {
+            guard head.before <= applied else { throw folder.isTooYoung(from: head.before, applied: applied) }
+            return
+        }
+        guard before.head.number + 1 == head.number, before.head.identity == head.identity,
+            before.last == head.before
+        else { throw folder.hasGap(before: head.path) }
+    }
+
+    private mutating func read(
+        _ head: JournalSegment, _ bytes: UnsafeRawBufferPointer, isLast: Bool, _ applied: Int64, _ id: String?,
+        _ folder: JournalFolder
+    ) throws(JournalError) {
+        var scan = SegmentScan(head, bytes)
+        var last = head.before
+        while let entry = scan.next() {
+            switch entry.kind {
+            case .job:
+                guard entry.position > last else { throw folder.damaged(head.path, at: scan.offset) }
+                last = entry.position
+                if last > applied { pendingCount += 1 }
+                if last == applied, let id, id != entry.id { throw folder.isExchanged(at: applied) }
+            case .cancellation: cancelled.insert(entry.position)
+            case .note: break
+            }
+        }
+        if scan.end(isLast: isLast) == .damaged { throw folder.damaged(head.path, at: scan.offset) }
+        (end, checksum) = (scan.offset, scan.checksum)
+        byteCount += scan.offset
+        segments.append(Journal.Segment(head: head, last: last))
+    }
+}

@@ -1,0 +1,209 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerJournal
+
+/// A journal whose process stops at any byte, and whose files are not what they were.
+@Suite(.timeLimit(.minutes(5))) struct JournalTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("store.journal") }
+
+    private func entry(_ position: Int64, _ bytes: Int = 100) -> JournalEntry {
+        JournalEntry(
+            .job, position: position, id: "job-\(position)", isIDMade: position % 2 == 0, user: 1_000,
+            time: 1_234 + position,
+            payload: (0..<bytes).map { UInt8(truncatingIfNeeded: $0 &+ Int(position)) })
+    }
+
+    private func open(
+        _ expected: JournalIdentity? = nil, applied: Int64 = 0, id: String? = nil, segmentBytes: Int = 4_096,
+        system: any JournalSystem = PosixSystem()
+    ) throws(JournalError) -> Journal {
+        try Journal(
+            JournalFolder(path: path, system: system), expected: expected, applied: applied, id: id,
+            segmentBytes: segmentBytes)
+    }
+
+    private func jobs(of journal: Journal, after position: Int64 = 0) throws -> [JournalEntry] {
+        var reader = journal.jobs(after: position)
+        var entries: [JournalEntry] = []
+        while let entry = try reader.next() { entries.append(entry) }
+        return entries
+    }
+
+    /// The files, in order.
+    private var files: [String] {
+        get throws { try FileManager.default.contentsOfDirectory(atPath: path).sorted().map { "\(path)/\($0)" } }
+    }
+
+    private func fill(_ count: Int64, through segmentBytes: Int = 4_096) throws -> JournalIdentity {
+        let journal = try open(segmentBytes: segmentBytes)
+        for position in 1...count { try journal.append([entry(position)]) }
+        return journal.identity
+    }
+
+    private func refusal(_ identity: JournalIdentity?, applied: Int64 = 0, id: String? = nil) -> JournalError? {
+        do {
+            _ = try open(identity, applied: applied, id: id)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func `what was appended is read again, over several segments`() throws {
+        let identity = try fill(100)
+        let journal = try open(identity)
+        #expect(try jobs(of: journal) == (1...100).map { entry($0) })
+        #expect(try jobs(of: journal, after: 97) == (98...100).map { entry($0) })
+        #expect(try files.count > 3)
+        #expect(journal.lastPosition == 100 && journal.pendingCount == 100)
+        try journal.append([entry(101), entry(110)])
+        #expect(try jobs(of: open(identity, applied: 100)).suffix(2) == [entry(101), entry(110)])
+    }
+
+    @Test func `a job that was taken back is known before it is read`() throws {
+        let journal = try open()
+        try journal.append([entry(1), entry(2)])
+        try journal.append([JournalEntry(.cancellation, position: 1, time: 0)])
+        #expect(try open(journal.identity).cancelled == [1])
+    }
+
+    @Test func `wherever the last record is torn, all before it are there and it goes on`() throws {
+        let identity = try fill(3, through: 1 << 20)
+        let file = try files[0]
+        let whole = try Data(contentsOf: URL(filePath: file))
+        let record = JournalRecord.headerCount + "job-3".utf8.count + 100
+        for cut in 1...record {
+            try whole.dropLast(cut).write(to: URL(filePath: file))
+            let journal = try open(identity, segmentBytes: 1 << 20)
+            #expect(try jobs(of: journal) == [entry(1), entry(2)], "cut by \(cut)")
+            try journal.append([entry(9)])
+            #expect(try jobs(of: open(identity)) == [entry(1), entry(2), entry(9)], "cut by \(cut)")
+        }
+    }
+
+    @Test func `bytes of the last record that never came to the disk are no job`() throws {
+        let identity = try fill(3, through: 1 << 20)
+        let file = try files[0]
+        var bytes = try Data(contentsOf: URL(filePath: file))
+        for position in bytes.count - 60..<bytes.count { bytes[position] = 0 }
+        try bytes.write(to: URL(filePath: file))
+        #expect(try jobs(of: open(identity)) == [entry(1), entry(2)])
+    }
+
+    @Test func `what was durable and is damaged stops the start, with its place`() throws {
+        let identity = try fill(3, through: 1 << 20)
+        let file = try files[0]
+        var bytes = try Data(contentsOf: URL(filePath: file))
+        let place = JournalSegment.headerCount + JournalRecord.headerCount + 50
+        bytes[place] ^= 1
+        try bytes.write(to: URL(filePath: file))
+        let error = refusal(identity)
+        #expect(error?.code == .unusable)
+        #expect(error?.message.contains("\(file) is damaged at byte \(JournalSegment.headerCount)") == true)
+    }
+
+    @Test func `a flipped bit anywhere in a segment that has a follower stops the start`() throws {
+        let identity = try fill(60)
+        let file = try files[1]
+        let whole = try Data(contentsOf: URL(filePath: file))
+        for place in stride(from: 0, to: whole.count, by: 7) {
+            var bytes = whole
+            bytes[place] ^= 0x10
+            try bytes.write(to: URL(filePath: file))
+            #expect(refusal(identity)?.code == .unusable, "byte \(place)")
+        }
+    }
+
+    @Test func `a frame that looks like a record cannot make a torn tail look damaged`() throws {
+        let journal = try open(segmentBytes: 1 << 20)
+        try journal.append([entry(1)])
+        var fake: [UInt8] = []
+        _ = JournalRecord.write(entry(7), seed: 0, after: 0, durable: 1 << 19, to: &fake)
+        try journal.append([JournalEntry(.job, position: 2, id: "evil", time: 0, payload: fake + fake)])
+        let file = try files[0]
+        try Data(contentsOf: URL(filePath: file)).dropLast(1).write(to: URL(filePath: file))
+        #expect(try jobs(of: open(journal.identity)) == [entry(1)])
+    }
+
+    @Test func `a segment that is missing, another store's journal and an older copy are told apart`() throws {
+        let identity = try fill(100)
+        #expect(refusal(JournalIdentity())?.message.contains("is not that of the store") == true)
+        #expect(refusal(nil)?.message.contains("never fed from it") == true)
+        #expect(refusal(identity, applied: 101)?.message.contains("ends at job 100") == true)
+        #expect(refusal(identity, applied: 50, id: "job-51")?.message.contains("another job at 50") == true)
+        #expect(refusal(identity, applied: 50, id: "job-50") == nil)
+        let files = try files
+        try FileManager.default.removeItem(atPath: files[1])
+        #expect(refusal(identity)?.message.contains("is not whole") == true)
+        try FileManager.default.removeItem(atPath: files[0])
+        #expect(refusal(identity)?.message.contains("The store is older than its journal") == true)
+    }
+
+    @Test func `segments that are applied are taken away, and the last one stays`() throws {
+        let identity = try fill(100)
+        let journal = try open(identity)
+        let count = try files.count
+        try journal.trim(through: 50)
+        #expect(try files.count < count)
+        #expect(try jobs(of: journal, after: 50) == (51...100).map { entry($0) })
+        try journal.trim(through: 100)
+        #expect(try files.count == 1)
+        let again = try open(identity, applied: 100)
+        #expect(again.lastPosition == 100 && again.pendingCount == 0)
+        #expect(again.byteCount == journal.byteCount)
+    }
+
+    @Test func `a segment whose making was not finished is made anew`() throws {
+        let identity = try fill(100)
+        let last = try files.last!
+        try Data(contentsOf: URL(filePath: last)).prefix(20).write(to: URL(filePath: last))
+        let journal = try open(identity)
+        try journal.append([entry(200)])
+        #expect(try jobs(of: open(identity)).last == entry(200))
+    }
+
+    @Test func `a full disk takes nothing and loses nothing, and later there is room again`() throws {
+        for failing in 1...3 {
+            let folder = TemporaryFolder()
+            let system = FailingSystem()
+            let path = folder.path("store.journal")
+            let open = { (identity: JournalIdentity?) in
+                try Journal(
+                    JournalFolder(path: path, system: system), expected: identity, applied: 0, segmentBytes: 1 << 20)
+            }
+            let journal = try open(nil)
+            try journal.append([entry(1)])
+            system.failWrites(after: failing, with: ENOSPC)
+            let code = refusalCode { try journal.append([entry(2, 10_000), entry(3, 10_000)]) }
+            #expect(code == .full, "\(failing)")
+            system.failWrites(after: .max, with: 0)
+            try journal.append([entry(4)])
+            #expect(try jobs(of: open(journal.identity)) == [entry(1), entry(4)])
+        }
+    }
+
+    @Test func `after the disk failed to make something durable, nothing is appended any more`() throws {
+        let system = FailingSystem()
+        let journal = try open(system: system)
+        try journal.append([entry(1)])
+        system.failSyncs(with: EIO)
+        #expect(refusalCode { try journal.append([entry(2)]) } == .broken)
+        system.failSyncs(with: 0)
+        #expect(refusalCode { try journal.append([entry(3)]) } == .broken)
+        // Whether it was durable is not known; that it is whole or not there, is.
+        let found = try jobs(of: open(journal.identity))
+        #expect(found == [entry(1)] || found == [entry(1), entry(2)])
+    }
+
+    private func refusalCode(_ body: () throws -> Void) -> JournalError.Code? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? JournalError)?.code
+        }
+    }
+}
