@@ -28,10 +28,11 @@ extension Coordinator {
     ) {
         var isDone = false
         flight.broadcast { flight in
-            switch flight.cancel(JobID(id), before: place, as: asker) {
+            switch flight.cancel(JobID(id), before: place, as: asker, tell) {
             case .unknown: return false
             case .tooLate: completions.run { tell(.tooLate) }
-            case .cancelled(let tasks): completions.run([{ tell(.cancelled) }] + tasks)
+            case .cancelled(let tasks): completions.run(tasks)
+            case .pending: break
             }
             isDone = true
             return flight.hasWork
@@ -72,6 +73,16 @@ extension Coordinator {
                 statistics.count { $0.log = log }
                 tell(result)
             }
+            return true
+        }
+    }
+
+    /// What the store has become by the jobs of its log; nil without one.
+    ///
+    /// - Parameter tell: called once, on the writer's thread.
+    package func history(_ tell: @escaping @Sendable (StoreHistory?) -> Void) {
+        flight.broadcast { flight in
+            flight.writerTasks.append { tell($0.history) }
             return true
         }
     }

@@ -50,8 +50,8 @@ extension Coordinator {
         case .nothing: skip(frame)
         case .question(let ask):
             if goesOn(frame, .question) { skip(frame, ask) }
-        case .job(let job) where frame.isDraining:
-            refuseDraining(job)
+        case .job(let job) where frame.refusal != nil:
+            refuse(job, frame.refusal!)
             skip(frame)
         case .job(let job):
             if let run { return stage(job, run) }
@@ -89,7 +89,8 @@ extension Coordinator {
     }
 
     private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
-        let run = StagingRun(job, id: JobID(job.id ?? madeId(frame.place)), frame, openedAt: openedAt)
+        let id = frame.logged?.id ?? job.id ?? madeId(frame.place)
+        let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt)
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             var acceptance: (@Sendable (Int64?) -> Void)?

@@ -33,7 +33,7 @@ public final class Coordinator: Sendable {
     let memory: MemoryBudget
     private let ledger: LedgerThread
     let readers: ReaderPool
-    private let writer: Writer
+    let writer: Writer
     /// What opening the store changed, because the model is another than before.
     public var migration: StoreMigration { writer.migration }
     /// Tells the ids that this run of the server made from those of earlier runs.
@@ -81,24 +81,38 @@ public final class Coordinator: Sendable {
     ///     counts as that much, and a large one as more (``CoordinatorLimits``).
     ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: who
     ///     sends one job at a time waits for a hand-over less.
+    ///   - payload: the frame as it was received, for a log that keeps it; not called without one.
     ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers it when it is no
     ///     job. Called again, if it said that there is no room, or if there is none later on, or if the frame has to
     ///     wait for its turn to search; then it must give the same. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     public func admit(
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,
+        payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
+    ) {
+        admit(
+            nil, from: source, payloadBytes: payloadBytes, contentBytesAtMost: contentBytesAtMost,
+            mayOpenHere: mayOpenHere, payload: payload, open: open, refuse: refuse)
+    }
+
+    /// - Parameter logged: it was read from the log.
+    func admit(
+        _ logged: LoggedJob?, from source: Int, payloadBytes: Int, contentBytesAtMost: Int, mayOpenHere: Bool,
+        payload: (@Sendable () -> [UInt8])?, open: @escaping @Sendable (JobMemory) -> Opened,
+        refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
         let weight = most > CoordinatorLimits.largeBytes ? most * CoordinatorLimits.unopenedFactor : most
-        let (place, memory, isDraining, isAlone) = flight.withLock { flight in
-            let place = flight.admit(weight, from: source)
-            return (place, self.memory.admit(place, payloadBytes: payloadBytes), flight.isDraining, flight.count == 1)
+        let (place, memory, refusal, isAlone) = flight.withLock { flight in
+            let place = flight.admit(weight, from: source, logged)
+            let refusal = logged == nil ? flight.refusal : nil
+            return (place, self.memory.admit(place, payloadBytes: payloadBytes), refusal, flight.count == 1)
         }
         let frame = AdmittedFrame(
             place: place, arrival: place, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
-            weight: weight, memory: memory, isDraining: isDraining, admittedAt: monotonicMicroseconds(), open: open,
-            refuse: refuse)
+            weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(),
+            logged: logged, payload: payload, open: open, refuse: refuse)
         if mayOpenHere, isAlone, plan.isBrief, most <= CoordinatorLimits.openedHereBytes {
             openBriefly(frame)
         } else {
@@ -126,10 +140,10 @@ public final class Coordinator: Sendable {
         .draining, "The server is stopping and takes no new jobs. Send it again when the server is back.")
 
     /// The frame held a job that is not wanted.
-    func refuseDraining(_ job: Job) {
-        let outcome = ToldOutcome.failed(Self.draining, id: job.id ?? "", owner: job.owner, sequence: nil)
+    func refuse(_ job: Job, _ fault: Fault) {
+        let outcome = ToldOutcome.failed(fault, id: job.id ?? "", owner: job.owner, sequence: nil)
         completions.run { job.observer(.ended(outcome)) }
-        statistics.count { $0.noteFailure(Self.draining.code) }
+        statistics.count { $0.noteFailure(fault.code) }
     }
 
     /// The frame held no job, or one that was refused.
@@ -190,6 +204,7 @@ public final class Coordinator: Sendable {
     public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
         flight.broadcast {
             $0.isDraining = true
+            $0.refusal = Self.draining
             $0.isPaused = false
             $0.lockDeadline = $0.lockDeadline ?? monotonicMicroseconds() + Int64(seconds) * 1_000_000
             return true
@@ -213,6 +228,7 @@ public final class Coordinator: Sendable {
             return true
         }
         writer.join()
+        writer.log?.stop()
         completions.stop()
     }
 
@@ -225,6 +241,9 @@ public final class Coordinator: Sendable {
         let (jobs, isPaused) = flight.withLock { ($0.jobCount, $0.isPaused) }
         statistics.write(
             to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal,
-            isPaused: isPaused)
+            isPaused: isPaused, self.writer.log)
     }
+
+    /// Accepted means on disk.
+    public var keepsJournal: Bool { writer.log != nil }
 }

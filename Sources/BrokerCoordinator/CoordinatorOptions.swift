@@ -72,6 +72,11 @@ public struct CoordinatorOptions: Sendable {
     public var storePath: String
     public var store = StoreOptions()
     public var limits: CoordinatorLimits
+    /// Jobs are kept on the disk, beside the store, before they are accepted, and applied after any crash.
+    public var keepsJournal = false
+    /// Called once, on a thread of the coordinator's, when nothing can be made durable any more: nothing is acknowledged
+    /// from then on, and whoever runs the coordinator ends the process.
+    public var onFailure: @Sendable (_ message: String) -> Void = { _ in }
 
     public init(storePath: String, limits: CoordinatorLimits) {
         self.storePath = storePath

@@ -22,8 +22,18 @@ struct ReadyJob: Sendable {
     let admittedAt: Int64
     let timing: Timing
 
-    /// It was taken back, and has been told so.
-    var isCancelled = false
+    /// When it was accepted, for the ledger: milliseconds since 1970.
+    let acceptedAt: Int64
+
+    /// Why it is not to be merged, though it keeps its place.
+    enum Withdrawal {
+        /// It was taken back, and has been told so.
+        case cancelled
+        /// The log could not take it: it is no job at all, and the store never hears of it.
+        case unlogged
+    }
+
+    var withdrawal: Withdrawal?
 
     var isLarge: Bool { weight > CoordinatorLimits.largeBytes }
 
@@ -33,13 +43,19 @@ struct ReadyJob: Sendable {
     func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault)) }
 
     /// The job as one that was taken back: who waits for it has been told, and its rows are gone.
-    func cancelled() -> ReadyJob {
-        guard !isCancelled else { return self }
+    func cancelled() -> ReadyJob { withdrawal == nil ? withdrawn(.cancelled, .cancelled) { _ in } : self }
+
+    /// The job as one that the log could not take.
+    func unlogged(_ fault: Fault) -> ReadyJob { withdrawn(.unlogged, fault, observer) }
+
+    private func withdrawn(
+        _ withdrawal: Withdrawal, _ fault: Fault, _ observer: @escaping @Sendable (JobEvent) -> Void
+    ) -> ReadyJob {
         var job = ReadyJob(
             id: id, owner: owner, place: place, arrival: arrival, contentHash: contentHash, policy: policy,
-            wantsKeys: false, wantsObjects: false, work: .refused(.cancelled), memory: memory, observer: { _ in },
-            weight: weight, admittedAt: admittedAt, timing: timing)
-        job.isCancelled = true
+            wantsKeys: false, wantsObjects: false, work: .refused(fault), memory: memory, observer: observer,
+            weight: weight, admittedAt: admittedAt, timing: timing, acceptedAt: acceptedAt)
+        job.withdrawal = withdrawal
         return job
     }
 
@@ -47,7 +63,7 @@ struct ReadyJob: Sendable {
         StoreJob(
             id: id.text, owner: owner, contentHash: contentHash, sequence: sequence, policy: policy,
             wantsKeys: wantsKeys,
-            wantsObjects: wantsObjects, work: work, now: wallClockMilliseconds())
+            wantsObjects: wantsObjects, work: work, now: acceptedAt)
     }
 }
 
@@ -62,6 +78,8 @@ struct Flight {
     /// Of these, the jobs.
     private(set) var jobCount = 0
     var isDraining = false
+    /// Why new jobs are refused; nil while they are taken.
+    var refusal: Fault?
     /// Nothing will come any more: the writer may end.
     var isStopped = false
     /// Nothing is merged until it goes on.
@@ -69,7 +87,8 @@ struct Flight {
     /// What is to be done on the writer's thread, between two transactions.
     var writerTasks: [@Sendable (Store) -> Void] = []
     /// Places of the jobs that were taken back and have not come to their turn.
-    private var cancelled: Set<Int> = []
+    var cancelled: Set<Int> = []
+    var logging = LogKeeping()
     /// Called once, when there is room again.
     private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn, to be given its new place; gives back what is to be done when the lock is free.
@@ -98,8 +117,13 @@ struct Flight {
     /// The writer can go on.
     var hasWork: Bool { order.hasReady && mayTake || order.isStarved || !writerTasks.isEmpty }
 
-    /// What was taken back is none that a pause could hold.
-    private var mayTake: Bool { !isPaused || order.nextReady?.isCancelled == true }
+    /// What the log has not taken yet is not merged. What was taken back is none that a pause could hold.
+    private var mayTake: Bool {
+        guard isPaused || logging.isOn else { return true }
+        guard let (sequence, job) = order.next else { return false }
+        if job.withdrawal == .unlogged { return true }
+        return logging.has(sequence, job.place) && (!isPaused || job.withdrawal != nil)
+    }
 
     /// The next job is a search that may take long: those before it should not wait for its transaction.
     var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.arrival) } ?? false }
@@ -139,12 +163,15 @@ struct Flight {
     }
 
     /// A frame takes its place.
-    mutating func admit(_ weight: Int, from source: Int) -> Int {
+    ///
+    /// - Parameter logged: it was read from the log, and keeps its sequence.
+    mutating func admit(_ weight: Int, from source: Int, _ logged: LoggedJob? = nil) -> Int {
         bytes += weight
         count += 1
         unopened += 1
-        let place = order.reserve()
-        turns.admit(place, from: source)
+        let place = order.reserve(sequence: logged?.sequence)
+        if logged == nil { turns.admit(place, from: source) }
+        if logged?.isCancelled == true { cancelled.insert(place) }
         return place
     }
 
@@ -186,6 +213,7 @@ struct Flight {
         ends.began(place)
         jobCount += 1
         whenSettled[place] = acceptance
+        if logging.isOn, run.frame.logged == nil { logging.willLog(run.logEntry) }
         return tell(order.open(place, isJob: true))
     }
 
@@ -233,39 +261,14 @@ struct Flight {
         turns.ended(job.arrival)
         callNext()
         if !cancelled.isEmpty { cancelled.remove(job.place) }
+        logging.ended(job.place)
         return running.ended(job.id, isCommitted: isCommitted, owner: owner)
     }
 
     /// It is staged, or has failed to be.
     mutating func finish(_ job: ReadyJob) {
+        if let fault = logging.fault(at: job.place) { return order.finish(job.place, job.unlogged(fault)) }
         order.finish(job.place, cancelled.contains(job.place) ? job.cancelled() : job)
-    }
-
-    /// Takes back the jobs of that id before a place, as far as the asker may see them: all, or none if the merge of one has
-    /// begun. Each keeps its place, and fails there.
-    mutating func cancel(_ id: JobID, before place: Int?, as asker: JobOwner) -> Cancelled {
-        let found = running.find(id, before: place, as: asker)
-        guard !found.isEmpty else { return .unknown }
-        guard found.allSatisfy({ order.holds($0.place) }) else { return .tooLate }
-        var tasks: [@Sendable () -> Void] = []
-        for job in found where cancelled.insert(job.place).inserted {
-            order.change(job.place) { $0.cancelled() }
-            let told = ToldOutcome.failed(
-                .cancelled, id: id.text, owner: job.owner, sequence: order.sequence(at: job.place))
-            let waiters = running.takeWaiters(id, at: job.place)
-            tasks.append {
-                job.observer(.ended(told))
-                for waiter in waiters { waiter.tell(told) }
-            }
-        }
-        return .cancelled(tell: tasks)
-    }
-
-    enum Cancelled {
-        case cancelled(tell: [@Sendable () -> Void])
-        case tooLate
-        /// No such job is in flight.
-        case unknown
     }
 
     /// More sequences are set aside. Gives back what is to be done about the places that this settled.
@@ -283,18 +286,15 @@ struct Flight {
     }
 
     private mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
-        guard !whenSettled.isEmpty else { return [] }
+        guard !whenSettled.isEmpty || logging.isOn else { return [] }
         var tasks: [@Sendable () -> Void] = []
         for place in settled {
-            guard let tell = whenSettled.removeValue(forKey: place.place) else { continue }
+            let tell = whenSettled.removeValue(forKey: place.place)
             let sequence = place.sequence
-            tasks.append { tell(sequence) }
+            // A question may be asked at once; that a job is accepted is told when the log has it.
+            if let sequence, logging.log(place.place, sequence, tell) { continue }
+            if let tell { tasks.append { tell(sequence) } }
         }
         return tasks
     }
-}
-
-extension Fault {
-    static let cancelled = Fault(
-        .cancelled, "The job was cancelled before its merge began, and has changed nothing. Sent again, it runs again.")
 }

@@ -12,7 +12,7 @@ internal import DequeModule
 /// have been set aside in the store, because whoever is told one must never see it again on another job.
 ///
 /// Invariants
-///  1. Sequences rise with places, and none is above ``reservedThrough``.
+///  1. Sequences rise with places, and none is above ``reservedThrough``; those that were given before come first.
 ///  2. Work leaves in the order of sequences, each exactly once; a place that is not ready holds back all behind it.
 ///  3. A job that fails is work like any other, so that a failure never stalls the order.
 ///
@@ -65,8 +65,9 @@ struct MergeOrder<Work> {
     /// The place that is reserved next.
     var nextPlace: Place { firstPlace + entries.count }
 
-    mutating func reserve() -> Place {
-        entries.append(Entry(state: .opening))
+    /// - Parameter sequence: of a job that was given it before, by this log: below all that are given anew.
+    mutating func reserve(sequence: Int64? = nil) -> Place {
+        entries.append(Entry(state: .opening, sequence: sequence))
         return nextPlace - 1
     }
 
@@ -112,6 +113,8 @@ struct MergeOrder<Work> {
             switch entries[position].state {
             case .opening: break loop
             case .void: settled.append(Settled(place: nextToSettle, sequence: nil))
+            case .staging where entries[position].sequence != nil, .ready where entries[position].sequence != nil:
+                settled.append(Settled(place: nextToSettle, sequence: entries[position].sequence))
             case .staging, .ready:
                 guard newestSequence < reservedThrough else { break loop }
                 newestSequence += 1
@@ -157,9 +160,14 @@ struct MergeOrder<Work> {
     }
 
     /// The next work in order; nil when it is not ready.
-    var nextReady: Work? {
-        guard let first = entries.first, case .ready(let work) = first.state, first.sequence != nil else { return nil }
-        return work
+    var nextReady: Work? { next?.work }
+
+    /// The same with its sequence.
+    var next: (sequence: Int64, work: Work)? {
+        guard let first = entries.first, case .ready(let work) = first.state, let sequence = first.sequence else {
+            return nil
+        }
+        return (sequence, work)
     }
 
     /// Takes the next work in order; nil when it is not ready.

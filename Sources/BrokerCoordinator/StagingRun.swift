@@ -14,22 +14,26 @@ struct AdmittedFrame: Sendable {
     /// What it counts as until it is opened.
     let weight: Int
     let memory: JobMemory
-    /// Jobs were refused when it was admitted.
-    let isDraining: Bool
+    /// Why it is refused if it holds a job, decided when it was admitted.
+    let refusal: Fault?
     let admittedAt: Int64
+    /// It was read from the log.
+    let logged: LoggedJob?
+    /// The frame's bytes, for the log.
+    let payload: (@Sendable () -> [UInt8])?
     let open: @Sendable (JobMemory) -> Opened
     /// Answers a frame for which there will never be room, so that nobody knows what is in it.
     let refuse: @Sendable (_ message: String) -> Void
 
-    /// It has waited for its turn, and goes on whatever is in it.
-    var isCalled: Bool { place != arrival }
+    /// It has waited for its turn, or has its place for good, and goes on whatever is in it.
+    var isCalled: Bool { place != arrival || logged != nil }
 
     /// The same frame, not opened yet.
     func again(at place: Int, _ memory: JobMemory) -> AdmittedFrame {
         AdmittedFrame(
             place: place, arrival: arrival, source: source, payloadBytes: payloadBytes,
             contentBytesAtMost: contentBytesAtMost, weight: weight, memory: memory,
-            isDraining: isDraining, admittedAt: admittedAt, open: open, refuse: refuse)
+            refusal: refusal, admittedAt: admittedAt, logged: logged, payload: payload, open: open, refuse: refuse)
     }
 }
 
@@ -44,6 +48,8 @@ struct StagingRun: Sendable {
     private let wantsObjects: Bool
     let observer: @Sendable (JobEvent) -> Void
     private let openedAt: Int64
+    private let isIDMade: Bool
+    private let acceptedAt: Int64
     let contentBytes: Int
     /// Bytes of the frame and of its content, more for many elements in few bytes, and what its answer counts for beside
     /// them.
@@ -55,6 +61,8 @@ struct StagingRun: Sendable {
         self.frame = frame
         self.id = id
         owner = job.owner
+        isIDMade = job.id == nil
+        acceptedAt = frame.logged?.time ?? wallClockMilliseconds()
         contentHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
         policy = job.policy
         wantsKeys = job.wantsKeys
@@ -73,7 +81,14 @@ struct StagingRun: Sendable {
         return ReadyJob(
             id: id, owner: owner, place: place, arrival: frame.arrival, contentHash: contentHash, policy: policy,
             wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer,
-            weight: weight, admittedAt: frame.admittedAt, timing: timing)
+            weight: weight, admittedAt: frame.admittedAt, timing: timing, acceptedAt: acceptedAt)
+    }
+
+    /// What the log keeps of the job, but for its sequence.
+    var logEntry: LogEntry {
+        LogEntry(
+            kind: .job, place: place, position: 0, id: id, isIDMade: isIDMade, owner: owner, time: acceptedAt,
+            payload: frame.payload ?? { [] })
     }
 }
 

@@ -18,6 +18,8 @@ final class Statistics: Sendable {
         var batches = Batches()
         /// As the writer left it after the newest commit.
         var log = StoreLog()
+        /// Nil without a journal.
+        var history: StoreHistory?
 
         mutating func noteFailure(_ code: FaultCode) {
             failed += 1
@@ -32,7 +34,8 @@ final class Statistics: Sendable {
 
     /// Writes the members of `stats`.
     func write(
-        to writer: inout JSONWriter, opening: Int, staging: Int, inFlight: Int, bytes: Int, isPaused: Bool
+        to writer: inout JSONWriter, opening: Int, staging: Int, inFlight: Int, bytes: Int, isPaused: Bool,
+        _ journal: (any JobLog)?
     ) {
         let counters = counters.withLock { $0 }
         writer.member("uptimeMilliseconds", (monotonicMicroseconds() - startedAt) / 1_000)
@@ -67,6 +70,15 @@ final class Statistics: Sendable {
         writer.object { writer in
             writer.member("bytes", counters.log.bytes)
             writer.member("uncheckpointedPages", counters.log.uncheckpointedPages)
+        }
+        if let history = counters.history, let journal {
+            writer.key("journal")
+            writer.object { writer in
+                journal.write(to: &writer)
+                writer.member("applied", history.position)
+                writer.key("history")
+                writer.string(history.digits)
+            }
         }
         writer.key("latencyMicroseconds")
         counters.latencies.write(to: &writer)

@@ -1,3 +1,4 @@
+internal import BrokerJournal
 internal import BrokerStaging
 internal import BrokerStore
 internal import Logging
@@ -12,6 +13,17 @@ final class Writer: Sendable {
     let migration: StoreMigration
     /// Finds the lines of jobs in the ledger.
     let jobs: JobIndex
+    /// Nil without a journal.
+    let log: (any JobLog)?
+    /// What the store has not applied of it.
+    let pending: PendingJobs?
+
+    /// The jobs of the log that are to be applied before any other.
+    struct PendingJobs: Sendable {
+        let reader: JournalReader
+        let count: Int
+        let cancelled: Set<Int64>
+    }
 
     /// Opens the store on the new thread and waits for that.
     ///
@@ -24,19 +36,38 @@ final class Writer: Sendable {
         thread = Thread(named: "writer") {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
+                let journal = try JournalOpening.open(for: store, isWanted: options.keepsJournal, logger: logger)
                 // Durable before anybody can be told one of them.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block)
                 flight.withLock { $0 = Flight(after: sequence, reservedThrough: sequence + block) }
-                let log = store.log
-                let told = Opened(migration: store.migration, jobs: store.jobs)
-                statistics.count { $0.log = log }
+                let applied = store.history?.position ?? 0
+                let pending = journal.map {
+                    PendingJobs(
+                        reader: $0.jobs(after: applied), count: $0.pendingCount, cancelled: $0.cancelled)
+                }
+                var log: JournalLog?
+                if let journal {
+                    let position = journal.lastPosition
+                    let kept = JournalLog(
+                        journal, flight: flight, completions: completions, logger: logger,
+                        onFailure: { options.onFailure($0.message) })
+                    flight.withLock { $0.logging.begin(kept, after: position) }
+                    log = kept
+                }
+                let told = Opened(migration: store.migration, jobs: store.jobs, log: log, pending: pending)
+                let storeLog = store.log
+                let history = store.history
+                statistics.count {
+                    $0.log = storeLog
+                    $0.history = history
+                }
                 opened.broadcast {
                     $0 = .success(told)
                     return true
                 }
                 var loop = WriterLoop(
-                    store: store, flight: flight, statistics: statistics, completions: completions,
+                    store: store, log: log, flight: flight, statistics: statistics, completions: completions,
                     limits: options.limits, logger: logger)
                 loop.run()
             } catch {
@@ -48,7 +79,7 @@ final class Writer: Sendable {
         }
         do throws(StoreError) {
             let told = try opened.wait { $0 }.get()
-            (migration, jobs) = (told.migration, told.jobs)
+            (migration, jobs, log, pending) = (told.migration, told.jobs, told.log, told.pending)
         } catch {
             thread.join()
             throw error
@@ -58,6 +89,8 @@ final class Writer: Sendable {
     private struct Opened: Sendable {
         let migration: StoreMigration
         let jobs: JobIndex
+        let log: (any JobLog)?
+        let pending: PendingJobs?
     }
 
     /// Waits for the end of the thread, which comes after `Flight.isStopped`.

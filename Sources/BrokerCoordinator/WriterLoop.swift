@@ -38,6 +38,8 @@ struct WriterLoop {
     private static let idleMicroseconds: Int64 = 300
 
     let store: Store
+    /// Nil when what is accepted need not be kept.
+    let log: (any JobLog)?
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
@@ -47,12 +49,15 @@ struct WriterLoop {
     private var caution = Caution()
     /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
     private var writeKeptAt: Int64?
+    /// The server stops, and a job stays in the log that the store did not take: so does all behind it.
+    private var leavesJobs = false
 
     init(
-        store: Store, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
+        store: Store, log: (any JobLog)?, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
         limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
+        self.log = log
         self.flight = flight
         self.statistics = statistics
         self.completions = completions
@@ -182,6 +187,7 @@ struct WriterLoop {
             }
             var run: [StoreJob] = []
             for (sequence, job) in batch[applied.count...] {
+                guard job.withdrawal != .unlogged else { break }
                 let job = job.storeJob(sequence)
                 guard store.canJoin(job) else { break }
                 run.append(job)
@@ -213,6 +219,9 @@ struct WriterLoop {
     }
 
     private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> Applied {
+        if job.withdrawal == .unlogged, case .refused(let fault) = job.work {
+            return Applied(sequence: nil, job: job, end: .failed(fault))
+        }
         let start = monotonicMicroseconds()
         let end = try store.apply(job.storeJob(sequence))
         let now = monotonicMicroseconds()
@@ -220,14 +229,27 @@ struct WriterLoop {
     }
 
     /// The job in a transaction of its own, so that the fault is its own, too.
-    private func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied {
-        do throws(StoreError) {
-            return try transaction { () throws(StoreError) in try apply(job, sequence) }!
-        } catch {
-            logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
-            let fault = Fault(error.faultCode, error.message)
-            return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
+    ///
+    /// With a log, what the machine cannot store is no failure of the job's: it is tried until it can be, or the server stops.
+    private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied {
+        var wait = StoreWait(logger)
+        while true {
+            if leavesJobs { return Applied(sequence: nil, job: job, end: .failed(.leftInLog)) }
+            do throws(StoreError) {
+                let applied = try transaction { () throws(StoreError) in try apply(job, sequence) }!
+                wait.ended(flight)
+                return applied
+            } catch {
+                guard log != nil, error.isOfMachine else { return failed(error, sequence, job) }
+                leavesJobs = !wait.pause(flight, error)
+            }
         }
+    }
+
+    private func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> Applied {
+        logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
+        let fault = Fault(error.faultCode, error.message)
+        return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
     }
 
     /// No more sequences can be set aside, so who waits for one fails without.
@@ -275,11 +297,14 @@ struct WriterLoop {
         }
         writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
         // Who is told an end and asks for the numbers finds it counted.
-        let log = store.log
+        let storeLog = store.log
+        let history = store.history
         statistics.count {
             $0.note(applied, committedAt)
-            $0.log = log
+            $0.log = storeLog
+            $0.history = history
         }
+        if let log, let position = store.durablePosition { log.applied(through: position) }
         // As a rule answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
         if isLone { completions.runHereIfIdle(tasks) } else { completions.run(tasks) }

@@ -64,9 +64,15 @@ public final class Journal {
         self.folder = folder
         self.segmentBytes = segmentBytes
         try folder.make()
-        let found = try JournalRecovery(folder, applied: applied, idOfApplied: id)
-        let known = found.segments.last?.head.identity
-        if let known, known != expected { throw folder.stranger(isFed: expected != nil) }
+        var found = try JournalRecovery(folder, expected: expected, applied: applied, idOfApplied: id)
+        var known = found.segments.last?.head.identity
+        if let stranger = known, stranger != expected {
+            // One that was made, and of which the store was not told before the machine stopped, has nothing in it.
+            guard found.isEmpty else { throw folder.stranger(isFed: expected != nil) }
+            for segment in found.segments { _ = try folder.remove(segment.head.path) }
+            found = JournalRecovery()
+            known = nil
+        }
         identity = known ?? JournalIdentity()
         seed = identity.seed
         segments = found.segments
@@ -85,6 +91,19 @@ public final class Journal {
     }
 
     deinit { if file >= 0 { close(file) } }
+
+    /// A journal is there, or what is left of one.
+    public static func exists(_ path: String) -> Bool {
+        let numbers = try? JournalFolder(path: path).segmentNumbers()
+        return numbers?.isEmpty == false
+    }
+
+    /// Takes the journal away, whatever is in it.
+    public func remove() throws(JournalError) {
+        for segment in segments { _ = try folder.remove(segment.head.path) }
+        segments = []
+        folder.removeIfEmpty()
+    }
 
     // MARK: - Appending
 
@@ -166,7 +185,7 @@ public final class Journal {
 }
 
 /// The jobs of a journal, one after the other.
-public struct JournalReader {
+public struct JournalReader: Sendable {
     private let folder: JournalFolder
     private var segments: ArraySlice<JournalSegment>
     private var position: Int64

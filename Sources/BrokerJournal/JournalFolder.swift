@@ -93,6 +93,9 @@ struct JournalFolder: Sendable {
         return Int(status.st_size)
     }
 
+    /// What else lies there is not the journal's.
+    func removeIfEmpty() { rmdir(path) }
+
     private func syncFolder(_ folder: String) throws(JournalError) {
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw broken("cannot be made durable", errno) }
@@ -188,7 +191,8 @@ struct PosixSystem: JournalSystem {
 }
 
 /// A file as memory, to be read while this object lives.
-final class MappedFile {
+final class MappedFile: @unchecked Sendable {
+    // Nobody writes to them: what is mapped is never changed, only cut off behind what was read.
     let bytes: UnsafeRawBufferPointer
 
     /// Nil when it cannot be read, with the cause in `errno`.

@@ -8,10 +8,19 @@ struct JournalRecovery {
     private(set) var end = 0
     private(set) var checksum: UInt32 = 0
 
+    /// No job was ever in it.
+    var isEmpty: Bool { segments.allSatisfy { $0.last == $0.head.before } && segments.count < 2 }
+
+    /// Nothing is there.
+    init() {}
+
     /// - Parameters:
+    ///   - expected: whose it is to be; another's is not held against the store.
     ///   - applied: the newest position that the store has applied.
     ///   - id: of the job there, as the store has it; nil when it does not know.
-    init(_ folder: JournalFolder, applied: Int64, idOfApplied id: String?) throws(JournalError) {
+    init(
+        _ folder: JournalFolder, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?
+    ) throws(JournalError) {
         let numbers = try folder.segmentNumbers()
         for number in numbers {
             let path = JournalSegment.path(number, in: folder.path)
@@ -25,10 +34,13 @@ struct JournalRecovery {
                 _ = try folder.remove(path)
                 break
             }
-            try check(head, applied, folder)
-            try read(head, file.bytes, isLast: isLast, applied, id, folder)
+            let isOurs = head.identity == expected
+            try check(head, isOurs ? applied : .max, folder)
+            try read(head, file.bytes, isLast: isLast, applied, isOurs ? id : nil, folder)
         }
-        if let last = segments.last?.last, last < applied { throw folder.cutShort(last: last, applied: applied) }
+        if let last = segments.last, last.head.identity == expected, last.last < applied {
+            throw folder.cutShort(last: last.last, applied: applied)
+        }
     }
 
     /// Whether the segment goes on where the one before it ended, and the journal where the store did.

@@ -97,7 +97,8 @@ public struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// Reads the records of one segment, one after the other.
-struct SegmentScan {
+struct SegmentScan: @unchecked Sendable {
+    // The bytes are a file's that nobody writes to; whoever scans them keeps them mapped.
     /// Why there is no further record.
     enum End: Equatable {
         /// The file ends with the last one.

@@ -1,4 +1,5 @@
 public import BrokerCoordinator
+internal import BrokerStore
 internal import Glibc
 public import Logging
 internal import NIOCore
@@ -50,6 +51,7 @@ public final class BrokerServer: Sendable {
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
         let messages = MessageHandler(coordinator, codecs, options, log)
         let handlersAlive = HandlerCount()
+        try await replay(coordinator, messages, logger)
         // One loop moves bytes faster than one writer merges them, and what connections share needs no locks.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let eventLoop = group.next()
@@ -73,6 +75,21 @@ public final class BrokerServer: Sendable {
             if let error = error as? ServerError { throw error }
             let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
             throw ServerError("The socket \(options.socketPath ?? "") cannot be listened on: \(reason).")
+        }
+    }
+
+    /// What was accepted before takes effect before anybody is listened to.
+    private static func replay(
+        _ coordinator: Coordinator, _ messages: MessageHandler, _ logger: Logger
+    ) async throws(ServerError) {
+        do {
+            try await NIOThreadPool.singleton.runIfActive {
+                try coordinator.replay(logger) { payload, logged, memory in
+                    payload.withUnsafeBytes { messages.reopen($0, logged, memory) }
+                }
+            }
+        } catch {
+            throw ServerError((error as? StoreError)?.message ?? "\(error)")
         }
     }
 

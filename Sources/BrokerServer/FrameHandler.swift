@@ -274,7 +274,7 @@ final class FrameHandler: ChannelDuplexHandler {
         unanswered += 1
         connections.coordinator.admit(
             from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most,
-            mayOpenHere: true,
+            mayOpenHere: true, payload: { payload },
             open: { [messages = connections.messages] memory in
                 payload.withUnsafeBytes { messages.open($0, memory, from: connection) }
             },

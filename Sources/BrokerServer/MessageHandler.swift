@@ -52,6 +52,22 @@ final class MessageHandler: Sendable {
         }
     }
 
+    /// Opens the frame of a job that was accepted before, by an earlier run of the server: nobody is there to be answered.
+    func reopen(_ payload: UnsafeRawBufferPointer, _ logged: LoggedJob, _ memory: JobMemory) -> Opened {
+        do throws(FrameRefusal) {
+            let content = try codecs.decode(payload, memory)
+            let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
+            guard case .job(let message) = envelope.message else { return .nothing }
+            return .job(Job(message, of: envelope, from: logged.owner, content: content) { _ in })
+        } catch {
+            guard case .fault(let error) = error else { return .noRoom }
+            log.logger.critical(
+                "A job of the journal cannot be read by this server, and is left out: \(error.message)",
+                metadata: ["id": "\(logged.id)", "sequence": "\(logged.sequence)"])
+            return .nothing
+        }
+    }
+
     /// Answers a frame that cannot be opened, or whose message is not understood.
     func refuse(_ error: WireError, on connection: Connection) {
         if !error.endsConnection {
@@ -73,7 +89,8 @@ final class MessageHandler: Sendable {
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").prefix(100))"])
             connection.send(
                 ServerMessageWriter.welcome(
-                    server: options.serverName, limits: limits, entities: coordinator.model.entities.map(\.name),
+                    server: options.serverName, keepsJournal: coordinator.keepsJournal, limits: limits,
+                    entities: coordinator.model.entities.map(\.name),
                     tag: tag), finishing: true)
         case .ping:
             // The answer is as long as the question, and there is a frame of it.

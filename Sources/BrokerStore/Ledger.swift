@@ -75,6 +75,7 @@ struct Ledger {
         var agedAt: Int64?
         /// What comes before this sequence has been forgotten.
         var first: Int64 = 0
+        var history: StoreHistory?
     }
 
     /// Rows that are forgotten in one transaction at most, unless it wrote more: after a change of the limits, the ledger
@@ -82,6 +83,12 @@ struct Ledger {
     private static let pruneStep = 1_000
     /// Between two looks for outcomes that are too old, which read the oldest rows.
     private static let agingMilliseconds: Int64 = 1_000
+
+    /// Kept while the store is fed from a log; written with each transaction.
+    var history: StoreHistory? {
+        get { tally.history }
+        set { tally.history = newValue }
+    }
 
     let index = JobIndex()
     private let connection: Connection
@@ -91,6 +98,7 @@ struct Ledger {
     private let forgetFirst: Statement
     private let findFirst: Statement
     private let writeReservation: Statement
+    private let writeHistory: Statement
     private let findSequence: Statement
     private let retention: LedgerRetention
     private var tally: Tally
@@ -109,6 +117,9 @@ struct Ledger {
         writeReservation = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES ('reservedSequence', ?1) "
                 + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+        writeHistory = try connection.prepare(
+            "INSERT INTO _broker_meta (key, value) VALUES ('logApplied', ?1) "
+                + "ON CONFLICT (key) DO UPDATE SET value = excluded.value")
         findSequence = try connection.prepare(
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
                 + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")
@@ -122,10 +133,18 @@ struct Ledger {
             index.load(all.text(0), all.integer(1))
             tally.rows += 1
         }
+        tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StoreHistory($0) }
         durable = tally
     }
 
     // MARK: - Sequences
+
+    /// The id of the job of that sequence; nil when there is no line of it.
+    func id(ofJobAt sequence: Int64) throws(StoreError) -> String? {
+        let find = try connection.prepare("SELECT id FROM _broker_jobs WHERE sequence = ?1")
+        find.bind(sequence, at: 1)
+        return try find.step() ? find.text(0) : nil
+    }
 
     /// The newest sequence, of a line in the ledger or set aside.
     func newestSequence() throws(StoreError) -> Int64 {
@@ -174,6 +193,10 @@ struct Ledger {
     /// Forgets the oldest of what is too many or too old: of rows that are there, whatever their sequences are. Called
     /// once in a transaction, before its COMMIT.
     mutating func prune() throws(StoreError) {
+        if let history = tally.history, history != durable.history {
+            writeHistory.bind(history.text, at: 1)
+            try writeHistory.run()
+        }
         guard tally.recorded > 0 else { return }
         let step = max(Self.pruneStep, 2 * tally.recorded)
         let surplus = tally.rows - retention.count

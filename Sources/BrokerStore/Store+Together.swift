@@ -54,6 +54,7 @@ extension Store {
         var ends: [JobOutcome] = []
         for (job, found) in zip(jobs, found) {
             if let end = found.end {
+                noteInHistory(end, of: job)
                 ends.append(end)
                 continue
             }

@@ -43,6 +43,7 @@ public final class Store {
     let savepoints: Savepoints
     private let files: OpenedFiles
     private let logKeeper: LogKeeper
+    private let isSyncedAtCommit: Bool
     /// Foreign keys of another program's database are checked at the end of a job, as Broker's own are.
     private let defersForeignKeys: Bool
     /// Why nothing can be stored any more: the files are no longer those that were opened.
@@ -54,6 +55,8 @@ public final class Store {
     ///   file is then as it was.
     public init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
         let file = try StoreFile(path: path)
+        location = file.location
+        isSyncedAtCommit = options.synchronous == .full
         try Self.check(file, plan, options.removal)
         connection = try Connection(path: file.location)
         migration = try Self.migrate(connection, path, plan, options)
@@ -188,6 +191,53 @@ public final class Store {
         try ledger.reserve(through: sequence)
     }
 
+    // MARK: - The log
+
+    /// Where the store is, without symbolic links; the log's files lie beside it.
+    public let location: String
+
+    /// How far it has come in the log that it is fed from.
+    public func logPosition() throws(StoreError) -> LogPosition {
+        guard let identity = try StoreMeta(connection: connection).value(of: .log), let history = ledger.history else {
+            return LogPosition(identity: nil, applied: try lastSequence(), id: nil)
+        }
+        return LogPosition(
+            identity: identity, applied: history.position, id: try ledger.id(ofJobAt: history.position))
+    }
+
+    /// From now on it is fed from that log, of which nothing is applied yet.
+    ///
+    /// - Parameter position: before which the log begins.
+    public func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
+        try setLog(identity, StoreHistory(position: position))
+    }
+
+    /// From now on it is fed from no log.
+    public func endLog() throws(StoreError) { try setLog(nil, nil) }
+
+    private func setLog(_ identity: String?, _ history: StoreHistory?) throws(StoreError) {
+        do throws(StoreError) {
+            try statements.begin.run()
+            let meta = StoreMeta(connection: connection)
+            try meta.set(.log, to: identity)
+            try meta.set(.logApplied, to: history?.text)
+            ledger.history = history
+            try commit()
+        } catch {
+            rollback()
+            throw error
+        }
+    }
+
+    /// The newest position of the log of which it is certain that its job is on the disk, whatever happens to the machine;
+    /// nil when that is not known at the moment.
+    public var durablePosition: Int64? {
+        isSyncedAtCommit || logKeeper.log.uncheckpointedPages == 0 ? ledger.history?.position : nil
+    }
+
+    /// What it has become by its log; nil without one.
+    public var history: StoreHistory? { ledger.history }
+
     // MARK: - Transactions
 
     /// Begins a transaction. When another program has locked the store it fails at once, with an error that
@@ -269,7 +319,10 @@ public final class Store {
     /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone.
     public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let (known, end) = try find(job)
-        if let end { return end }
+        if let end {
+            noteInHistory(end, of: job)
+            return end
+        }
         switch job.work {
         case .refused(let fault): return try record(.failed(fault), of: job, known)
         case .steps(let steps): return try record(try run(steps, job), of: job, known)
@@ -288,12 +341,17 @@ public final class Store {
     ///
     /// - Parameter known: the failure that the ledger has under the id.
     func record(_ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?) throws(StoreError) -> JobOutcome {
+        noteInHistory(end, of: job)
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
             sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
             body: end.body(of: job))
         try ledger.record(outcome, ofJob: job.id, replacing: known, now: job.now)
         return end
+    }
+
+    func noteInHistory(_ end: JobOutcome, of job: StoreJob) {
+        if ledger.history != nil { ledger.history?.extend(job, end.body(of: job)) }
     }
 
     /// SQLite has undone everything since ``begin()``, because it could not go on.

@@ -25,7 +25,7 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     /// Our own SQL that failed, of a defect.
     private let statement: String?
 
-    init(_ code: Code, _ message: String, sqliteCode: Int32 = 0, statement: String? = nil) {
+    package init(_ code: Code, _ message: String, sqliteCode: Int32 = 0, statement: String? = nil) {
         self.code = code
         self.message = message
         self.sqliteCode = sqliteCode

@@ -4,15 +4,20 @@ package import BrokerJSON
 ///
 /// A `tag` is what the client's message brought, as JSON text. Members are given as JSON text without braces.
 package enum ServerMessageWriter {
-    /// - Parameter limits: the members of `limits`.
+    /// - Parameters:
+    ///   - keepsJournal: what is accepted is on the disk.
+    ///   - limits: the members of `limits`.
     package static func welcome(
-        version: Int = ClientEnvelope.protocolVersion, server: String, limits: [UInt8], entities: [String],
+        version: Int = ClientEnvelope.protocolVersion, server: String, keepsJournal: Bool, limits: [UInt8],
+        entities: [String],
         tag: [UInt8]?
     ) -> [UInt8] {
         message("welcome", capacity: limits.count + 32 * entities.count, tag: tag) { writer in
             writer.key("version")
             writer.integer(version)
             writer.member("server", server)
+            writer.key("journal")
+            writer.bool(keepsJournal)
             writer.key("limits")
             writer.object { $0.rawMembers(limits) }
             writer.key("entities")

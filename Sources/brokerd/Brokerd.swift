@@ -33,6 +33,13 @@ struct Brokerd: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The Unix socket to listen on.", valueName: "path"), completion: .file())
     var socket: String
 
+    @Flag(
+        help: """
+            Keep each job on the disk, in STORE.journal, before it is accepted: what was accepted is applied after any crash, \
+            and waits for a store that is full.
+            """)
+    var journal = false
+
     @OptionGroup(title: "Limits")
     var limits: LimitOptions
 
@@ -62,6 +69,11 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     mutating func validate() throws {
+        guard !journal || synchronous != .off else {
+            throw ValidationError(
+                "--journal keeps what the store has not made durable, and with --synchronous off it never does. Use full or normal."
+            )
+        }
         // chown(2) and its kin take the highest number for "no user".
         guard !allowedUsers.contains(.max) else { throw ValidationError("--allow-user \(UInt32.max) is no user.") }
     }
@@ -104,6 +116,12 @@ struct Brokerd: AsyncParsableCommand {
             throw CommandFailure(.failed, error.message)
         }
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
+        options.keepsJournal = journal
+        options.onFailure = { message in
+            // Nothing is acknowledged any more. What was is safe, and the rest is found out at the next start.
+            Program.complain("brokerd: stopped at once: \(message)")
+            _exit(ExitStatus.failed.rawValue)
+        }
         options.store.synchronous = synchronous
         options.store.removal = removal
         options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)

@@ -30,6 +30,40 @@ final class TestCoordinator: Sendable {
         let log = log
         let logger = Logger(label: "test") { _ in log }
         coordinator = try Coordinator(plan: plan, options: options, logger: logger)
+        let events = events
+        try coordinator.replay(logger) { payload, logged, memory in
+            Self.opened(
+                JSONText(copying: payload), memory, logged.isIDMade ? nil : logged.id, logged.owner, .fail, nil
+            ) { events.note($0) }
+        }
+    }
+
+    private static func opened(
+        _ text: JSONText, _ memory: JobMemory, _ id: String?, _ owner: JobOwner, _ policy: InvalidRecordPolicy,
+        _ predicate: String?, wantsKeys: Bool = false, wantsObjects: Bool = false, wantsAcceptance: Bool = false,
+        _ observer: @escaping @Sendable (JobEvent) -> Void
+    ) -> Opened {
+        let document: JSONDocument
+        do throws(JSONRefusal) {
+            guard memory.take(text.count) else { return .noRoom }
+            document = try JSONDocument(parsing: text, allowance: memory)
+        } catch {
+            if case .noRoom = error { return .noRoom }
+            return .nothing
+        }
+        let operations = withExtendedLifetime(document) {
+            document.root.members.map { key, value in
+                Job.Operation(
+                    entity: key.string!, json: value,
+                    predicate.map { .deleteMatching(where: $0, arguments: nil) } ?? .process(object: nil),
+                    entityPointer: "/\(key.string!)")
+            }
+        }
+        return .job(
+            Job(
+                id: id, owner: owner, document: document, operations: operations, policy: policy,
+                wantsKeys: wantsKeys, wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
+                observer: observer))
     }
 
     deinit {
@@ -59,31 +93,13 @@ final class TestCoordinator: Sendable {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
         coordinator.admit(
-            from: source, payloadBytes: text.count,
+            from: source, payloadBytes: text.count, payload: { Array(payload.utf8) },
             open: { memory in
                 gate?.pass()
-                let document: JSONDocument
-                do throws(JSONRefusal) {
-                    guard memory.take(text.count) else { return .noRoom }
-                    document = try JSONDocument(parsing: text, allowance: memory)
-                } catch {
-                    if case .noRoom = error { return .noRoom }
-                    return .nothing
-                }
-                let operations = withExtendedLifetime(document) {
-                    document.root.members.map { key, value in
-                        Job.Operation(
-                            entity: key.string!, json: value,
-                            predicate.map { .deleteMatching(where: $0, arguments: nil) } ?? .process(object: nil),
-                            entityPointer: "/\(key.string!)")
-                    }
-                }
-                return .job(
-                    Job(
-                        id: id, owner: owner, document: document, operations: operations, policy: policy,
-                        wantsKeys: wantsKeys,
-                        wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
-                        observer: { events.note($0) }))
+                return Self.opened(
+                    text, memory, id, owner, policy, predicate, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
+                    wantsAcceptance: wantsAcceptance
+                ) { events.note($0) }
             },
             refuse: { events.note(refused: $0) })
     }
@@ -135,6 +151,18 @@ final class TestCoordinator: Sendable {
             if monotonicMicroseconds() > deadline { fatalError("waited in vain for \(text) in \(statistics)") }
             sched_yield()
         }
+    }
+
+    /// What the store became by its log; empty without one.
+    var history: String {
+        let told = Monitor<String?>(nil)
+        coordinator.history { history in
+            told.broadcast {
+                $0 = history?.text ?? ""
+                return true
+            }
+        }
+        return told.patiently("the history") { $0 }
     }
 
     var storePath: String { folder.path("store.sqlite") }

@@ -24,7 +24,7 @@ import Testing
                     policy: .fail,
                     wantsKeys: false, wantsObjects: false, work: .refused(Fault(.busy, "")),
                     memory: budget.admit(place, payloadBytes: 0), observer: { _ in }, weight: weight, admittedAt: 0,
-                    timing: Timing()))
+                    timing: Timing(), acceptedAt: 0))
         }
         return flight
     }

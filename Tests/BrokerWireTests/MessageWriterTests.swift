@@ -138,7 +138,8 @@ import Testing
         guard case .failed(let failure) = try server(failed).message else { throw TestFault("no failed") }
         #expect(failure.id == nil && failure.sequence == nil && failure.error.retryAfterMilliseconds == 50)
         let welcome = ServerMessageWriter.welcome(
-            server: "broker", limits: utf8(#""connections":4"#), entities: ["A", "B"], tag: nil)
+            server: "broker", keepsJournal: true, limits: utf8(#""connections":4"#), entities: ["A", "B"],
+            tag: nil)
         guard case .welcome(let greeting) = try server(welcome).message else { throw TestFault("no welcome") }
         #expect(greeting.version == 1 && greeting.server == "broker" && greeting.entities == ["A", "B"])
         #expect(greeting.limits == utf8(#"{"connections":4}"#))

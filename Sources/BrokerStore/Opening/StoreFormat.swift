@@ -114,6 +114,8 @@ struct StoreMeta {
         case formatVersion, model, heldModel
         /// Whose the tables are that the model names: ``foreign``, or nothing where Broker made them.
         case tables
+        /// Which log the store is fed from, and how far it came (``StoreHistory/text``); nothing where there is none.
+        case log, logApplied
     }
 
     static let foreign = "foreign"

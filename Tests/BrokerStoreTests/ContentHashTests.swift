@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BrokerCoordinator
+@testable import BrokerStore
 
 @Suite(.timeLimit(.minutes(5))) struct ContentHashTests {
     /// Of the bytes 0, 1, 2 … under the key 0, 1 … 15, as `openssl mac -macopt size:16 SIPHASH` gives them.

@@ -2,8 +2,8 @@
 ///
 /// It tells whether a job sent again has the same content. It is no proof against a sender who looks for collisions,
 /// who could only harm the jobs whose ids it knows.
-enum ContentHash {
-    static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
+public enum ContentHash {
+    public static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
         -> [UInt8]
     {
         var state = SipState(key)

@@ -1,0 +1,90 @@
+internal import BrokerModel
+internal import BrokerStore
+
+/// Jobs that keep their places and are not merged: taken back, or refused by the log.
+extension Flight {
+    enum Cancelled {
+        case cancelled(tell: [@Sendable () -> Void])
+        /// Who is to be told is told when the log knows.
+        case pending
+        case tooLate
+        /// No such job is in flight.
+        case unknown
+    }
+
+    /// Takes back the jobs of that id before a place, as far as the asker may see them: all, or none if the merge of one has
+    /// begun. Each keeps its place, and fails there.
+    ///
+    /// - Parameter answer: tells the asker, before anybody else is told of the jobs.
+    mutating func cancel(
+        _ id: JobID, before place: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
+    ) -> Cancelled {
+        var found = running.find(id, before: place, as: asker)
+        // In the log a job is known by its sequence.
+        if logging.isOn { found.removeAll { order.holds($0.place) && order.sequence(at: $0.place) == nil } }
+        guard !found.isEmpty else { return .unknown }
+        guard found.allSatisfy({ order.holds($0.place) }) else { return .tooLate }
+        guard logging.isOn else {
+            return .cancelled(tell: [{ answer(.cancelled) }] + found.flatMap { takeBack($0, id) })
+        }
+        let fresh = found.filter { !cancelled.contains($0.place) }
+        guard let last = fresh.last else { return .cancelled(tell: [{ answer(.cancelled) }]) }
+        for job in fresh {
+            let entry = LogEntry(
+                kind: .cancellation, place: job.place, position: order.sequence(at: job.place) ?? 0, id: id,
+                isIDMade: false, owner: asker, time: wallClockMilliseconds(), payload: { [] })
+            logging.cancel(entry, job, job.place == last.place ? answer : nil)
+        }
+        return .pending
+    }
+
+    /// Gives back who is to be told that the job has ended.
+    private mutating func takeBack(_ job: RunningJobs.Found, _ id: JobID) -> [@Sendable () -> Void] {
+        guard cancelled.insert(job.place).inserted else { return [] }
+        order.change(job.place) { $0.cancelled() }
+        let sequence = order.sequence(at: job.place)
+        let told = ToldOutcome.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
+        let waiters = running.takeWaiters(id, at: job.place)
+        return [
+            {
+                job.observer(.ended(told))
+                for waiter in waiters { waiter.tell(told) }
+            }
+        ]
+    }
+
+    /// The log has taken the entries, in order. Gives back who is to be told.
+    mutating func logged(_ entries: [LogEntry]) -> [@Sendable () -> Void] {
+        var tasks = logging.logged(entries)
+        for entry in entries where entry.kind == .cancellation {
+            if let wish = logging.takeWish(at: entry.place) {
+                let told = takeBack(wish.job, entry.id)
+                tasks += wish.answer.map { answer in [{ answer(.cancelled) }] } ?? []
+                tasks += told
+            }
+        }
+        return tasks
+    }
+
+    /// The log has no room for the entries: the jobs are none, and those that were to be taken back are merged.
+    mutating func unlogged(_ entries: [LogEntry], _ error: StoreError) -> [@Sendable () -> Void] {
+        let fault = Fault(error.faultCode, error.message)
+        var tasks = logging.unlogged(entries, fault)
+        for entry in entries {
+            switch entry.kind {
+            case .job: if order.holds(entry.place) { order.change(entry.place) { $0.unlogged(fault) } }
+            case .cancellation:
+                if let wish = logging.takeWish(at: entry.place) {
+                    tasks += wish.answer.map { answer in [{ answer(.failed(error)) }] } ?? []
+                }
+            case .note: break
+            }
+        }
+        return tasks
+    }
+}
+
+extension Fault {
+    static let cancelled = Fault(
+        .cancelled, "The job was cancelled before its merge began, and has changed nothing. Sent again, it runs again.")
+}

@@ -1,0 +1,153 @@
+internal import BrokerJSON
+internal import BrokerJournal
+internal import BrokerModel
+internal import BrokerStore
+internal import Logging
+
+/// The log on the disk, written by a thread of its own: whoever waits together is made durable together.
+///
+/// It never waits for a timer: while one group is being made durable, the next gathers.
+final class JournalLog: JobLog {
+    private struct Queue {
+        var entries: [LogEntry] = []
+        var appliedThrough: Int64 = 0
+        var trimmedThrough: Int64 = 0
+        var isStopping = false
+        var bytes = 0
+    }
+
+    /// Handed over to the one thread, which alone touches it from then on.
+    private struct Owned: @unchecked Sendable {
+        let journal: Journal
+    }
+
+    private let queue: Monitor<Queue>
+    private let thread: Thread
+
+    /// - Parameters:
+    ///   - journal: handed over; the caller does not touch it any more.
+    ///   - onFailure: called once when nothing can be made durable any more; nothing is told of what was appended.
+    init(
+        _ journal: Journal, flight: Monitor<Flight>, completions: SerialThread, logger: Logger,
+        onFailure: @escaping @Sendable (JournalError) -> Void
+    ) {
+        let owned = Owned(journal: journal)
+        let queue = Monitor(Queue(bytes: journal.byteCount))
+        self.queue = queue
+        thread = Thread(named: "journal") {
+            var loop = JournalLoop(
+                journal: owned.journal, flight: flight, completions: completions, logger: logger, onFailure: onFailure)
+            while let (entries, applied) = Self.take(queue) {
+                loop.append(entries)
+                loop.trim(through: applied)
+                let bytes = owned.journal.byteCount
+                queue.withLock { $0.bytes = bytes }
+            }
+        }
+    }
+
+    /// Waits for something to do; nil when there will be no more.
+    private static func take(_ queue: Monitor<Queue>) -> (entries: [LogEntry], applied: Int64)? {
+        queue.wait { queue -> (entries: [LogEntry], applied: Int64)?? in
+            let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
+            guard hasWork else { return queue.isStopping ? .some(nil) : nil }
+            queue.trimmedThrough = queue.appliedThrough
+            defer { queue.entries.removeAll(keepingCapacity: queue.entries.count < 4_096) }
+            return (queue.entries, queue.appliedThrough)
+        }
+    }
+
+    func append(_ entry: LogEntry) {
+        queue.signal { queue in
+            queue.entries.append(entry)
+            return queue.entries.count == 1
+        }
+    }
+
+    func applied(through position: Int64) {
+        queue.withLock { $0.appliedThrough = max($0.appliedThrough, position) }
+    }
+
+    func write(to writer: inout JSONWriter) {
+        let (bytes, waiting) = queue.withLock { ($0.bytes, $0.entries.count) }
+        writer.member("bytes", bytes)
+        writer.member("waiting", waiting)
+    }
+
+    func stop() {
+        queue.signal {
+            $0.isStopping = true
+            return true
+        }
+        thread.join()
+    }
+}
+
+/// What the journal's thread does.
+private struct JournalLoop {
+    let journal: Journal
+    let flight: Monitor<Flight>
+    let completions: SerialThread
+    let logger: Logger
+    let onFailure: @Sendable (JournalError) -> Void
+    private var isFull = false
+    private var hasFailed = false
+
+    init(
+        journal: Journal, flight: Monitor<Flight>, completions: SerialThread, logger: Logger,
+        onFailure: @escaping @Sendable (JournalError) -> Void
+    ) {
+        self.journal = journal
+        self.flight = flight
+        self.completions = completions
+        self.logger = logger
+        self.onFailure = onFailure
+    }
+
+    mutating func append(_ entries: [LogEntry]) {
+        guard !entries.isEmpty, !hasFailed else { return }
+        do throws(JournalError) {
+            try journal.append(entries.map(\.kept))
+            tell { $0.logged(entries) }
+            if isFull { logger.notice("The journal has room again; new jobs are accepted.") }
+            isFull = false
+        } catch {
+            guard error.code == .full else { return fail(error) }
+            if !isFull {
+                logger.error("New jobs are refused: the journal takes nothing.", metadata: ["cause": "\(error)"])
+            }
+            isFull = true
+            let cause = StoreError(error)
+            tell { $0.unlogged(entries, cause) }
+        }
+    }
+
+    /// Nobody is told anything of what cannot be made durable: after a crash it may be there or not.
+    private mutating func fail(_ error: JournalError) {
+        hasFailed = true
+        logger.critical(
+            """
+            The journal failed, and nothing is accepted any more. Look at its disk, and start the server again: what was \
+            accepted or completed is kept, and jobs with ids can be sent again.
+            """,
+            metadata: ["cause": "\(error)"])
+        onFailure(error)
+    }
+
+    private func tell(_ body: (inout Flight) -> [@Sendable () -> Void]) {
+        flight.broadcast { flight in
+            completions.run(body(&flight))
+            return flight.hasWork
+        }
+    }
+
+    mutating func trim(through position: Int64) {
+        guard position > 0, !hasFailed else { return }
+        do throws(JournalError) {
+            try journal.trim(through: position)
+        } catch {
+            // It is tried again with the next ones; until then the journal is longer than it need be.
+            logger.warning("An old file of the journal stays.", metadata: ["cause": "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,73 @@
+internal import BrokerJournal
+internal import BrokerStore
+internal import Logging
+
+/// Brings a store and the journal beside it together, before anything is written to either.
+enum JournalOpening {
+    /// - Parameter isWanted: the server runs with a journal.
+    /// - Returns: the journal, with what the store has not applied; nil when none is wanted.
+    /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be given up.
+    static func open(for store: Store, isWanted: Bool, logger: Logger) throws(StoreError) -> Journal? {
+        let path = store.location + ".journal"
+        let remembered = try store.logPosition()
+        let expected = remembered.identity.flatMap { JournalIdentity($0) }
+        guard isWanted else {
+            if expected != nil { try leave(path, expected, remembered, store, logger) }
+            return nil
+        }
+        let isThere = Journal.exists(path)
+        let journal = try opened(path, expected, remembered, store)
+        if journal.identity != expected {
+            if expected != nil, !isThere {
+                logger.warning(
+                    """
+                    The store was fed from a journal that is not there; a new one is begun. Jobs that were accepted, and that \
+                    the store has not applied, are lost with the old one.
+                    """,
+                    metadata: ["applied": "\(remembered.applied)"])
+            }
+            try store.beginLog(journal.identity.description, after: journal.lastPosition)
+        }
+        return journal
+    }
+
+    private static func opened(
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ store: Store
+    ) throws(StoreError) -> Journal {
+        do throws(JournalError) {
+            return try Journal(
+                path: path, expected: expected, applied: remembered.applied, idOfApplied: remembered.id)
+        } catch {
+            throw StoreError(error)
+        }
+    }
+
+    /// The server runs without a journal, and the store was fed from one: it is taken away, if it is not needed any more.
+    private static func leave(
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ store: Store, _ logger: Logger
+    ) throws(StoreError) {
+        if Journal.exists(path) {
+            let journal = try opened(path, expected, remembered, store)
+            guard journal.pendingCount == 0 else {
+                throw StoreError(
+                    .incompatible,
+                    "The journal \(path) holds \(journal.pendingCount) jobs that were accepted, and that the store has not applied. "
+                        + "Start with --journal, which applies them; or, to give them up, move the journal away. Nothing was touched."
+                )
+            }
+            do throws(JournalError) {
+                try journal.remove()
+            } catch {
+                throw StoreError(error)
+            }
+        }
+        try store.endLog()
+        logger.notice("The store goes on without its journal; all that was in it is applied.")
+    }
+}
+
+extension StoreError {
+    init(_ error: JournalError) {
+        self.init(error.code == .full ? .full : .unavailable, error.message)
+    }
+}

@@ -1,0 +1,62 @@
+internal import BrokerModel
+internal import BrokerStore
+internal import Logging
+
+/// One incident of a store that takes nothing, while the log keeps what was accepted: how long it lasts, what the log of
+/// the server says of it, and what clients are told meanwhile.
+struct StoreWait {
+    private static let longestPauseMicroseconds: Int64 = 1_000_000
+
+    private let logger: Logger
+    private var beganAt: Int64?
+    private var pauseMicroseconds: Int64 = 10_000
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// Waits before the next attempt; false when there shall be none, because the server stops.
+    mutating func pause(_ flight: Monitor<Flight>, _ error: StoreError) -> Bool {
+        let now = monotonicMicroseconds()
+        if beganAt == nil {
+            beganAt = now
+            let fault = Fault(error.faultCode, error.message)
+            flight.withLock { if !$0.isDraining { $0.refusal = fault } }
+            logger.error(
+                "The store takes nothing; what was accepted is kept in the journal, and new jobs are refused.",
+                metadata: ["cause": "\(error)"])
+        }
+        let isOver = flight.wait(until: now + pauseMicroseconds) { flight -> Bool? in
+            guard let deadline = flight.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
+            return true
+        }
+        pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
+        if isOver == true {
+            logger.error(
+                """
+                The server stops, and the store still takes nothing: what was accepted stays in the journal, and is applied \
+                when the server starts again.
+                """
+            )
+        }
+        return isOver == nil
+    }
+
+    /// The store took the job.
+    func ended(_ flight: Monitor<Flight>) {
+        guard let beganAt else { return }
+        flight.withLock { if !$0.isDraining { $0.refusal = nil } }
+        logger.notice(
+            "The store takes jobs again.", metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
+    }
+}
+
+extension StoreError {
+    /// It is not the job that is at fault, and the same again, later, may succeed.
+    var isOfMachine: Bool { code == .full || code == .unavailable }
+}
+
+extension Fault {
+    static let leftInLog = Fault(
+        .draining,
+        "The server stops, and its store did not take this job. It was accepted, stays in the journal, and is applied when "
+            + "the server starts again; sent again under its id, it is applied once.")
+}

@@ -1,0 +1,189 @@
+import BrokerModel
+import BrokerStore
+import Foundation
+import Testing
+import TestSupport
+
+@testable import BrokerCoordinator
+
+/// What was accepted is applied, in order and once, whatever happens to the process.
+///
+/// A crash is a copy of the folder, taken while the coordinator runs: what a killed process leaves behind.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorJournalTests {
+    private let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
+
+    private func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
+
+    private func coordinator(
+        in folder: TemporaryFolder = TemporaryFolder(), _ configure: (inout CoordinatorOptions) -> Void = { _ in }
+    ) throws -> TestCoordinator {
+        try TestCoordinator(model, in: folder) { options in
+            options.keepsJournal = true
+            options.store.synchronous = .full
+            configure(&options)
+        }
+    }
+
+    /// What the process would leave behind if it were killed now.
+    private func crashed(_ test: TestCoordinator) throws -> TemporaryFolder {
+        let folder = TemporaryFolder()
+        let source = (test.storePath as NSString).deletingLastPathComponent
+        for name in try FileManager.default.contentsOfDirectory(atPath: source) where !name.hasSuffix("-shm") {
+            try FileManager.default.copyItem(atPath: "\(source)/\(name)", toPath: folder.path(name))
+        }
+        return folder
+    }
+
+    @Test func `what was accepted before a crash is applied at the start, in order, at its own sequence`() throws {
+        let test = try coordinator()
+        test.coordinator.pause()
+        for number in 1...20 {
+            test.submit(row(1, number), id: number % 2 == 0 ? "job-\(number)" : nil, wantsAcceptance: true)
+        }
+        test.submit(#"{"Nobody": []}"#, id: "wrong", wantsAcceptance: true)
+        test.events.waitUntil("accepted wrong 21")
+        let folder = try crashed(test)
+        let again = try coordinator(in: folder)
+        #expect(again.events.ends(21).map(\.sequence) == (1...21).map { $0 })
+        #expect(try again.rows("SELECT value FROM Row") == ["20"])
+        #expect(again.await("wrong").ending?.code == "unknownEntity")
+        // Sent again, it is a duplicate; what comes new comes behind all that was told.
+        again.submit(row(1, 4), id: "job-4")
+        again.submit(row(1, 99), id: "new")
+        let ends = again.events.ends(23)
+        #expect(ends[21].isDuplicate && ends[21].sequence == 4)
+        #expect(ends[22].sequence ?? 0 > 21)
+        #expect(try again.rows("SELECT value FROM Row") == ["99"])
+    }
+
+    @Test func `a job that the store has applied is not applied again`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            for number in 1...5 { test.submit(row(number), id: "\(number)") }
+            _ = test.events.ends(5)
+            let crashed = try crashed(test)
+            let again = try coordinator(in: crashed)
+            again.submit(row(6), id: "6")
+            #expect(again.events.ends(1).map(\.id) == ["6"])
+            #expect(again.events.all.count == 1)
+        }
+        // After a stop, too.
+        let again = try coordinator(in: folder)
+        again.submit(row(6), id: "6")
+        #expect(again.events.ends(1).map(\.id) == ["6"])
+    }
+
+    @Test func `a cancellation is kept as the job is`() throws {
+        let test = try coordinator()
+        test.coordinator.pause()
+        for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }
+        test.events.waitUntil("accepted 3 3")
+        #expect(test.cancel("2") == "cancelled")
+        let again = try coordinator(in: crashed(test))
+        #expect(again.events.ends(2).map(\.id) == ["1", "3"])
+        #expect(again.await("2").ending?.code == "cancelled")
+        #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
+    }
+
+    @Test func `the same entries make the same store, in whatever batches and with whatever crashes`() throws {
+        var generator = SeededGenerator()
+        let test = try coordinator()
+        test.coordinator.pause()
+        for number in 1...60 {
+            let payload =
+                Int.random(in: 0..<6, using: &generator) == 0
+                ? row(1).replacing("1", with: "\"x\"") : row(Int.random(in: 0..<9, using: &generator), number)
+            test.submit(payload, id: "job-\(Int.random(in: 0..<50, using: &generator))", wantsAcceptance: true)
+        }
+        test.waitUntil(#""inFlight":60"#)
+        _ = test.cancel("job-7")
+        let first = try crashed(test)
+        let second = try crashed(test)
+        let whole = try coordinator(in: first)
+        let history = whole.history
+        #expect(!history.isEmpty)
+        // The same again, but stopped and killed in the middle, time and again.
+        var folder = second
+        for _ in 0..<3 {
+            let jobs = Int.random(in: 1...5, using: &generator)
+            let part = try coordinator(in: folder) { $0.limits.jobs = jobs }
+            folder = try crashed(part)
+        }
+        let last = try coordinator(in: folder)
+        #expect(last.history == history)
+        for table in ["Row", "_broker_jobs"] {
+            let sql = "SELECT * FROM \(table) ORDER BY 1"
+            #expect(try SQLRows.of(sql, in: last.storePath) == SQLRows.of(sql, in: whole.storePath))
+        }
+    }
+
+    @Test func `a store that is full keeps what was accepted, refuses what comes, and goes on when there is room`()
+        throws
+    {
+        let folder = TemporaryFolder()
+        let test = try coordinator(in: folder) { $0.store.maximumPages = 12 }
+        let rows = (1...20_000).map { "{\"id\": \($0), \"value\": \($0)}" }.joined(separator: ",")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
+        test.events.waitUntil("accepted large 1")
+        test.log.waitUntil("The store takes nothing")
+        test.submit(row(0, 7), id: "refused", wantsAcceptance: true)
+        #expect(test.events.ends(1).map(\.code) == ["storeFull"])
+        #expect(test.events.ends(1)[0].sequence == nil)
+        // Killed and started with room, it applies the job.
+        let again = try coordinator(in: crashed(test))
+        #expect(again.events.ends(1).map(\.id) == ["large"])
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["20000"])
+        // Stopped, the first one leaves it where it is.
+        test.coordinator.refuseNewJobs(lockSeconds: 0)
+        #expect(test.events.ends(2)[1].code == "draining")
+    }
+
+    @Test func `without its journal a store is not opened while jobs wait in it, and goes on once none do`() throws {
+        let test = try coordinator()
+        test.coordinator.pause()
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 1")
+        let folder = try crashed(test)
+        #expect(throws: StoreError.self) { try coordinator(in: folder) { $0.keepsJournal = false } }
+        do {
+            let again = try coordinator(in: folder)
+            #expect(again.events.ends(1).map(\.id) == ["a"])
+        }
+        do {
+            let without = try coordinator(in: folder) { $0.keepsJournal = false }
+            #expect(!FileManager.default.fileExists(atPath: without.storePath + ".journal"))
+            without.submit(row(2), id: "b")
+            _ = without.events.ends(1)
+        }
+        let with = try coordinator(in: folder)
+        with.submit(row(3), id: "c")
+        _ = with.events.ends(1)
+        #expect(try with.rows("SELECT count(*) FROM Row") == ["3"])
+    }
+
+    @Test func `another store's journal and a journal that was cut short stop the start`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            for number in 1...5 { test.submit(row(number), id: "\(number)") }
+            _ = test.events.ends(5)
+        }
+        let other = TemporaryFolder()
+        do {
+            let test = try coordinator(in: other)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+        }
+        let journal = folder.path("store.sqlite.journal")
+        try FileManager.default.moveItem(atPath: journal, toPath: folder.path("kept"))
+        try FileManager.default.copyItem(atPath: other.path("store.sqlite.journal"), toPath: journal)
+        #expect(throws: StoreError.self) { try coordinator(in: folder) }
+        try FileManager.default.removeItem(atPath: journal)
+        try FileManager.default.moveItem(atPath: folder.path("kept"), toPath: journal)
+        let file = "\(journal)/0000000000000001.jobs"
+        try Data(contentsOf: URL(filePath: file)).dropLast(1).write(to: URL(filePath: file))
+        #expect(throws: StoreError.self) { try coordinator(in: folder) }
+    }
+}
