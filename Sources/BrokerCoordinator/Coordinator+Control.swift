@@ -50,8 +50,14 @@ extension Coordinator {
 
     /// Jobs are accepted and staged, and none is merged until ``resume()``. Once new jobs are refused, nothing is held any
     /// longer. Any number of calls.
-    public func pause() {
-        flight.withLock { if !$0.isDraining { $0.isPaused = true } }
+    ///
+    /// - Returns: false while the model is changed, which waits for jobs.
+    public func pause() -> Bool {
+        flight.withLock { flight in
+            guard flight.holdsBehind == nil else { return false }
+            if !flight.isDraining { flight.isPaused = true }
+            return true
+        }
     }
 
     public func resume() {

@@ -48,6 +48,7 @@ extension Coordinator {
             frame.refuse(frame.memory.message)
             skip(frame)
         case .nothing: skip(frame)
+        case .question where holds(frame), .job where holds(frame): frame.memory.dropAll()
         case .question(let ask):
             if goesOn(frame, .question) { skip(frame, ask) }
         case .job(let job) where frame.refusal != nil:

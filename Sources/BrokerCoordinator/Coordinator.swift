@@ -22,16 +22,20 @@ public import Logging
 /// one, and what its source sent behind it, too. Jobs take effect, and end, in the order of their places. Observers are
 /// called one after the other, each on a thread of the coordinator's; they must not block.
 public final class Coordinator: Sendable {
-    public let model: Model
+    public var model: Model { plan.model }
     public let limits: CoordinatorLimits
     public let retention: LedgerRetention
-    public let plan: StagingPlan
+    /// What the model in force makes of jobs; another one after ``reload(reading:tell:)``.
+    public var plan: StagingPlan { planInForce.withLock { $0 } }
+    let planInForce: Monitor<StagingPlan>
+    let storeOptions: StoreOptions
+    let storePath: String
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
     let pool: WorkerPool
     let memory: MemoryBudget
-    private let ledger: LedgerThread
+    let ledger: LedgerThread
     let readers: ReaderPool
     let writer: Writer
     /// What opening the store changed, because the model is another than before.
@@ -57,12 +61,13 @@ public final class Coordinator: Sendable {
             completions.stop()
             throw error
         }
-        self.plan = plan
+        planInForce = Monitor(plan)
+        storeOptions = options.store
+        storePath = options.storePath
         self.limits = limits
         self.flight = flight
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
-        model = plan.model
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan)

@@ -84,6 +84,12 @@ struct Flight {
     var isStopped = false
     /// Nothing is merged until it goes on.
     var isPaused = false
+    /// While the model is changed: jobs and questions behind that place wait for the new one.
+    var holdsBehind: Int?
+    /// In the order of their coming; they are opened anew when it is there.
+    var heldFrames: [AdmittedFrame] = []
+    /// The writer is to open the store with another model.
+    var reload: WriterLoop.Reload?
     /// What is to be done on the writer's thread, between two transactions.
     var writerTasks: [@Sendable (Store) -> Void] = []
     /// Places of the jobs that were taken back and have not come to their turn.
@@ -115,7 +121,7 @@ struct Flight {
     }
 
     /// The writer can go on.
-    var hasWork: Bool { order.hasReady && mayTake || order.isStarved || !writerTasks.isEmpty }
+    var hasWork: Bool { order.hasReady && mayTake || order.isStarved || !writerTasks.isEmpty || reload != nil }
 
     /// What the log has not taken yet is not merged. What was taken back is none that a pause could hold.
     private var mayTake: Bool {
@@ -149,7 +155,7 @@ struct Flight {
     }
 
     private func hasRoom(_ limits: CoordinatorLimits) -> Bool {
-        count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
+        holdsBehind == nil && count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
             && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
 

@@ -6,32 +6,42 @@ final class LedgerThread: Sendable {
     private final class Opened: @unchecked Sendable {
         // Only tasks of the one serial thread touch it.
         var reader: LedgerReader?
+        var index: JobIndex
+
+        init(_ index: JobIndex) { self.index = index }
     }
 
     private let thread = SerialThread(named: "ledger")
-    private let opened = Opened()
+    private let opened: Opened
     private let path: String
-    private let index: JobIndex
 
     /// - Parameter path: of a store that the writer has opened.
     init(path: String, _ index: JobIndex) {
         self.path = path
-        self.index = index
+        opened = Opened(index)
     }
 
     /// - Parameter asker: finds no job that it may not see.
     func find(
         _ id: String, as asker: JobOwner, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
     ) {
-        thread.run { [opened, path, index] in
+        thread.run { [opened, path] in
             tell(
                 Result { () throws(StoreError) in
-                    if opened.reader == nil { opened.reader = try LedgerReader(path: path, index) }
+                    if opened.reader == nil { opened.reader = try LedgerReader(path: path, opened.index) }
                     return try opened.reader?.outcome(ofJob: id).flatMap {
                         asker.maySee(jobOf: $0.owner)
                             ? ToldOutcome(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
                     }
                 })
+        }
+    }
+
+    /// The writer has opened the store anew, and finds lines by another index.
+    func use(_ index: JobIndex) {
+        thread.run { [opened] in
+            opened.index = index
+            opened.reader = nil
         }
     }
 

@@ -38,7 +38,12 @@ final class ReaderPool: Sendable {
     private struct Idle: @unchecked Sendable {
         // It goes from thread to thread, but through the lock, and only one has it at a time.
         let reader: StoreReader
+        let plan: StagingPlan
     }
+
+    /// The model was changed while a fetch waited.
+    private static let isOutdated = Fault(
+        .busy, "The model was changed while this waited, and it was made for the one before. Ask again.")
 
     private static let longFetches = 1
 
@@ -47,12 +52,18 @@ final class ReaderPool: Sendable {
     private let long = Monitor(LongFetches())
     private let isStopping = Monitor(false)
     private let path: String
-    private let plan: StagingPlan
+    private let plan: Monitor<StagingPlan>
 
     /// - Parameter path: of a store that the writer has opened.
     init(path: String, plan: StagingPlan) {
         self.path = path
-        self.plan = plan
+        self.plan = Monitor(plan)
+    }
+
+    /// From now on fetches are of another model; those that run end as they began.
+    func use(_ plan: StagingPlan) {
+        self.plan.withLock { $0 = plan }
+        idle.withLock { $0 = [] }
     }
 
     func fetch(_ task: FetchTask) {
@@ -84,15 +95,17 @@ final class ReaderPool: Sendable {
     private func attempt(_ task: FetchTask, _ limits: FetchLimits) -> FetchEnd? {
         let isWanted = { [isStopping] in task.isWanted() && !isStopping.withLock { $0 } }
         guard isWanted() else { return .stopped }
+        let plan = plan.withLock { $0 }
+        guard task.request.plan == nil || task.request.plan === plan else { return .failed(Self.isOutdated) }
         do throws(FetchFailure) {
-            let reader = try takeReader()
+            let reader = try takeReader(plan)
             let found = Result { () throws(FetchFailure) in
                 try reader.fetch(task.request, limits: limits, in: task.envelope, isWanted: isWanted)
             }
             if case .failure(.store) = found {
                 // What is wrong with a connection may be gone with it.
             } else {
-                let idle = Idle(reader: reader)
+                let idle = Idle(reader: reader, plan: plan)
                 self.idle.withLock { $0.append(idle) }
             }
             return .found(try found.get())
@@ -106,8 +119,10 @@ final class ReaderPool: Sendable {
         }
     }
 
-    private func takeReader() throws(FetchFailure) -> StoreReader {
-        if let idle = idle.withLock({ $0.popLast() }) { return idle.reader }
+    private func takeReader(_ plan: StagingPlan) throws(FetchFailure) -> StoreReader {
+        while let idle = idle.withLock({ $0.popLast() }) {
+            if idle.plan === plan { return idle.reader }
+        }
         do throws(StoreError) {
             return try StoreReader(path: path, plan: plan)
         } catch {

@@ -9,10 +9,20 @@ struct WriterLoop {
 
     /// What the writer does next. Without jobs, it sets sequences aside for those that have none.
     private struct Turn {
+        var reload: Reload?
         var tasks: [@Sendable (Store) -> Void]
         var batch: Batch
         /// Through which sequence a new block is to be set aside.
         var reservation: Int64?
+    }
+
+    /// The store is to be opened with another model.
+    struct Reload: Sendable {
+        let plan: StagingPlan
+        let path: String
+        let options: StoreOptions
+        /// Called once on the writer's thread, with what has changed and where lines of the ledger are found from now on.
+        let tell: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
     }
 
     /// A job that the store has applied, or could not.
@@ -37,7 +47,7 @@ struct WriterLoop {
     /// Without a job for so long, nobody is sending one after the other.
     private static let idleMicroseconds: Int64 = 300
 
-    let store: Store
+    private(set) var store: Store
     /// Nil when what is accepted need not be kept.
     let log: (any JobLog)?
     let flight: Monitor<Flight>
@@ -73,6 +83,7 @@ struct WriterLoop {
     /// As a rule one transaction; several where the answers of its jobs take much memory.
     private mutating func work(_ turn: Turn) {
         for task in turn.tasks { task(store) }
+        if let wish = turn.reload { reload(wish) }
         if turn.batch.isEmpty, turn.reservation == nil { return }
         var rest = turn.batch
         var reservation = turn.reservation
@@ -110,8 +121,27 @@ struct WriterLoop {
         while let next = flight.takeNext(behind: batch) { batch.append(next) }
         let tasks = flight.writerTasks
         flight.writerTasks = []
-        if batch.isEmpty, tasks.isEmpty, !flight.order.isStarved { return flight.isStopped ? .some(nil) : nil }
-        return Turn(tasks: tasks, batch: batch, reservation: flight.order.reservationDue(block: limits.sequenceBlock))
+        let reload = batch.isEmpty ? flight.reload : nil
+        if batch.isEmpty { flight.reload = nil }
+        if batch.isEmpty, tasks.isEmpty, reload == nil, !flight.order.isStarved {
+            return flight.isStopped ? .some(nil) : nil
+        }
+        return Turn(
+            reload: reload, tasks: tasks, batch: batch,
+            reservation: flight.order.reservationDue(block: limits.sequenceBlock))
+    }
+
+    /// Opens the store with another model, which migrates it; what is refused changes nothing, and the old one stays in force.
+    ///
+    /// The old connection does nothing from the moment when the new one is opened.
+    private mutating func reload(_ wish: Reload) {
+        do throws(StoreError) {
+            let new = try Store(path: wish.path, plan: wish.plan, options: wish.options)
+            store = new
+            wish.tell(.success((new.migration, new.jobs)))
+        } catch {
+            wish.tell(.failure(error))
+        }
     }
 
     // MARK: - Transactions

@@ -58,7 +58,9 @@ extension MessageHandler {
         }
         switch action {
         case .pause:
-            coordinator.pause()
+            guard coordinator.pause() else {
+                return failed(Fault(.busy, "The model is being changed. Pause again when that is done."))
+            }
             done([])
         case .resume:
             coordinator.resume()

@@ -14,7 +14,6 @@ final class MessageHandler: Sendable {
     private let codecs: FrameCodecs
     let options: ServerOptions
     let log: ServerLog
-    private let model: [UInt8]
     /// What is held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
     /// What is held for fetches that wait for their turn.
@@ -32,9 +31,6 @@ final class MessageHandler: Sendable {
         self.codecs = codecs
         self.options = options
         self.log = log
-        var writer = JSONWriter()
-        coordinator.model.write(to: &writer)
-        model = writer.bytes
     }
 
     /// Answers what is no job, also when it ends the connection.
@@ -101,7 +97,9 @@ final class MessageHandler: Sendable {
             coordinator.writeStatistics(to: &writer)
             connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
         case .model:
-            connection.send(ServerMessageWriter.model(model, tag: tag), tag: tag, finishing: true)
+            var writer = JSONWriter()
+            coordinator.model.write(to: &writer)
+            connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), tag: tag, finishing: true)
         case .fetch(let message): return try fetch(message, content, memory, tag, connection)
         case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, tag, connection) }
         // At once, whatever is in front of it: what a pause holds up ends with it.

@@ -88,7 +88,7 @@ struct Brokerd: AsyncParsableCommand {
         // Longer than everything that has the store open.
         defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that none sees the server killed.
-        let signals = await StopSignals(logger)
+        let signals = await StopSignals()
         let server = try await startServer(owned, signals, logger)
         do {
             try Program.say(
@@ -141,6 +141,9 @@ struct Brokerd: AsyncParsableCommand {
         options.jobsPerConnection = limits.jobsPerConnection
         options.drainSeconds = limits.drainTimeout
         options.drain = { signals.stop() }
+        let reload = reloading(owned.coordinator, logger)
+        options.reload = reload
+        signals.onHangup { reload { _ in } }
         options.allowedUsers.formUnion(allowedUsers)
         do throws(ServerError) {
             return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)

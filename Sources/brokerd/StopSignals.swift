@@ -7,9 +7,10 @@ import UnixSignals
 final class StopSignals: Sendable {
     private let wanted: AsyncStream<Void>
     private let wish: AsyncStream<Void>.Continuation
+    private let hangup = Mutex<@Sendable () -> Void>({})
     private let endAtOnce = Mutex<@Sendable () -> Void>({})
 
-    init(_ logger: Logger) async {
+    init() async {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let (wanted, continuation) = AsyncStream.makeStream(of: Void.self)
         self.wanted = wanted
@@ -18,7 +19,7 @@ final class StopSignals: Sendable {
             var isStopping = false
             for await signal in signals {
                 if signal == .sighup {
-                    logger.notice("SIGHUP was ignored: the model is read at the start only. Restart to change it.")
+                    hangup.withLock { $0 }()
                 } else if isStopping {
                     endAtOnce.withLock { $0 }()
                 } else {
@@ -28,6 +29,9 @@ final class StopSignals: Sendable {
             }
         }
     }
+
+    /// - Parameter body: called for every SIGHUP from now on.
+    func onHangup(_ body: @escaping @Sendable () -> Void) { hangup.withLock { $0 = body } }
 
     /// As the first signal does. Any thread may call, any number of times.
     func stop() { wish.finish() }

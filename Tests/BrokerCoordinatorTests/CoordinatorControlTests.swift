@@ -15,7 +15,7 @@ import TestSupport
 
     @Test func `a cancelled job ends at once, changes nothing, and fills its place`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }
         test.events.waitUntil("accepted 3 3")
         #expect(test.cancel("2") == "cancelled")
@@ -33,7 +33,7 @@ import TestSupport
 
     @Test func `what is paused is accepted and staged, and merged when it goes on`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         for number in 1...20 { test.submit(row(number), id: "\(number)") }
         test.waitUntil(#""inFlight":20"#)
         #expect(test.statistics.contains(#""paused":true"#))
@@ -45,19 +45,19 @@ import TestSupport
 
     @Test func `a server that refuses new jobs holds nothing back`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         test.submit(row(1), id: "a")
         test.waitUntil(#""inFlight":1"#)
         test.coordinator.refuseNewJobs()
         #expect(test.events.ends(1).map(\.id) == ["a"])
         // Too late to hold anything.
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         #expect(test.statistics.contains(#""paused":false"#))
     }
 
     @Test func `a job that is being staged is taken back, too`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
         test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
         test.events.waitUntil("accepted large 1")
@@ -70,7 +70,7 @@ import TestSupport
 
     @Test func `a cancelled id is free, and what ended is too late to take back`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
         test.events.waitUntil("accepted a 1")
         #expect(test.cancel("a") == "cancelled")
@@ -86,7 +86,7 @@ import TestSupport
 
     @Test func `jobs that were sent twice are taken back together`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         for _ in 0..<2 { test.submit(row(1), id: "a", wantsAcceptance: true) }
         test.events.waitUntil("accepted a 2")
         #expect(test.cancel("a") == "cancelled")
@@ -97,7 +97,7 @@ import TestSupport
 
     @Test func `who awaits a job learns at once that it was taken back`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
         test.events.waitUntil("accepted a 1")
         let awaited = test.startAwaiting("a")
@@ -107,7 +107,7 @@ import TestSupport
 
     @Test func `nobody takes back, awaits or repeats another user's job`() throws {
         let test = try TestCoordinator(model)
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true, as: JobOwner(user: 12_345))
         test.events.waitUntil("accepted a 1")
         #expect(test.cancel("a", as: stranger) == "unknown")

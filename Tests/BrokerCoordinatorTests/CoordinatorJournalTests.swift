@@ -37,7 +37,7 @@ import TestSupport
 
     @Test func `what was accepted before a crash is applied at the start, in order, at its own sequence`() throws {
         let test = try coordinator()
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         for number in 1...20 {
             test.submit(row(1, number), id: number % 2 == 0 ? "job-\(number)" : nil, wantsAcceptance: true)
         }
@@ -77,7 +77,7 @@ import TestSupport
 
     @Test func `a cancellation is kept as the job is`() throws {
         let test = try coordinator()
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }
         test.events.waitUntil("accepted 3 3")
         #expect(test.cancel("2") == "cancelled")
@@ -90,7 +90,7 @@ import TestSupport
     @Test func `the same entries make the same store, in whatever batches and with whatever crashes`() throws {
         var generator = SeededGenerator()
         let test = try coordinator()
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         for number in 1...60 {
             let payload =
                 Int.random(in: 0..<6, using: &generator) == 0
@@ -142,7 +142,7 @@ import TestSupport
 
     @Test func `without its journal a store is not opened while jobs wait in it, and goes on once none do`() throws {
         let test = try coordinator()
-        test.coordinator.pause()
+        _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
         test.events.waitUntil("accepted a 1")
         let folder = try crashed(test)

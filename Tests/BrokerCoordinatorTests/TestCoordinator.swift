@@ -126,6 +126,29 @@ final class TestCoordinator: Sendable {
         return told.patiently("an answer to a cancel") { $0 }
     }
 
+    /// Changes the model; gives the lines of what changed, or the refusal.
+    func reload(_ model: String) -> [String] { startReloading(model).patiently("another model") { $0 } }
+
+    func startReloading(_ model: String) -> Monitor<[String]?> {
+        let told = Monitor<[String]?>(nil)
+        coordinator.reload {
+            do throws(ModelError) {
+                return .success(try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8)))))
+            } catch {
+                return .failure(Fault(.validationFailed, "\(error)"))
+            }
+        } tell: { result in
+            told.broadcast {
+                switch result {
+                case .success(let migration): $0 = migration.changes.map(\.text)
+                case .failure(let fault): $0 = ["refused \(fault.code): \(fault.message)"]
+                }
+                return true
+            }
+        }
+        return told
+    }
+
     /// Asks in a frame of its own: about the jobs whose frames were admitted before.
     func admitAwaiting(_ id: String) -> Monitor<Awaited?> {
         let awaited = Monitor<Awaited?>(nil)

@@ -17,6 +17,8 @@ public struct FetchRequest: Sendable {
         public var inclusions: [Inclusion]
     }
 
+    /// By whose model it was made; nil of one that was made without.
+    public internal(set) var plan: StagingPlan?
     public var entity: Int
     /// What the objects match; nil for all.
     public var predicate: Predicate?

@@ -24,6 +24,7 @@ extension StagingPlan {
                 path: "/entity", entity: description.entity.briefly)
         }
         var request = FetchRequest(entity: entity)
+        request.plan = self
         request.names = description.names
         request.result = description.result
         if let object = description.object { request.key = try key(object, ofEntity: entity, at: "/object") }

@@ -1,0 +1,101 @@
+internal import BrokerJSON
+public import BrokerModel
+public import BrokerStaging
+public import BrokerStore
+
+/// Another model, between two jobs.
+///
+/// ```
+/// reload ─▶ jobs before it end ─▶ writer: opens the store anew, which migrates it ─▶ jobs behind it are opened
+/// ```
+///
+/// What comes behind it waits, and is read by the new model, or by the old one if that stays; nobody is told of it.
+extension Coordinator {
+    /// Reads a model and applies it whole, migration included, or keeps the old one.
+    ///
+    /// - Parameters:
+    ///   - read: reads it, on a thread of its own; may block.
+    ///   - tell: called once, on a thread of the coordinator's, with what has changed, or why the old one stays.
+    public func reload(
+        reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
+        tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+    ) {
+        Thread(named: "reload") { [self] in
+            switch read() {
+            case .success(let plan): hold(for: plan, tell)
+            case .failure(let fault): tell(.failure(fault))
+            }
+        }.detach()
+    }
+
+    private static let ownSource = -1
+
+    private func hold(for plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
+        // A frame of its own, with nothing in it but the question whether all before it has ended.
+        let begun = flight.withLock { flight -> (place: Int, memory: JobMemory)? in
+            guard flight.holdsBehind == nil, !flight.isPaused, !flight.isDraining else { return nil }
+            let place = flight.admit(0, from: Self.ownSource)
+            flight.holdsBehind = place
+            return (place, memory.admit(place, payloadBytes: 0))
+        }
+        guard let begun else { return tell(.failure(.notNow)) }
+        let frame = AdmittedFrame(
+            place: begun.place, arrival: begun.place, source: Self.ownSource, payloadBytes: 0, contentBytesAtMost: 0,
+            weight: 0,
+            memory: begun.memory, refusal: nil, admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
+            open: { _ in .nothing }, refuse: { _ in })
+        // It is of no source of frames, so it need not wait for a turn.
+        _ = goesOn(frame, .question)
+        skip(frame) { [self] place in
+            let waits = flight.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
+            if !waits { change(to: plan, tell) }
+        }
+    }
+
+    private func change(to plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
+        let wish = WriterLoop.Reload(plan: plan, path: storePath, options: storeOptions) { [self] result in
+            switch result {
+            case .success((let migration, let index)):
+                planInForce.withLock { $0 = plan }
+                readers.use(plan)
+                ledger.use(index)
+                release()
+                tell(.success(migration))
+            case .failure(let error):
+                release()
+                tell(.failure(Fault(error.faultCode, error.message)))
+            }
+        }
+        flight.broadcast { flight in
+            flight.reload = wish
+            return true
+        }
+    }
+
+    /// What has waited is opened anew.
+    private func release() {
+        var frames: [AdmittedFrame] = []
+        var woken: [@Sendable () -> Void] = []
+        flight.withLock { flight in
+            flight.holdsBehind = nil
+            swap(&frames, &flight.heldFrames)
+            woken = flight.takeWoken(limits)
+        }
+        for frame in frames { open(frame) }
+        for tell in woken { tell() }
+    }
+
+    /// Whether the frame waits for the new model; it has been opened by the old one, for nothing.
+    func holds(_ frame: AdmittedFrame) -> Bool {
+        flight.withLock { flight in
+            guard let place = flight.holdsBehind, frame.place > place else { return false }
+            flight.heldFrames.append(frame)
+            return true
+        }
+    }
+}
+
+extension Fault {
+    fileprivate static let notNow = Fault(
+        .busy, "The model is being changed already, or the server is paused or stops. Reload again when that is over.")
+}

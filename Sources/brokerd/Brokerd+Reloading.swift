@@ -1,0 +1,42 @@
+import BrokerCommandLine
+import BrokerCoordinator
+import BrokerModel
+import BrokerServer
+import BrokerStaging
+import Logging
+
+extension Brokerd {
+    /// What SIGHUP and `admin reload` do: the model's files are read anew, and applied whole or not at all. Every change, or
+    /// why the old model stays, is told in the log.
+    func reloading(
+        _ coordinator: Coordinator, _ logger: Logger
+    ) -> @Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
+        let model = model
+        return { tell in
+            coordinator.reload {
+                Self.read(model)
+            } tell: { result in
+                switch result {
+                case .success(let migration):
+                    let lines = migration.lines
+                    for line in lines { logger.notice("\(line)") }
+                    logger.notice("The model was read anew, and is in force.")
+                    tell(.applied(lines))
+                case .failure(let fault):
+                    logger.error("The model was read anew, and the old one stays in force: \(fault.message)")
+                    tell(.refused(fault))
+                }
+            }
+        }
+    }
+
+    private static func read(_ paths: [String]) -> Result<StagingPlan, Fault> {
+        let file = ModelFile(paths)
+        do throws(ModelError) {
+            return .success(try StagingPlan(ModelReader.read(try file.document())))
+        } catch {
+            let faults = error.faults.map(\.description).joined(separator: "; ")
+            return .failure(Fault(.validationFailed, "The model \(file.name) cannot be used: \(faults)"))
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import BrokerModel
+import BrokerStore
+import Testing
+import Glibc
+import TestSupport
+
+@testable import BrokerCoordinator
+
+/// Another model, between two jobs.
+@Suite(.timeLimit(.minutes(5))) struct CoordinatorReloadTests {
+    private let old =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
+    private let new = #"""
+        {"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64", "name": "string"}}}}
+        """#
+
+    private func row(_ id: Int) -> String { "{\"Row\": {\"id\": \(id), \"value\": 1, \"name\": \"n\"}}" }
+
+    @Test func `jobs before are read by the old model, and jobs behind by the new one`() throws {
+        let test = try TestCoordinator(old)
+        let gate = Gate()
+        test.submit(row(1), id: "before", behind: gate)
+        let told = test.startReloading(new)
+        test.waitUntilHolding()
+        for number in 2...200 { test.submit(row(number), id: "\(number)") }
+        #expect(test.events.all.isEmpty)
+        gate.open()
+        #expect(test.events.ends(200).allSatisfy { $0.code == nil })
+        #expect(told.patiently("the new model") { $0 }.count == 1)
+        #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["1"])
+        #expect(try test.rows("SELECT name FROM Row WHERE id = 200") == ["n"])
+        // What was known is known.
+        test.submit(row(7), id: "7")
+        #expect(test.events.ends(201)[200].isDuplicate)
+        #expect(test.await("before").ending?.sequence == 1)
+    }
+
+    @Test func `a model that the store cannot take, or that is none, changes nothing, and is told`() throws {
+        let test = try TestCoordinator(new)
+        test.submit(row(1), id: "a")
+        _ = test.events.ends(1)
+        let refusal = test.reload(old)
+        #expect(refusal.count == 1 && refusal[0].contains("name") && refusal[0].hasPrefix("refused storeUnavailable"))
+        #expect(test.reload("{}")[0].hasPrefix("refused validationFailed"))
+        test.submit(row(2), id: "b")
+        #expect(test.events.ends(2)[1].code == nil)
+        #expect(try test.rows("SELECT name FROM Row ORDER BY id") == ["n", "n"])
+    }
+
+    @Test func `what is paused is not waited for`() throws {
+        let test = try TestCoordinator(old)
+        #expect(test.coordinator.pause())
+        #expect(test.reload(new)[0].hasPrefix("refused busy"))
+        test.coordinator.resume()
+        #expect(test.reload(new).count == 1)
+    }
+
+    @Test func `a journal goes on with the new model, over a crash`() throws {
+        let folder = TemporaryFolder()
+        let journaled = { (model: String) in try TestCoordinator(model, in: folder) { $0.keepsJournal = true } }
+        do {
+            let test = try journaled(old)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+            #expect(test.reload(new).count == 1)
+            test.submit(row(2), id: "b")
+            #expect(test.events.ends(2)[1].code == nil)
+        }
+        let test = try journaled(new)
+        test.submit(row(3), id: "c")
+        _ = test.events.ends(1)
+        #expect(try test.rows("SELECT id, ifnull(name, '') FROM Row ORDER BY id") == ["1|", "2|n", "3|n"])
+    }
+}
+
+extension TestCoordinator {
+    /// Waits until a reload holds what comes.
+    fileprivate func waitUntilHolding() {
+        while coordinator.flight.withLock({ $0.holdsBehind == nil }) { sched_yield() }
+    }
+}
