@@ -91,7 +91,7 @@ extension Coordinator {
 
     private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
         let id = frame.logged?.id ?? job.id ?? madeId(frame.place)
-        let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt)
+        let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt, completions)
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             var acceptance: (@Sendable (Int64?) -> Void)?
@@ -179,6 +179,8 @@ extension Coordinator {
         let ready = run.ready(work)
         flight.broadcast { flight in
             flight.finish(ready)
+            // Who took the job back has been told its end.
+            if !flight.cancelled.contains(run.place) { run.progress?.note(staged: ready.rowCount) }
             return flight.hasWork
         }
         // It will not be opened again.

@@ -249,6 +249,14 @@ public final class Coordinator: Sendable {
             isPaused: isPaused, self.writer.log)
     }
 
+    /// The newest sequence whose outcome may have been forgotten; 0 for none. Who was told a larger one can send the job again
+    /// without fear that it is applied twice.
+    public var forgottenThrough: Int64 {
+        var sequence: Int64 = 0
+        statistics.count { sequence = $0.forgottenThrough }
+        return sequence
+    }
+
     /// Accepted means on disk.
     public var keepsJournal: Bool { writer.log != nil }
 }

@@ -24,6 +24,8 @@ struct ReadyJob: Sendable {
 
     /// When it was accepted, for the ledger: milliseconds since 1970.
     let acceptedAt: Int64
+    /// Nil when nobody wants to know.
+    var progress: JobProgress?
 
     /// Why it is not to be merged, though it keeps its place.
     enum Withdrawal {

@@ -69,6 +69,8 @@ public struct Job: @unchecked Sendable {
     public var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     public var wantsAcceptance: Bool
+    /// The observer wants ``JobEvent/progress(id:staged:merged:)``.
+    public var wantsProgress = false
     /// The decoded message as it was sent, when `document` was parsed from a mended copy; what the id stands for.
     public var content: JSONText
     /// Called for everything that happens to the job, on a thread of the coordinator's; must not block.
@@ -97,6 +99,8 @@ public struct Job: @unchecked Sendable {
 public enum JobEvent: Sendable {
     /// It has its sequence: its place among all jobs.
     case accepted(id: String, sequence: Int64)
+    /// So many of its rows are staged, and so many of those merged; told now and then, or never.
+    case progress(id: String, staged: Int, merged: Int)
     /// Its transaction is durable, or it changed nothing. The last event.
     case ended(ToldOutcome)
 }

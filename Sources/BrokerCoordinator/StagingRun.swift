@@ -47,6 +47,8 @@ struct StagingRun: Sendable {
     private let wantsKeys: Bool
     private let wantsObjects: Bool
     let observer: @Sendable (JobEvent) -> Void
+    /// Nil when nobody wants to know.
+    let progress: JobProgress?
     private let openedAt: Int64
     private let isIDMade: Bool
     private let acceptedAt: Int64
@@ -57,7 +59,9 @@ struct StagingRun: Sendable {
 
     var place: Int { frame.place }
 
-    init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64) {
+    init(
+        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, _ completions: SerialThread
+    ) {
         self.frame = frame
         self.id = id
         owner = job.owner
@@ -68,6 +72,7 @@ struct StagingRun: Sendable {
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
         observer = job.observer
+        progress = job.wantsProgress ? JobProgress(id, completions, job.observer) : nil
         self.openedAt = openedAt
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
@@ -81,7 +86,8 @@ struct StagingRun: Sendable {
         return ReadyJob(
             id: id, owner: owner, place: place, arrival: frame.arrival, contentHash: contentHash, policy: policy,
             wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer,
-            weight: weight, admittedAt: frame.admittedAt, timing: timing, acceptedAt: acceptedAt)
+            weight: weight, admittedAt: frame.admittedAt, timing: timing, acceptedAt: acceptedAt,
+            progress: progress)
     }
 
     /// What the log keeps of the job, but for its sequence.

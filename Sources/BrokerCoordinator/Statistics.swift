@@ -18,6 +18,8 @@ final class Statistics: Sendable {
         var batches = Batches()
         /// As the writer left it after the newest commit.
         var log = StoreLog()
+        /// The newest sequence whose outcome may be forgotten.
+        var forgottenThrough: Int64 = 0
         /// Nil without a journal.
         var history: StoreHistory?
 

@@ -58,9 +58,11 @@ final class Writer: Sendable {
                 let told = Opened(migration: store.migration, jobs: store.jobs, log: log, pending: pending)
                 let storeLog = store.log
                 let history = store.history
+                let forgotten = store.forgottenThrough
                 statistics.count {
                     $0.log = storeLog
                     $0.history = history
+                    $0.forgottenThrough = forgotten
                 }
                 opened.broadcast {
                     $0 = .success(told)

@@ -57,6 +57,17 @@ extension WriterLoop.Applied {
     }
 }
 
+extension ReadyJob {
+    /// It is merged, and its COMMIT comes.
+    func noteMerged() { progress?.note(merged: rowCount) }
+
+    /// Rows that are staged for it.
+    var rowCount: Int {
+        guard case .steps(let steps) = work else { return 0 }
+        return steps.reduce(0) { $0 + ($1.rows?.rowCount ?? 0) }
+    }
+}
+
 extension Statistics.Counters {
     /// One transaction has become durable.
     mutating func note(_ applied: [WriterLoop.Applied], _ committedAt: Int64) {

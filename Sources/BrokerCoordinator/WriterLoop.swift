@@ -232,6 +232,7 @@ struct WriterLoop {
                 let now = monotonicMicroseconds()
                 for end in ends {
                     let (sequence, job) = batch[applied.count]
+                    job.noteMerged()
                     applied.append(
                         Applied(
                             sequence: sequence, job: job, end: end, mergedMicroseconds: now - begun, appliedAt: now))
@@ -254,6 +255,7 @@ struct WriterLoop {
         }
         let start = monotonicMicroseconds()
         let end = try store.apply(job.storeJob(sequence))
+        job.noteMerged()
         let now = monotonicMicroseconds()
         return Applied(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
     }
@@ -329,10 +331,12 @@ struct WriterLoop {
         // Who is told an end and asks for the numbers finds it counted.
         let storeLog = store.log
         let history = store.history
+        let forgotten = store.forgottenThrough
         statistics.count {
             $0.note(applied, committedAt)
             $0.log = storeLog
             $0.history = history
+            $0.forgottenThrough = forgotten
         }
         if let log, let position = store.durablePosition { log.applied(through: position) }
         // As a rule answers are written, and rows freed, there, while the next jobs are merged here.

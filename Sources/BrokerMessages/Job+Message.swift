@@ -19,5 +19,6 @@ extension Job {
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsObjects: message.reply == .objects && message.notify.contains(.completed),
             wantsAcceptance: message.notify.contains(.accepted), content: content, observer: observer)
+        wantsProgress = message.notify.contains(.progress)
     }
 }

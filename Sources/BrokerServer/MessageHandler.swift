@@ -133,6 +133,11 @@ final class MessageHandler: Sendable {
             case .accepted(let id, let sequence):
                 connection.send(
                     ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), finishing: false)
+            case .progress(let id, let staged, let merged):
+                // Whoever has something to read learns enough from that.
+                guard connection.bytes == 0 else { break }
+                connection.send(
+                    ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: tag), finishing: false)
             case .ended(let outcome):
                 switch outcome.result {
                 case .completed where !notify.contains(.completed): return connection.finish()
@@ -156,6 +161,7 @@ final class MessageHandler: Sendable {
             ("jobsInFlight", options.jobsPerConnection),
             ("outcomesKept", coordinator.retention.count),
             ("outcomesKeptSeconds", coordinator.retention.seconds),
+            ("outcomesForgottenThrough", Int(coordinator.forgottenThrough)),
         ]
         for (key, value) in members {
             writer.key(key)

@@ -20,6 +20,8 @@ public final class StagedRows: Sendable {
     /// By the name of the entity, what was left out beside those.
     public let unlistedRejections: [String: Int]
     public let warnings: [Warning]
+    /// Rows of all entities.
+    public var rowCount: Int { tables.reduce(0) { $0 + ($1?.rowCount ?? 0) } }
     private let conditionalFault: ConditionalFault?
     /// Only the store can tell whether all objects may be of the entities that their records are of: it must be staged
     /// again, knowing what they are.

@@ -68,20 +68,17 @@ struct Ledger {
     private struct Tally {
         /// Rows in the table.
         var rows: Int
-        /// Rows written since the last look for those that are too old.
-        var recorded = 0
-        /// The wall clock at the newest record, and at that look.
-        var now = Int64.min
-        var agedAt: Int64?
+        /// The time of the newest job in it; nil while it is empty.
+        var newestTime: Int64?
         /// What comes before this sequence has been forgotten.
         var first: Int64 = 0
         var history: StoreHistory?
     }
 
-    /// Rows that are forgotten in one transaction at most, unless it wrote more: after a change of the limits, the ledger
-    /// shrinks in steps that nobody notices.
+    /// Rows that are forgotten at a time at most: after a change of the limits, the ledger shrinks in steps that nobody
+    /// notices.
     private static let pruneStep = 1_000
-    /// Between two looks for outcomes that are too old, which read the oldest rows.
+    /// How often outcomes that are too old are looked for, which reads the oldest rows.
     private static let agingMilliseconds: Int64 = 1_000
 
     /// Kept while the store is fed from a log; written with each transaction.
@@ -134,6 +131,9 @@ struct Ledger {
             tally.rows += 1
         }
         tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StoreHistory($0) }
+        let first = try connection.integer("SELECT min(sequence) FROM _broker_jobs")
+        tally.first = first ?? 0
+        tally.newestTime = try connection.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
         durable = tally
     }
 
@@ -181,8 +181,7 @@ struct Ledger {
         if let owner = outcome.owner { insert.bind(Int64(owner.user), at: 7) } else { insert.bind(blob: nil, at: 7) }
         try insert.run()
         tally.rows += 1
-        tally.recorded += 1
-        tally.now = now
+        try prune(now)
     }
 
     // MARK: - Forgetting
@@ -190,24 +189,28 @@ struct Ledger {
     /// How many outcomes may be there beyond the count before any is forgotten, so that most transactions need not.
     private var slack: Int { min(Self.pruneStep, retention.count / 16) }
 
-    /// Forgets the oldest of what is too many or too old: of rows that are there, whatever their sequences are. Called
-    /// once in a transaction, before its COMMIT.
-    mutating func prune() throws(StoreError) {
-        if let history = tally.history, history != durable.history {
-            writeHistory.bind(history.text, at: 1)
-            try writeHistory.run()
-        }
-        guard tally.recorded > 0 else { return }
-        let step = max(Self.pruneStep, 2 * tally.recorded)
+    /// Forgets the oldest of what is too many or too old: of rows that are there, whatever their sequences are.
+    ///
+    /// It follows from the jobs and their times alone, and not from how many share a transaction: who applies the same jobs
+    /// forgets the same.
+    private mutating func prune(_ now: Int64) throws(StoreError) {
         let surplus = tally.rows - retention.count
-        if surplus > slack { try forgetOldest(min(surplus, step), endedBefore: .max) }
-        // The clock may have been set back.
-        if let agedAt = tally.agedAt, (agedAt..<agedAt + Self.agingMilliseconds).contains(tally.now) { return }
+        if surplus > slack { try forgetOldest(min(surplus, Self.pruneStep), endedBefore: .max) }
+        defer { tally.newestTime = now }
+        if let newest = tally.newestTime, newest / Self.agingMilliseconds == now / Self.agingMilliseconds { return }
         let (age, isBeyondCounting) = Int64(retention.seconds).multipliedReportingOverflow(by: 1_000)
-        if !isBeyondCounting { try forgetOldest(step, endedBefore: tally.now - age) }
-        tally.agedAt = tally.now
-        tally.recorded = 0
+        if !isBeyondCounting { try forgetOldest(Self.pruneStep, endedBefore: now - age) }
     }
+
+    /// To be called once in a transaction, before its COMMIT.
+    func finish() throws(StoreError) {
+        guard let history = tally.history, history != durable.history else { return }
+        writeHistory.bind(history.text, at: 1)
+        try writeHistory.run()
+    }
+
+    /// The newest sequence whose outcome may have been forgotten; 0 for none.
+    var forgottenThrough: Int64 { max(0, durable.first - 1) }
 
     private mutating func forgetOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
         forgetFirst.bind(Int64(count), at: 1)

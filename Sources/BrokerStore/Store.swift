@@ -191,6 +191,9 @@ public final class Store {
         try ledger.reserve(through: sequence)
     }
 
+    /// The newest sequence whose outcome may have been forgotten; 0 for none.
+    public var forgottenThrough: Int64 { ledger.forgottenThrough }
+
     // MARK: - The log
 
     /// Where the store is, without symbolic links; the log's files lie beside it.
@@ -261,7 +264,7 @@ public final class Store {
             loss = error
             throw error
         }
-        try ledger.prune()
+        try ledger.finish()
         try statements.commit.run()
         ledger.transactionEnded(isDurable: true)
         logKeeper.committed()

@@ -64,6 +64,7 @@ package struct JobMessage {
 
         package static let accepted = Notify(rawValue: 1)
         package static let completed = Notify(rawValue: 2)
+        package static let progress = Notify(rawValue: 4)
     }
 
     /// Bytes that a job's id may have.

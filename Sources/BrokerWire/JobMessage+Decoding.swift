@@ -50,7 +50,7 @@ extension JobMessage {
             switch notifyWords.first(where: { word.isText($0) }) {
             case "accepted": notify.insert(.accepted)
             case "completed": notify.insert(.completed)
-            case "progress": break  // A word of the protocol that has no effect yet.
+            case "progress": notify.insert(.progress)
             default:
                 throw WireError(
                     .unsupportedMessage,

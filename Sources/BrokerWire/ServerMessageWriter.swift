@@ -44,6 +44,19 @@ package enum ServerMessageWriter {
     }
 
     /// - Parameters:
+    ///   - staged: rows of the job that are staged.
+    ///   - merged: of these, rows that are merged.
+    package static func progress(id: String, staged: Int, merged: Int, tag: [UInt8]?) -> [UInt8] {
+        message("progress", capacity: 0, tag: tag) { writer in
+            writer.jobMembers(id: id, sequence: nil)
+            writer.key("staged")
+            writer.integer(staged)
+            writer.key("merged")
+            writer.integer(merged)
+        }
+    }
+
+    /// - Parameters:
     ///   - members: the outcome; empty for `reply: none`, and then `duplicate` is left out too.
     ///   - objects: the array for `reply: objects`.
     package static func completed(

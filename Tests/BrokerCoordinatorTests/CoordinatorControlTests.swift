@@ -142,3 +142,26 @@ import TestSupport
         #expect(try test.rows("SELECT count(*) FROM Row") == ["51"])
     }
 }
+
+@Suite(.timeLimit(.minutes(5))) struct JobProgressTests {
+    @Test func `progress is told at once, then ten times a second at most, and nothing is counted twice`() {
+        let told = Monitor<[String]>([])
+        let completions = SerialThread(named: "test")
+        let progress = JobProgress(JobID("a"), completions) { event in
+            if case .progress(let id, let staged, let merged) = event {
+                told.withLock { $0.append("\(id) \(staged) \(merged)") }
+            }
+        }
+        let start = monotonicMicroseconds()
+        progress.note(staged: 10)
+        var count = 1
+        while monotonicMicroseconds() - start < 250_000 {
+            progress.note(merged: 1)
+            count += 1
+        }
+        completions.stop()
+        let lines = told.withLock { $0 }
+        #expect(lines.first == "a 10 0")
+        #expect((2...3).contains(lines.count), "\(lines) of \(count)")
+    }
+}

@@ -44,6 +44,7 @@ final class Events: Sendable {
     private static func described(_ event: JobEvent) -> String {
         switch event {
         case .accepted(let id, let sequence): "accepted \(id) \(sequence)"
+        case .progress(let id, let staged, let merged): "progress \(id) \(staged) \(merged)"
         case .ended(let ending): "ended \(ending.id) \(ending.sequence.map(String.init) ?? "-")"
         }
     }

@@ -147,7 +147,9 @@ import Testing
         try store.store.begin()
         for number in 1...2_000 { _ = try store.store.apply(store.job("{}", id: "job \(number)")) }
         try store.store.commit()
-        #expect(try store.rows("SELECT min(sequence), max(sequence), count(*) FROM _broker_jobs") == ["1901|2000|100"])
+        // Some more are there, so that most jobs need not forget any.
+        #expect(
+            try store.rows("SELECT min(sequence), max(sequence), count(*) FROM _broker_jobs") == ["1898|2000|103"])
     }
 
     @Test func `outcomes beyond their time are forgotten`() throws {

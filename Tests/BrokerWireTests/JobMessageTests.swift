@@ -39,7 +39,7 @@ import Testing
         #expect(job.id == "emp-1")
         #expect(job.onInvalid == .skip)
         #expect(job.reply == .keys)
-        #expect(job.notify == .accepted)
+        #expect(job.notify == [.accepted, .progress])
         #expect(job.isLenient)
         #expect(job.operations.map(\.entity) == ["A", "B"])
         #expect(job.operations.map(\.entityPointer) == ["/operations/0/entity", "/operations/1/entity"])

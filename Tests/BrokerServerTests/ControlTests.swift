@@ -1,0 +1,42 @@
+import Testing
+import TestSupport
+
+/// Jobs that are taken back, progress and administration, over a socket.
+@Suite(.timeLimit(.minutes(5))) struct ControlTests {
+    @Test func `a job is taken back while the server is paused, and the rest goes on`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            #expect(try client.ask(#"{"type": "admin", "action": "pause", "tag": 1}"#).type == "done")
+            for id in ["a", "b"] {
+                let accepted = try client.ask(
+                    #"{"id": "\#(id)", "entity": "Department", "json": [{"id": 1}], "notify": ["accepted", "completed"]}"#
+                )
+                #expect(accepted.type == "accepted")
+            }
+            #expect(try client.ask(#"{"type": "cancel", "id": "a"}"#).type == "cancelled")
+            let failed = try #require(try client.receive())
+            #expect(failed.type == "failed" && failed.code == "cancelled")
+            #expect(try client.ask(#"{"type": "admin", "action": "resume"}"#).type == "done")
+            #expect(try client.receive()?.type == "completed")
+            #expect(try client.ask(#"{"type": "cancel", "id": "b"}"#).code == "tooLate")
+            #expect(try client.ask(#"{"type": "cancel", "id": "c"}"#).code == "unknownJob")
+            #expect(try client.ask(#"{"type": "admin", "action": "dance"}"#).code == "unsupportedMessage")
+            // A server within another program is that one's to end.
+            #expect(try client.ask(#"{"type": "admin", "action": "drain"}"#).code == "unsupportedMessage")
+            #expect(try client.ask(#"{"type": "admin", "action": "checkpoint"}"#).type == "done")
+        }
+    }
+
+    @Test func `who asks for progress is told, before the end`() async throws {
+        try await RunningServer.run { running in
+            let client = try running.connect()
+            let rows = (1...500).map { "{\"id\": \($0)}" }.joined(separator: ",")
+            let progress = try client.ask(
+                #"{"id": "a", "entity": "Department", "json": [\#(rows)], "notify": ["progress", "completed"]}"#)
+            #expect(progress.type == "progress")
+            var next = try #require(try client.receive())
+            while next.type == "progress" { next = try #require(try client.receive()) }
+            #expect(next.type == "completed")
+        }
+    }
+}
