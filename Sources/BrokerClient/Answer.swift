@@ -40,16 +40,10 @@ package final class Answer<Value: Sendable>: Sendable {
     /// Suspends until the value is there. Cancelling the task ends the waiting with `CancellationError`.
     package func value() async throws -> Value {
         if let result = state.withLock({ $0.result }) { return try result.get() }
-        return try await value(alsoOnCancel: {})
-    }
-
-    /// As ``value()``; cancelling calls `onCancel`, too.
-    func value(alsoOnCancel onCancel: @Sendable () -> Void) async throws -> Value {
         let number = lastWaiter.add(1, ordering: .relaxed).newValue
         let result = await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in wait(continuation, number, isCancellable: true) }
         } onCancel: {
-            onCancel()
             take(number)?.resume(returning: .failure(CancellationError()))
         }
         return try result.get()
@@ -57,7 +51,7 @@ package final class Answer<Value: Sendable>: Sendable {
 
     /// Suspends until the value is there, or until `onCancel` has had an effect that makes it come: cancelling the task
     /// does nothing else.
-    package func value(onCancel: @escaping @Sendable () -> Void) async throws -> Value {
+    package func value(onCancel: @Sendable () -> Void) async throws -> Value {
         let number = lastWaiter.add(1, ordering: .relaxed).newValue
         let result = await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in wait(continuation, number, isCancellable: false) }

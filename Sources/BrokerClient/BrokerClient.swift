@@ -15,8 +15,8 @@ public final class BrokerClient: Sendable {
         public var clientName: String?
         /// How long a server may take for its welcome, on each connection.
         public var connectTimeout = Duration.seconds(10)
-        /// How long to be without a connection before what is unanswered fails with
-        /// ``BrokerError/connectionLost(reason:)``. It begins anew when the server has answered something; its welcome
+        /// How long to be without a connection before what is unanswered fails: jobs that were sent with
+        /// ``BrokerError/outcomeUnknown(id:cause:)``, the rest with ``BrokerError/connectionLost(reason:)``. It begins anew when the server has answered something; its welcome
         /// alone does not count, or a server that welcomes and closes would be tried for ever.
         public var reconnectDeadline = Duration.seconds(30)
         /// How long a server's frame may take from its first byte to its last. Jobs have no such limit, because how long
@@ -99,8 +99,10 @@ public final class BrokerClient: Sendable {
 
     /// Applies a record or an array of records, and waits until they are committed.
     ///
-    /// A task that is cancelled while it waits gets `CancellationError`. Its job is not sent if it was still waiting for
-    /// room among the jobs in flight; once sent, it takes effect all the same, and ``await(id:)`` tells its outcome.
+    /// A task that is cancelled while it waits wants its job no more. A job that was not sent yet is dropped; one that was
+    /// sent the server is asked to take back. Either way `CancellationError` says that it has no effect. When its merge has
+    /// begun it is too late, and the call ends as if nobody had cancelled it. If the connection is lost before the
+    /// server has answered, the call ends with ``BrokerError/outcomeUnknown(id:cause:)``, and the job is not sent again.
     ///
     /// - Parameter records: values that can be encoded, or what is JSON already; see ``JSON/init(encoding:)``.
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
@@ -129,18 +131,19 @@ public final class BrokerClient: Sendable {
     public func process(_ job: Job) async throws -> Completion {
         let completion = Answer<Completion>()
         let place = try send(job, wantsAcceptance: false, JobWaiter(completion: completion))
-        return try await completion.value(alsoOnCancel: { driver.withdraw(place) })
+        return try await completion.value(onCancel: { [driver] in driver.cancel(place) })
     }
 
-    /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket. Cancelling is as
-    /// with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
+    /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket. Cancelling while this
+    /// waits is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``, but for that the job may be accepted
+    /// before it is taken back: then the ticket's completion tells what came of that.
     ///
     /// - Throws: `failed` when the job was refused, or another ``BrokerError``.
     public func submit(_ job: Job) async throws -> JobTicket {
         let accepted = Answer<Int64>()
         let waiter = JobWaiter(completion: Answer(), accepted: accepted)
         let place = try send(job, wantsAcceptance: true, waiter)
-        let sequence = try await accepted.value(alsoOnCancel: { driver.withdraw(place) })
+        let sequence = try await accepted.value(onCancel: { [driver] in driver.cancel(place) })
         return JobTicket(id: place.id.text, sequence: sequence, answer: waiter.completion, client: self)
     }
 
@@ -207,12 +210,15 @@ public final class BrokerClient: Sendable {
         driver.close()
     }
 
-    func request(_ content: (_ tag: [UInt8]) -> [UInt8]) async throws -> ServerEnvelope {
+    /// - Parameter isSentOnce: it changes something, and is not sent again when its connection is lost.
+    func request(
+        isSentOnce: Bool = false, _ content: (_ tag: [UInt8]) -> [UInt8]
+    ) async throws -> ServerEnvelope {
         try Task.checkCancellation()
         let number = number()
         let waiter = Answer<ServerEnvelope>()
         let frame = try driver.encoders.encode(content(Array(String(number).utf8)))
-        try driver.add(request: number, frame: frame, waiter: waiter)
+        try driver.add(request: number, frame: frame, waiter: waiter, isSentOnce: isSentOnce)
         return try await waiter.value()
     }
 

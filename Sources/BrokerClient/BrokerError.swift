@@ -2,15 +2,17 @@ package import BrokerWire
 
 /// Why a call to a ``BrokerClient`` did not do what it was asked.
 ///
-/// Beside these, a call throws `CancellationError` when its task is cancelled.
+/// Beside these, a call throws `CancellationError` when its task is cancelled. For a job that was sent this means that the
+/// server has taken it back; when that was too late, the call ends as it would have, and when the server's answer cannot be
+/// had, with ``outcomeUnknown(id:cause:)``.
 public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// There is no server at that socket, or it does not let us in. Nothing was sent.
     case cannotConnect(path: String, reason: String)
-    /// The connection was lost and could not be had again in time. Whether the job was applied is not known.
+    /// The connection was lost and could not be had again in time. A job that this is told of was not sent. What
+    /// ``BrokerClient/administer(_:)`` asked for may have been done.
     case connectionLost(reason: String)
-    /// The server's answer to this job cannot be had: it is no message, or the server could not send it. Whether the
-    /// job was applied is not known.
-    case outcomeUnknown(reason: String)
+    /// The job was sent, and the server's answer cannot be had. Whether the job was applied, or will be, is not known.
+    case outcomeUnknown(id: String, cause: DoubtCause)
     /// The job was refused or went wrong; it changed nothing.
     case failed(JobFailure)
     /// The message was not understood, or the connection is not wanted; nothing was changed.
@@ -44,7 +46,7 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// outcome with ``BrokerClient/await(id:)``.
     public var isOutcomeUnknown: Bool {
         switch self {
-        case .connectionLost, .outcomeUnknown, .closed: true
+        case .outcomeUnknown, .closed: true
         default: false
         }
     }
@@ -52,8 +54,10 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .cannotConnect(let path, let reason): "Cannot connect to \(path): \(reason)."
-        case .connectionLost(let reason): "The connection was lost: \(reason). \(Self.remedy)"
-        case .outcomeUnknown(let reason): "The job's outcome could not be had: \(reason) \(Self.remedy)"
+        case .connectionLost(let reason): "The connection was lost: \(reason). Ask again when the server is back."
+        case .outcomeUnknown(let id, let cause):
+            "\(cause) The outcome of the job \"\(id)\" is not known: `await` that id to learn it, or send the job again "
+                + "under the same id, which applies it once."
         case .failed(let failure): failure.description
         case .refused(let fault): fault.description
         case .tooLarge(let reason): reason
@@ -64,12 +68,24 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
         case .closed: "The client was closed."
         }
     }
-
-    private static let remedy =
-        "Whether the job was applied is not known; send it again under the same id, which applies it once."
 }
 
 extension BrokerError {
+    /// Why nobody can tell how a job ended.
+    public enum DoubtCause: Sendable, Hashable, CustomStringConvertible {
+        /// It could not be had again in time; or the job's task was cancelled, so that it was not sent again.
+        case connectionLost(reason: String)
+        /// The answer is no message, or the server could not send it.
+        case noAnswer(reason: String)
+
+        public var description: String {
+            switch self {
+            case .connectionLost(let reason): "The connection was lost: \(reason)."
+            case .noAnswer(let reason): "The server's answer could not be had: \(reason)"
+            }
+        }
+    }
+
     /// A job was refused or went wrong.
     public struct JobFailure: Sendable, Hashable, CustomStringConvertible {
         public var id: String

@@ -9,7 +9,8 @@ extension BrokerClient {
 
         /// The job's outcome, once it is committed. Any number of tasks may wait for it.
         ///
-        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled, and the job goes on.
+        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled. That ends the waiting alone:
+        ///   others may wait for the job, which ``cancel()`` takes back.
         public var completion: Completion {
             get async throws { try await answer.value() }
         }
@@ -24,7 +25,8 @@ extension BrokerClient {
 
         /// The job's outcome, once it is committed. Any number of tasks may wait for it.
         ///
-        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled, and the job goes on.
+        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled. That ends the waiting alone:
+        ///   others may wait for the job, which ``cancel()`` takes back.
         public var completion: Completion {
             get async throws { try await answer.value() }
         }

@@ -6,7 +6,7 @@ internal import DequeModule
 /// ```
 /// add ──▶ waiting ──admit──▶ in flight ──remove──▶ gone
 ///            │                 └─ all of them are sent again, in order, on a new connection
-///            └─ withdraw ──▶ gone
+///            └─ withdraw ──▶ gone ◀── withdraw, unless it was sent
 /// ```
 ///
 /// Invariants:
@@ -26,6 +26,10 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         let frame: [UInt8]
         let waiter: Waiter
         fileprivate(set) var isInFlight: Bool
+        /// It was written to a connection, the one in force or one before it.
+        fileprivate(set) var wasSent: Bool
+        /// Its task was cancelled, and the server was asked to take it back.
+        fileprivate(set) var isCancelled = false
 
         var id: JobID { place.id }
     }
@@ -49,21 +53,23 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
 
     /// Nil when a job of that id is unanswered; then nothing changes. ``admit()`` tells what may be sent.
     mutating func add(id: JobID, frame: [UInt8], waiter: Waiter) -> Place? {
-        add(id: id, frame: frame, waiter: waiter, entersAtOnce: false)?.place
+        add(id: id, frame: frame, waiter: waiter, entersAtOnce: false, isSent: false)?.place
     }
 
     /// As ``add(id:frame:waiter:)``.
     ///
-    /// - Parameter entersAtOnce: the job is in the window at once if no other waits and there is room.
+    /// - Parameters:
+    ///   - entersAtOnce: the job is in the window at once if no other waits and there is room.
+    ///   - isSent: what is in the window at once is written at once.
     /// - Returns: also whether it is.
     mutating func add(
-        id: JobID, frame: [UInt8], waiter: Waiter, entersAtOnce: Bool
+        id: JobID, frame: [UInt8], waiter: Waiter, entersAtOnce: Bool, isSent: Bool
     ) -> (place: Place, hasEntered: Bool)? {
         guard jobs.index(forKey: id) == nil else { return nil }
         let place = Place(id: id, ordinal: nextOrdinal)
         nextOrdinal += 1
         let enters = entersAtOnce && waiting.isEmpty && hasRoom(for: frame)
-        jobs[id] = Job(place: place, frame: frame, waiter: waiter, isInFlight: enters)
+        jobs[id] = Job(place: place, frame: frame, waiter: waiter, isInFlight: enters, wasSent: enters && isSent)
         if enters { entered(frame) } else { waiting.append(place) }
         return (place, enters)
     }
@@ -78,7 +84,9 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     }
 
     /// Takes the next job into the window; nil when none waits or there is no room.
-    mutating func admit() -> Job? {
+    ///
+    /// - Parameter isSent: it is written at once.
+    mutating func admit(isSent: Bool) -> Job? {
         while let place = waiting.first {
             guard let index = jobs.index(forKey: place.id), jobs.values[index].place == place else {
                 waiting.removeFirst()
@@ -89,6 +97,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
             waiting.removeFirst()
             entered(job.frame)
             jobs.values[index].isInFlight = true
+            jobs.values[index].wasSent = isSent
             return job
         }
         return nil
@@ -106,9 +115,15 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         return job.waiter
     }
 
+    /// The job of that place; nil when it was answered or withdrawn.
+    subscript(place: Place) -> Job? { jobs[place.id].flatMap { $0.place == place ? $0 : nil } }
+
     /// Takes out a job that still waits for room; nil when it does not: then it is in flight, or was answered.
-    mutating func withdraw(_ place: Place) -> Waiter? {
-        guard let job = jobs[place.id], job.place == place, !job.isInFlight else { return nil }
+    ///
+    /// - Parameter fromWindow: also one that is in flight and was not sent yet.
+    mutating func withdraw(_ place: Place, fromWindow: Bool = false) -> Waiter? {
+        guard let job = self[place], !job.wasSent, fromWindow || !job.isInFlight else { return nil }
+        if job.isInFlight { return remove(place.id) }
         jobs[place.id] = nil
         // What was withdrawn is passed over by `admit`; it must not pile up while nothing is admitted.
         let waitingCount = jobs.count - inFlightCount
@@ -121,6 +136,26 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     /// Entries of the queue, those of withdrawn jobs among them.
     var placesKept: Int { waiting.count }
 
+    /// The server is asked to take that job back.
+    mutating func noteCancelled(_ place: Place) {
+        guard self[place] != nil else { return }
+        jobs[place.id]?.isCancelled = true
+    }
+
+    /// Takes out the jobs that the server was asked to take back, in order.
+    mutating func removeCancelled() -> [(id: JobID, waiter: Waiter)] {
+        let cancelled = allInFlight.filter(\.isCancelled)
+        for job in cancelled { _ = remove(job.id) }
+        return cancelled.map { ($0.id, $0.waiter) }
+    }
+
+    /// The frames of what is in flight, in order, to be written now.
+    mutating func sendAll() -> [[UInt8]] {
+        let sent = allInFlight
+        for job in sent { jobs[job.id]?.wasSent = true }
+        return sent.map(\.frame)
+    }
+
     /// What must be sent again on a new connection, in order.
     var allInFlight: [Job] { jobs.values.filter(\.isInFlight).sorted { $0.place.ordinal < $1.place.ordinal } }
 
@@ -129,13 +164,13 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         jobs.values.lazy.filter(\.isInFlight).min { $0.place.ordinal < $1.place.ordinal }
     }
 
-    /// Empties everything; the waiters in order.
-    mutating func removeAll() -> [Waiter] {
-        let waiters = jobs.values.sorted { $0.place.ordinal < $1.place.ordinal }.map(\.waiter)
+    /// Empties everything; the jobs in order.
+    mutating func removeAll() -> [Job] {
+        let all = jobs.values.sorted { $0.place.ordinal < $1.place.ordinal }
         jobs = [:]
         waiting = []
         inFlightCount = 0
         inFlightBytes = 0
-        return waiters
+        return all
     }
 }

@@ -1,11 +1,24 @@
-/// The unanswered requests that are no jobs (`ping`, `stats`, `model`, `await`), by the number that is their `tag`.
+/// The unanswered requests that are no jobs (`ping`, `stats`, `model`, `await`, `fetch`, `cancel`, `admin`), by the number that
+/// is their `tag`.
 struct PendingRequests<Waiter: Sendable>: Sendable {
-    private var requests: [Int: (frame: [UInt8], waiter: Waiter)] = [:]
+    private struct Request: Sendable {
+        let frame: [UInt8]
+        let waiter: Waiter
+        let isSentOnce: Bool
+        var wasSent: Bool
+    }
+
+    private var requests: [Int: Request] = [:]
 
     var count: Int { requests.count }
     var isEmpty: Bool { requests.isEmpty }
 
-    mutating func add(_ number: Int, frame: [UInt8], waiter: Waiter) { requests[number] = (frame, waiter) }
+    /// - Parameters:
+    ///   - isSentOnce: it changes something, and must not be sent again.
+    ///   - isSent: it is written at once.
+    mutating func add(_ number: Int, frame: [UInt8], waiter: Waiter, isSentOnce: Bool, isSent: Bool) {
+        requests[number] = Request(frame: frame, waiter: waiter, isSentOnce: isSentOnce, wasSent: isSent)
+    }
 
     mutating func remove(_ number: Int) -> Waiter? { requests.removeValue(forKey: number)?.waiter }
 
@@ -15,8 +28,18 @@ struct PendingRequests<Waiter: Sendable>: Sendable {
         return requests[number] == nil ? nil : number
     }
 
-    /// What must be sent again on a new connection, in order. They ask and change nothing, so that is safe.
-    var frames: [[UInt8]] { requests.sorted { $0.key < $1.key }.map(\.value.frame) }
+    /// The frames of all, in order, to be written now. What was sent before asks and changes nothing, so that is safe.
+    mutating func sendAll() -> [[UInt8]] {
+        for number in requests.keys { requests[number]?.wasSent = true }
+        return requests.sorted { $0.key < $1.key }.map(\.value.frame)
+    }
+
+    /// Takes out what was sent and must not be sent again, in order.
+    mutating func removeSentOnce() -> [Waiter] {
+        let gone = requests.filter { $0.value.isSentOnce && $0.value.wasSent }.sorted { $0.key < $1.key }
+        for (number, _) in gone { requests[number] = nil }
+        return gone.map(\.value.waiter)
+    }
 
     /// The oldest one.
     var first: (number: Int, frame: [UInt8])? {

@@ -58,7 +58,7 @@ extension Session {
             effects.write.append(request.frame)
         } else {
             self.caution = nil
-            effects.write += requests.frames
+            effects.write += requests.sendAll()
             admit(into: &effects)
         }
     }
@@ -74,9 +74,10 @@ extension Session {
 
     private mutating func blame(_ question: Caution.Question, _ trouble: Trouble, into effects: inout Effects) {
         switch (question, trouble) {
-        case (.job(let id), .error(let fault)): finish(id, .failure(Self.ending(fault)), into: &effects)
+        case (.job(let id), .error(let fault)): finish(id, .failure(Self.ending(fault, of: id)), into: &effects)
         case (.job(let id), .unreadable):
-            finish(id, .failure(.outcomeUnknown(reason: trouble.reason)), into: &effects)
+            finish(
+                id, .failure(.outcomeUnknown(id: id.text, cause: .noAnswer(reason: trouble.reason))), into: &effects)
         case (.request(let number), .error(let fault)): answer(number, .failure(.refused(fault)), into: &effects)
         case (.request(let number), .unreadable(let reason)):
             answer(number, .failure(.notUnderstood(reason: reason)), into: &effects)

@@ -33,12 +33,14 @@ extension Session {
         if let number = requests.number(tag: envelope.tag) {
             return answer(number, .success(envelope), into: &effects)
         }
+        if envelope.tag == Self.cancelTag { return }
         switch envelope.message {
         case .completed(let message):
             finish(JobID(message.id), .success(BrokerClient.Completion(message)), into: &effects)
         case .failed(let failed):
             let fault = BrokerError.Fault(failed.error)
             if let id = failed.id {
+                if fault.code == .cancelled, endCancelled(JobID(id), into: &effects) { break }
                 let failure = BrokerError.JobFailure(id: id, sequence: failed.sequence, fault: fault)
                 finish(JobID(id), .failure(.failed(failure)), into: &effects)
             } else {
@@ -80,7 +82,7 @@ extension Session {
         wasWelcomed = true
         reconnection?.connected(at: now)
         if caution == nil {
-            effects.write += jobs.allInFlight.map(\.frame) + requests.frames
+            effects.write += jobs.sendAll() + requests.sendAll()
             admit(into: &effects)
         } else {
             askNext(into: &effects)
@@ -116,7 +118,7 @@ extension Session {
         }
         if let id = error.id.map(JobID.init) {
             // If it is none of ours, it answers nobody who still waits.
-            return finish(id, .failure(Self.ending(fault)), into: &effects)
+            return finish(id, .failure(Self.ending(fault, of: id)), into: &effects)
         }
         switch fault.code {
         case .busy, .unauthorized:
@@ -134,8 +136,9 @@ extension Session {
     }
 
     /// What an `error` that is about a job means for it. One of the server's own does not tell that nothing was done.
-    static func ending(_ fault: BrokerError.Fault) -> BrokerError {
-        fault.code == .internal ? .outcomeUnknown(reason: fault.description) : .refused(fault)
+    static func ending(_ fault: BrokerError.Fault, of id: JobID) -> BrokerError {
+        fault.code == .internal
+            ? .outcomeUnknown(id: id.text, cause: .noAnswer(reason: fault.description)) : .refused(fault)
     }
 
     /// The first job in flight whose content is not JSON: a caller's bytes can make it so, and then the server's error

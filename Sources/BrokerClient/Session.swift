@@ -32,7 +32,8 @@ struct JobWaiter: Sendable {
 /// 1. A job's frame is written to each connection once, in the order in which the jobs were added, until it is answered.
 /// 2. Connections are numbered; what an older one says is ignored.
 /// 3. Whatever was added is answered once: by the server, by an error, or by its own withdrawal.
-/// 4. An error is told to whom it is about, or to nobody: none is given to a job by guess. See ``Caution``.
+/// 4. A job whose task was cancelled is not written any more, and its outcome is not guessed. See ``cancel(_:frame:)``.
+/// 5. An error is told to whom it is about, or to nobody: none is given to a job by guess. See ``Caution``.
 struct Session: Sendable {
     enum Link: Sendable, Equatable {
         case disconnected
@@ -75,7 +76,7 @@ struct Session: Sendable {
         case accepted(JobWaiter, sequence: Int64)
         case admitted(JobWaiter)
         case finished(JobWaiter, Result<BrokerClient.Completion, BrokerError>)
-        /// The job's task was cancelled, and the job was not sent.
+        /// The job's task was cancelled, and the job was not sent, or was taken back.
         case withdrawn(JobWaiter)
         case answered(RequestWaiter, Result<ServerEnvelope, BrokerError>)
     }
@@ -107,7 +108,8 @@ struct Session: Sendable {
         id: JobID, frame: [UInt8], waiter: JobWaiter, at now: @autoclosure () -> NIODeadline
     ) throws(BrokerError) -> (place: Jobs.Place, effects: Effects) {
         guard link != .closed else { throw .closed }
-        let added = jobs.add(id: id, frame: frame, waiter: waiter, entersAtOnce: caution == nil)
+        let added = jobs.add(
+            id: id, frame: frame, waiter: waiter, entersAtOnce: caution == nil, isSent: isConnected)
         guard let added else { throw .idInUse(id.text) }
         var effects = Effects()
         if added.hasEntered { send(frame, of: waiter, into: &effects) } else { admit(into: &effects) }
@@ -115,24 +117,16 @@ struct Session: Sendable {
         return (added.place, effects)
     }
 
+    /// - Parameter isSentOnce: it changes something: when its connection is lost, it fails and is not sent again.
     mutating func add(
-        request number: Int, frame: [UInt8], waiter: RequestWaiter, at now: NIODeadline
+        request number: Int, frame: [UInt8], waiter: RequestWaiter, isSentOnce: Bool = false, at now: NIODeadline
     ) throws(BrokerError) -> Effects {
         guard link != .closed else { throw .closed }
-        requests.add(number, frame: frame, waiter: waiter)
+        let isSent = isConnected && caution == nil
+        requests.add(number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, isSent: isSent)
         var effects = Effects()
-        if case .connected = link, caution == nil { effects.write = [frame] }
+        if isSent { effects.write = [frame] }
         connectIfNeeded(at: now, into: &effects)
-        return effects
-    }
-
-    /// Nobody waits for that job any more: if it was not sent, it will not be.
-    mutating func withdraw(_ place: Jobs.Place) -> Effects {
-        var effects = Effects()
-        guard let waiter = jobs.withdraw(place) else { return effects }
-        effects.deliveries = [.withdrawn(waiter)]
-        // It may have been too large for the room that there is for those behind it.
-        admit(into: &effects)
         return effects
     }
 
@@ -160,6 +154,7 @@ struct Session: Sendable {
         guard wasWelcomed else {
             return abandon(.cannotConnect(path: path, reason: reason), into: &effects)
         }
+        giveUpWhatIsSentOnce(reason: reason, into: &effects)
         guard !jobs.isEmpty || !requests.isEmpty else { return disconnect() }
         var reconnection =
             self.reconnection ?? Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay)
@@ -190,6 +185,8 @@ struct Session: Sendable {
 
     // MARK: - Parts
 
+    var isConnected: Bool { if case .connected = link { true } else { false } }
+
     var currentConnection: Int? {
         switch link {
         case .connecting(let connection), .connected(let connection): connection
@@ -199,12 +196,13 @@ struct Session: Sendable {
 
     /// Takes what fits into the window, and writes it if there is a connection; else the next one begins with it.
     mutating func admit(into effects: inout Effects) {
-        while caution == nil, let job = jobs.admit() { send(job.frame, of: job.waiter, into: &effects) }
+        guard caution == nil else { return }
+        while let job = jobs.admit(isSent: isConnected) { send(job.frame, of: job.waiter, into: &effects) }
     }
 
     /// Writes the frame of a job that is in the window now.
     private func send(_ frame: [UInt8], of waiter: JobWaiter, into effects: inout Effects) {
-        if case .connected = link { effects.write.append(frame) }
+        if isConnected { effects.write.append(frame) }
         if waiter.admitted != nil { effects.deliveries.append(.admitted(waiter)) }
     }
 
@@ -234,7 +232,10 @@ struct Session: Sendable {
     }
 
     private mutating func failAll(_ error: BrokerError, into effects: inout Effects) {
-        for waiter in jobs.removeAll() { effects.deliveries.append(.finished(waiter, .failure(error))) }
+        for job in jobs.removeAll() {
+            let error = job.wasSent ? error.doubting(job.id) : error
+            effects.deliveries.append(.finished(job.waiter, .failure(error)))
+        }
         for waiter in requests.removeAll() { effects.deliveries.append(.answered(waiter, .failure(error))) }
     }
 }

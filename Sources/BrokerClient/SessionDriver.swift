@@ -60,9 +60,21 @@ final class SessionDriver: Sendable {
         perform { $0.withdraw(place) }
     }
 
-    func add(request number: Int, frame: [UInt8], waiter: Session.RequestWaiter) throws(BrokerError) {
+    /// A job that was not sent yet will not be; else the server is asked to take it back. Its waiters get its end.
+    func cancel(_ place: Session.Jobs.Place) {
+        do {
+            let frame = try encoders.encode(ClientMessageWriter.cancel(id: place.id.text, tag: Session.cancelTag))
+            perform { $0.cancel(place, frame: frame) }
+        } catch {
+            preconditionFailure("A message with an id alone fits a frame: \(error)")
+        }
+    }
+
+    func add(
+        request number: Int, frame: [UInt8], waiter: Session.RequestWaiter, isSentOnce: Bool = false
+    ) throws(BrokerError) {
         try perform { session throws(BrokerError) in
-            try session.add(request: number, frame: frame, waiter: waiter, at: .now())
+            try session.add(request: number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, at: .now())
         }
     }
 

@@ -136,7 +136,8 @@ extension CommandFailure {
     /// The status that the contract gives an error of the client library.
     init(_ error: any Error) {
         switch error {
-        case BrokerError.cannotConnect, BrokerError.connectionLost: self.init(.cannotConnect, "\(error)")
+        case BrokerError.cannotConnect, BrokerError.connectionLost, BrokerError.outcomeUnknown(_, .connectionLost):
+            self.init(.cannotConnect, "\(error)")
         default: self.init(.failed, "\(error)")
         }
     }

@@ -120,9 +120,14 @@ final class SubmissionTally: Sendable {
             }
         default:
             // The message would speak of one job; here it is told of all of them.
-            let reason = if case BrokerError.connectionLost(let reason) = error { reason } else { "\(error)" }
+            let reason =
+                switch error {
+                case BrokerError.connectionLost(let reason), BrokerError.outcomeUnknown(_, .connectionLost(let reason)):
+                    reason
+                default: "\(error)"
+                }
             state.withLock { state in
-                if case BrokerError.outcomeUnknown = error {
+                if case BrokerError.outcomeUnknown(_, .noAnswer) = error {
                     state.summary.fail("\(job.place): \(error)", at: (job.input, job.records.lowerBound))
                 } else {
                     state.lossReason = state.lossReason ?? reason

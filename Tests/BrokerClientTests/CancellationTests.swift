@@ -20,26 +20,113 @@ import Testing
         return (server.channel, client, connection, first)
     }
 
-    @Test func `a task that waits for a job in flight stops waiting, and the job goes on`() async throws {
+    /// A job of that id whose task is cancelled when it is in flight, and the connection on which it was asked back.
+    private func cancelled(
+        _ id: String, submitting: Bool = false, _ client: BrokerClient, _ connection: inout FakeConnection
+    ) async throws -> Task<BrokerClient.Completion?, any Error> {
+        let waiting = Task { [record] in
+            var job = BrokerClient.Job.process(record, as: "E")
+            job.id = id
+            if !submitting { return try await client.process(job) as BrokerClient.Completion? }
+            _ = try await client.submit(job)
+            return nil
+        }
+        #expect(try await connection.nextMembers().id == id)
+        waiting.cancel()
+        let asked = try await connection.next()
+        #expect(asked == #"{"type":"cancel","id":"\#(id)","tag":"cancel"}"#)
+        return waiting
+    }
+
+    @Test func `a job in flight whose task is cancelled is asked back, and its end is the call's`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        for number in 0..<2 {
-            let id = "job \(number)"
-            let waiting = Task { [record] in
-                if number == 0 {
-                    _ = try await client.process(record, as: "E", id: id)
-                } else {
-                    var job = BrokerClient.Job.process(record, as: "E")
-                    job.id = id
-                    _ = try await client.submit(job)
-                }
-            }
-            #expect(try await connection.nextMembers().id == id)
-            waiting.cancel()
-            await #expect(throws: CancellationError.self) { try await waiting.value }
-            await #expect(throws: BrokerError.idInUse(id)) { _ = try await client.process(record, as: "E", id: id) }
+        for submitting in [false, true] {
+            let waiting = try await cancelled("back", submitting: submitting, client, &connection)
+            try await connection.send(
+                #"{"type":"cancelled","id":"back","tag":"cancel"}"#,
+                #"{"type":"failed","id":"back","sequence":1,"error":{"code":"cancelled","message":"m"}}"#)
+            await #expect(throws: CancellationError.self) { _ = try await waiting.value }
         }
+        let late = try await cancelled("late", client, &connection)
+        try await connection.send(
+            #"{"type":"error","id":"late","tag":"cancel","error":{"code":"tooLate","message":"m"}}"#)
+        try await connection.complete("late", sequence: 7)
+        #expect(try await late.value?.sequence == 7)
+        let wrong = try await cancelled("wrong", client, &connection)
+        try await connection.send(#"{"type":"failed","id":"wrong","error":{"code":"missingValue","message":"m"}}"#)
+        let failure = await #expect(throws: BrokerError.self) { _ = try await wrong.value }
+        #expect(failure?.code == .missingValue)
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a connection lost while a job is asked back leaves its outcome unknown`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        let other = try await client.enqueue(.process(record, as: "E"))
+        _ = try await connection.next()
+        let waiting = try await cancelled("doubtful", client, &connection)
+        try await connection.close()
+        let error = await #expect(throws: BrokerError.self) { _ = try await waiting.value }
+        guard case .outcomeUnknown("doubtful", .connectionLost)? = error else {
+            Issue.record("another error: \(String(describing: error))")
+            return
+        }
+        connection = try await server.greet()
+        // It is not among what is sent again.
+        #expect(try await connection.nextMembers().id == other.id)
+        let next = try await client.enqueue(.process(record, as: "E"))
+        #expect(try await connection.nextMembers().id == next.id)
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a task that waits for a ticket's completion stops waiting, and the job goes on`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        async let submitting = client.submit(.process(record, as: "E"))
+        let id = try await connection.nextMembers().id
+        try await connection.send(#"{"type":"accepted","id":"\#(id)","sequence":3}"#)
+        let ticket = try await submitting
+        let waiting = Task { try await ticket.completion }
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { _ = try await waiting.value }
+        // The ticket takes it back, and who still waits learns that.
+        let cancelling = Task { try await ticket.cancel() }
+        let asked = try await connection.nextMembers()
+        #expect(asked.id == id)
+        try await connection.send(
+            #"{"type":"cancelled","id":"\#(id)","tag":\#(asked.tag)}"#,
+            #"{"type":"failed","id":"\#(id)","sequence":3,"error":{"code":"cancelled","message":"m"}}"#)
+        try await cancelling.value
+        let error = await #expect(throws: BrokerError.self) { _ = try await ticket.completion }
+        #expect(error?.code == .cancelled)
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a job is taken back by its id, or it is told why not`() async throws {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        await #expect(throws: BrokerError.invalidID("")) { try await client.cancel("") }
+        for code in ["tooLate", "unknownJob"] {
+            let cancelling = Task { try await client.cancel("x") }
+            let tag = try await connection.nextMembers().tag
+            try await connection.send(
+                #"{"type":"error","id":"x","tag":\#(tag),"error":{"code":"\#(code)","message":"m"}}"#)
+            let error = await #expect(throws: BrokerError.self) { try await cancelling.value }
+            #expect(error?.code?.rawValue == code)
+        }
+        let cancelling = Task { try await client.cancel("x") }
+        _ = try await connection.next()
+        try await connection.close()
+        let error = await #expect(throws: BrokerError.self) { try await cancelling.value }
+        #expect(error?.isOutcomeUnknown == true && error?.description.contains("\"x\"") == true)
         await client.close()
         try await server.stop()
     }

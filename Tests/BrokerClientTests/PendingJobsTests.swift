@@ -19,7 +19,7 @@ import Testing
 
     private func admitted(_ jobs: inout PendingJobs<String>) -> [String] {
         var ids: [String] = []
-        while let job = jobs.admit() { ids.append(job.id.text) }
+        while let job = jobs.admit(isSent: false) { ids.append(job.id.text) }
         return ids
     }
 
@@ -60,7 +60,8 @@ import Testing
     @Test func `a job enters the window at once when there is room, and never before one that waits`() {
         var jobs = window(count: 2, bytes: 100)
         func enters(_ id: String, bytes: Int) -> Bool? {
-            jobs.add(id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: id, entersAtOnce: true)?
+            jobs.add(
+                id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: id, entersAtOnce: true, isSent: true)?
                 .hasEntered
         }
         #expect(enters("a", bytes: 60) == true)
@@ -98,7 +99,7 @@ import Testing
         var jobs = window()
         for id in ["a", "b", "c"] { #expect(add(id, to: &jobs)) }
         _ = admitted(&jobs)
-        #expect(jobs.removeAll() == ["waiter of a", "waiter of b", "waiter of c"])
+        #expect(jobs.removeAll().map(\.waiter) == ["waiter of a", "waiter of b", "waiter of c"])
         #expect(jobs.isEmpty)
         for id in ["d", "e"] { #expect(add(id, to: &jobs)) }
         #expect(admitted(&jobs) == ["d", "e"])
@@ -115,6 +116,28 @@ import Testing
         #expect(jobs.withdraw(waiting) == nil)
         #expect(jobs.remove(JobID("a")) != nil)
         #expect(admitted(&jobs) == ["c"])
+    }
+
+    @Test func `a job in the window can be withdrawn until it is sent, and leaves its room`() throws {
+        var jobs = window(count: 2)
+        let places = try ["a", "b", "c"].map { try #require(place($0, in: &jobs)) }
+        #expect(admitted(&jobs) == ["a", "b"])
+        #expect(jobs.withdraw(places[0], fromWindow: true) == "waiter of a")
+        #expect(jobs.admit(isSent: true)?.place == places[2])
+        #expect(jobs.withdraw(places[2], fromWindow: true) == nil)
+        #expect(jobs.sendAll().count == 2)
+        #expect(jobs.withdraw(places[1], fromWindow: true) == nil)
+    }
+
+    @Test func `what the server was asked to take back is taken out alone, in order`() throws {
+        var jobs = window(count: 4)
+        let places = try ["d", "b", "c", "a"].map { try #require(place($0, in: &jobs)) }
+        _ = admitted(&jobs)
+        _ = jobs.sendAll()
+        for place in [places[3], places[0]] { jobs.noteCancelled(place) }
+        #expect(jobs.removeCancelled().map(\.id.text) == ["d", "a"])
+        #expect(jobs.allInFlight.map(\.id.text) == ["b", "c"])
+        #expect(jobs[places[0]] == nil)
     }
 
     @Test func `a place is of one job, not of the next one of its id`() throws {

@@ -1,0 +1,76 @@
+internal import NIOCore
+
+/// Jobs that are not wanted any more.
+///
+/// ```
+///              not sent ── cancel ──▶ dropped: CancellationError
+/// sent, connection lost ── cancel ──▶ outcomeUnknown, and not sent again
+/// sent ── cancel ──▶ the server is asked, once ──┬─ failed `cancelled` ──▶ CancellationError
+///                                                ├─ any other end ──▶ that end
+///                                                └─ connection lost ──▶ outcomeUnknown, and not sent again
+/// ```
+extension Session {
+    /// The `tag` of a `cancel` that nobody waits for. What answers it is passed over, because the job's own end says it all.
+    static let cancelTag = Array(#""cancel""#.utf8)
+
+    /// Nobody waits for that job any more: if it still waits for room, it will not be sent.
+    mutating func withdraw(_ place: Jobs.Place) -> Effects { withdraw(place, fromWindow: false) }
+
+    /// That job is not wanted any more: it is not sent, or the server is asked to take it back.
+    ///
+    /// - Parameter frame: of the message that asks for it, with ``cancelTag``.
+    mutating func cancel(_ place: Jobs.Place, frame: [UInt8]) -> Effects {
+        guard let job = jobs[place], job.wasSent else { return withdraw(place, fromWindow: true) }
+        var effects = Effects()
+        guard !job.isCancelled else { return effects }
+        if isConnected, caution == nil || caution?.asked == .job(job.id) {
+            jobs.noteCancelled(place)
+            effects.write = [frame]
+        } else if jobs.remove(job.id) != nil {
+            // Written again on the next connection, it might take effect after all.
+            let error = BrokerError.outcomeUnknown(
+                id: job.id.text, cause: .connectionLost(reason: "its task was cancelled before there was another one"))
+            effects.deliveries = [.finished(job.waiter, .failure(error))]
+            admit(into: &effects)
+        }
+        return effects
+    }
+
+    private mutating func withdraw(_ place: Jobs.Place, fromWindow: Bool) -> Effects {
+        var effects = Effects()
+        guard let waiter = jobs.withdraw(place, fromWindow: fromWindow) else { return effects }
+        effects.deliveries = [.withdrawn(waiter)]
+        // It may have been too large for the room that there is for those behind it.
+        admit(into: &effects)
+        return effects
+    }
+
+    /// The server has taken the job back. True when its task had wished for that.
+    mutating func endCancelled(_ id: JobID, into effects: inout Effects) -> Bool {
+        guard jobs.inFlight(id)?.isCancelled == true, let waiter = jobs.remove(id) else { return false }
+        reconnection = nil
+        effects.deliveries.append(.withdrawn(waiter))
+        goOn(after: .job(id), into: &effects)
+        return true
+    }
+
+    /// The connection is lost: what was written to it and must not be written to another.
+    mutating func giveUpWhatIsSentOnce(reason: String, into effects: inout Effects) {
+        let error = BrokerError.connectionLost(reason: reason)
+        for (id, waiter) in jobs.removeCancelled() {
+            effects.deliveries.append(.finished(waiter, .failure(error.doubting(id))))
+        }
+        for waiter in requests.removeSentOnce() { effects.deliveries.append(.answered(waiter, .failure(error))) }
+    }
+}
+
+extension BrokerError {
+    /// What this error means for a job that was sent.
+    func doubting(_ id: JobID) -> BrokerError {
+        switch self {
+        case .closed, .outcomeUnknown: self
+        case .connectionLost(let reason): .outcomeUnknown(id: id.text, cause: .connectionLost(reason: reason))
+        default: .outcomeUnknown(id: id.text, cause: .connectionLost(reason: "\(self)"))
+        }
+    }
+}
