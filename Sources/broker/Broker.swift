@@ -6,7 +6,7 @@ struct Broker: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "broker",
         abstract:
-            "Talks to a brokerd: submits, relates, syncs, deletes and fetches objects, asks for outcomes, checks models.",
+            "Talks to a brokerd: submits, relates, syncs, deletes and fetches objects, asks for outcomes, operates it, checks models.",
         discussion: """
             Data goes to standard output, everything else to standard error. Exit status: 0 when all that was asked for \
             is committed, 1 failed, 2 wrong arguments, 3 committed with rejected records, 4 no connection.
@@ -14,7 +14,8 @@ struct Broker: AsyncParsableCommand {
             """,
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
-            AwaitCommand.self, StatsCommand.self, ModelCommand.self, FrameCommand.self, UnframeCommand.self,
+            AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self, ModelCommand.self,
+            FrameCommand.self, UnframeCommand.self,
         ])
 
     static func main() async {

@@ -56,6 +56,11 @@ struct ConnectionOptions: ParsableArguments {
         }
     }
 
+    /// For commands that are about what another process does.
+    func requireServer(_ reason: String) throws(ValidationError) {
+        if isLocal { throw ValidationError("\(reason), so --store has nothing to do here; give --socket.") }
+    }
+
     /// There is no server: the store is opened by this process.
     var isLocal: Bool { store != nil }
 

@@ -1,0 +1,141 @@
+public import ArgumentParser
+public import BrokerClient
+import BrokerCommandLine
+import BrokerJSON
+
+struct CancelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cancel", abstract: "Takes back jobs that are not merged yet.",
+        discussion: """
+            A job that is taken back has no effect: it fails with `cancelled`, and sent again, it runs again. The exit status \
+            is 1 when it was too late for one of them, or the server does not know it.
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Print what became of each as JSON.")
+    var json = false
+
+    @Argument(help: ArgumentHelp("The jobs' ids.", valueName: "id"))
+    var ids: [String]
+
+    mutating func validate() throws { try connection.requireServer("Jobs are taken back from a server") }
+
+    func run() async throws {
+        let run = try await connection.connected("broker cancel") { broker in
+            var run = Run()
+            for id in ids {
+                await run.cancel(id, broker)
+                if run.status == .cannotConnect { break }
+            }
+            return run
+        }
+        for id in run.cancelled where !json { try Program.say("job \(id) cancelled") }
+        for failure in run.failures { Program.complain("broker: job \(failure.id): \(failure.error)") }
+        if json { try Program.say(String(decoding: run.json, as: UTF8.self)) }
+        if run.status != .success { throw CommandFailure(run.status) }
+    }
+}
+
+extension CancelCommand {
+    /// What became of the jobs so far.
+    private struct Run {
+        private(set) var cancelled: [String] = []
+        private(set) var failures: [(id: String, error: any Error)] = []
+        private(set) var status = ExitStatus.success
+
+        mutating func cancel(_ id: String, _ broker: BrokerClient) async {
+            do {
+                try await broker.cancel(id)
+                cancelled.append(id)
+            } catch {
+                failures.append((id, error))
+                status = CommandFailure(error).status
+            }
+        }
+
+        var json: [UInt8] {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.key("cancelled")
+                writer.array { writer in
+                    for id in cancelled { writer.string(id) }
+                }
+                writer.key("failures")
+                writer.array { writer in
+                    for failure in failures { Self.write(failure.id, failure.error, to: &writer) }
+                }
+            }
+            return writer.bytes
+        }
+
+        private static func write(_ id: String, _ error: any Error, to writer: inout JSONWriter) {
+            let fault = (error as? BrokerError)?.fault
+            writer.object { writer in
+                for (key, value) in [
+                    ("id", id), ("code", fault?.code.rawValue), ("message", fault?.message ?? "\(error)"),
+                ] {
+                    guard let value else { continue }
+                    writer.key(key)
+                    writer.string(value)
+                }
+            }
+        }
+    }
+}
+
+extension BrokerClient.AdminAction: ExpressibleByArgument {}
+
+struct AdminCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "admin", abstract: "Operates the server; for its own user and root.",
+        discussion: """
+            pause       Jobs are accepted, and none is merged until `resume`.
+            resume      Goes on merging.
+            drain       New jobs are refused, those accepted are finished, and the server ends, as with SIGTERM.
+            checkpoint  Copies SQLite's log into the database, and prints what is left of it.
+            reload      Reads the model anew, as with SIGHUP, and prints what changed, a line each.
+            """)
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Flag(help: "Print the server's answer as it is.")
+    var json = false
+
+    @Argument(help: "What the server is to do.")
+    var action: BrokerClient.AdminAction
+
+    mutating func validate() throws { try connection.requireServer("A server is operated") }
+
+    func run() async throws {
+        let answer = try await connection.connected("broker admin") { broker in
+            do {
+                return try await broker.administer(action)
+            } catch {
+                throw CommandFailure(error)
+            }
+        }
+        if json { return try Program.say(answer.description) }
+        let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
+        for line in lines(of: document.root) { try Program.say(line) }
+        withExtendedLifetime(document) {}
+    }
+
+    /// What the server tells beside that it is done.
+    private func lines(of done: JSONValue) -> [String] {
+        switch action {
+        case .pause, .resume, .drain: []
+        case .checkpoint: done["log"].map { [logLine($0)] } ?? []
+        case .reload: done["changes"]?.elements.compactMap(\.string) ?? []
+        }
+    }
+
+    private func logLine(_ log: JSONValue) -> String {
+        let bytes = log["bytes"]?.int64 ?? 0
+        let pages = log["uncheckpointedPages"]?.int64 ?? 0
+        let rest = "\(bytes) bytes of the log are left"
+        return pages == 0
+            ? rest
+            : "\(rest), \(pages) pages of it not in the database yet: a reader needs what was there before"
+    }
+}

@@ -1,0 +1,124 @@
+import Foundation
+import Testing
+
+/// `broker cancel` and `broker admin`, as somebody at a shell uses them.
+@Suite(.timeLimit(.minutes(5))) struct ControlCommandTests {
+    private func broker(_ programs: Programs, _ arguments: [String]) throws -> Programs.Result {
+        try programs.run("broker", arguments + ["--socket", "broker.sock"])
+    }
+
+    private func admin(_ programs: Programs, _ action: String) throws {
+        let result = try broker(programs, ["admin", action])
+        #expect(result.status == 0 && result.output.isEmpty, "\(result.complaints)")
+    }
+
+    /// Waits until a line of `broker stats` is there.
+    private func wait(_ programs: Programs, for line: String) throws {
+        while true {
+            let stats = try broker(programs, ["stats"])
+            guard stats.status == 0 else { throw Programs.Failure(what: stats.complaints) }
+            if stats.output.split(separator: "\n").contains(Substring(line)) { return }
+        }
+    }
+
+    private func ids(_ programs: Programs) throws -> [String] {
+        try Database(programs.path("store.sqlite")).rows("SELECT id FROM Employee ORDER BY id")
+    }
+
+    private func submission(of ids: ClosedRange<Int>, _ programs: Programs, id: String) throws -> RunningSubmission {
+        let submission = try RunningSubmission(programs, ["--id", id])
+        try submission.write(ids)
+        try submission.endInput()
+        return submission
+    }
+
+    @Test func `a job that a pause holds is taken back, and ends at once`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try admin(programs, "pause")
+        let submission = try submission(of: 1...2, programs, id: "load")
+        try wait(programs, for: "jobs.inFlight 1")
+        let cancelled = try broker(programs, ["cancel", "load-1"])
+        #expect(cancelled.status == 0, "\(cancelled.complaints)")
+        #expect(cancelled.output == "job load-1 cancelled\n")
+        submission.process.waitUntilExit()
+        #expect(submission.process.terminationStatus == 1)
+        #expect(try submission.complaints().contains("cancelled"))
+        try admin(programs, "resume")
+        #expect(try broker(programs, ["await", "load-1"]).complaints.contains("cancelled"))
+        #expect(try ids(programs) == [])
+    }
+
+    @Test func `what cannot be taken back is told with its reason, and the others are`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let done = try submission(of: 1...1, programs, id: "done")
+        done.process.waitUntilExit()
+        try admin(programs, "pause")
+        let held = try submission(of: 2...2, programs, id: "held")
+        try wait(programs, for: "jobs.inFlight 1")
+        let plain = try broker(programs, ["cancel", "done-1"])
+        #expect(plain.status == 1 && plain.output.isEmpty)
+        #expect(plain.complaints.hasPrefix("broker: job done-1: tooLate: "), "\(plain.complaints)")
+        let all = try broker(programs, ["cancel", "done-1", "nobody", "held-1", "--json"])
+        #expect(all.status == 1)
+        #expect(all.output.hasPrefix(#"{"cancelled":["held-1"],"failures":[{"id":"done-1","code":"tooLate","#))
+        #expect(all.output.contains(#"{"id":"nobody","code":"unknownJob","#))
+        held.process.waitUntilExit()
+        try admin(programs, "resume")
+        #expect(try ids(programs) == ["1"])
+    }
+
+    @Test func `a pause holds jobs until the server goes on`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try admin(programs, "pause")
+        let submission = try submission(of: 1...3, programs, id: "held")
+        try wait(programs, for: "jobs.inFlight 1")
+        try wait(programs, for: "paused true")
+        #expect(try ids(programs) == [])
+        let resumed = try broker(programs, ["admin", "resume", "--json"])
+        #expect(resumed.output.contains(#""type":"done""#) && resumed.output.contains(#""action":"resume""#))
+        submission.process.waitUntilExit()
+        #expect(submission.process.terminationStatus == 0)
+        #expect(try ids(programs) == ["1", "2", "3"])
+    }
+
+    @Test func `a server that is drained finishes what it has, though it was paused, and ends well`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        try admin(programs, "pause")
+        let submission = try submission(of: 1...3, programs, id: "held")
+        try wait(programs, for: "jobs.inFlight 1")
+        try admin(programs, "drain")
+        server.waitUntilExit()
+        #expect(server.terminationReason == .exit && server.terminationStatus == 0)
+        submission.process.waitUntilExit()
+        #expect(submission.process.terminationStatus == 0)
+        #expect(try ids(programs) == ["1", "2", "3"])
+    }
+
+    @Test func `a checkpoint tells what is left of the log`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try submission(of: 1...3, programs, id: "some").process.waitUntilExit()
+        let checkpoint = try broker(programs, ["admin", "checkpoint"])
+        #expect(checkpoint.status == 0, "\(checkpoint.complaints)")
+        #expect(checkpoint.output == "0 bytes of the log are left\n")
+        #expect(try broker(programs, ["admin", "checkpoint", "--json"]).output.contains(#""log":{"bytes":0,"#))
+    }
+
+    @Test func `what is asked wrongly, or of nobody, is told by the exit status`() throws {
+        let programs = try Programs()
+        for command in [["cancel", "x"], ["admin", "pause"]] {
+            #expect(try broker(programs, command).status == 4)
+            #expect(try programs.run("broker", command + ["--store", "store.sqlite"]).status == 2)
+        }
+        for command in [["cancel"], ["admin"], ["admin", "stop"], ["admin", "pause", "resume"]] {
+            #expect(try broker(programs, command).status == 2, "\(command)")
+        }
+        for command in ["cancel", "admin"] {
+            #expect(try programs.run("broker", [command, "--help"]).output.contains("USAGE: broker \(command)"))
+        }
+    }
+}
