@@ -8,7 +8,9 @@ import Testing
     private static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().appendingPathComponent("../../protocol/examples").standardizedFileURL
 
-    private static let answers: Set<String> = ["welcome", "completed", "failed", "error", "accepted", "objects"]
+    private static let answers: Set<String> = [
+        "welcome", "completed", "failed", "error", "accepted", "cancelled", "objects", "done",
+    ]
 
     private static func names(_ suffix: String) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: folder.path)
