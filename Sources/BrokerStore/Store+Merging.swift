@@ -8,6 +8,7 @@ extension Store {
     func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
         try savepoints.beginJob()
         do throws(MergeFailure) {
+            if steps.count > 1 { try learnRowKeys() }
             var run = JobRun(merger, savepoints, job, stepCount: steps.count)
             for (number, step) in steps.enumerated() {
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
@@ -39,6 +40,14 @@ extension Store {
             case .fault(let fault), .subjectRefused(let fault): return .failed(fault)
             case .rejected, .contended, .stale, .misjudged: preconditionFailure("a step is tried until it is neither")
             }
+        }
+    }
+
+    private func learnRowKeys() throws(MergeFailure) {
+        do throws(StoreError) {
+            try merger.learnRowKeys()
+        } catch {
+            throw .store(error)
         }
     }
 

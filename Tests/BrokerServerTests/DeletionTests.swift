@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 /// What `delete` and `sync` delete, by the relationships' rules, and what is told of it.
@@ -58,6 +59,17 @@ import Testing
                 try session.job(delete("Department", "1") + #", {"entity": "Safe", "json": {"id": 5, "owner": null}}"#)
                     == "Department -1, Safe ~1")
             #expect(try session.rows("SELECT id, owner FROM Safe") == ["5|NULL"])
+        }
+    }
+
+    @Test func `what is made behind a deletion is new, also where the server has made none before`() async throws {
+        try await OperationSession.run { session in
+            let other = try Locker(session.storePath)
+            try other.execute("INSERT INTO Note (text) VALUES ('a'), ('b')")
+            try other.execute("COMMIT")
+            let all = #"{"op": "delete", "entity": "Note", "where": "TRUEPREDICATE"}"#
+            #expect(try session.job(all + #", {"entity": "Note", "json": {"text": "c"}}"#) == "Note +1 -2")
+            #expect(try session.rows("SELECT text FROM Note") == ["c"])
         }
     }
 

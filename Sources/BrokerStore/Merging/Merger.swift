@@ -147,14 +147,25 @@ final class Merger {
 
     /// The next key of the store's own for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
-        let next =
-            if let known = nextRowKeys[entity] { known } else {
-                1
-                    + (try connection.integer(
-                        "SELECT max(\(rowKeyName)) FROM \(quoted(entities[entity].entity.table))") ?? 0)
-            }
-        nextRowKeys[entity] = next + 1
-        return next
+        try learnRowKey(entity)
+        defer { nextRowKeys[entity]! += 1 }
+        return nextRowKeys[entity]!
+    }
+
+    /// Before steps of which one may delete what another makes anew: its keys would else be those of other objects, and count
+    /// as theirs.
+    func learnRowKeys() throws(StoreError) {
+        for entity in entities.indices
+        where entities[entity].entity.hasRowKey && plan.model.topmost(of: entity) == entity {
+            try learnRowKey(entity)
+        }
+    }
+
+    private func learnRowKey(_ entity: Int) throws(StoreError) {
+        guard nextRowKeys[entity] == nil else { return }
+        let newest = try connection.integer(
+            "SELECT max(\(rowKeyName)) FROM \(quoted(entities[entity].entity.table))")
+        nextRowKeys[entity] = (newest ?? 0) + 1
     }
 
     /// The transaction was undone: which keys are taken is read from the tables again.
