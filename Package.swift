@@ -171,6 +171,9 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite"], path: "Tests/TestSupport",
             swiftSettings: strict),
+        .target(
+            name: "RandomOperations", dependencies: ["TestSupport"], path: "Tests/RandomOperations",
+            swiftSettings: strict),
         tests("BrokerJSON"),
         tests("BrokerFormats", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerPaths"),
@@ -192,6 +195,7 @@ let package = Package(
             "BrokerServer",
             also: [
                 "BrokerJSON", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
+                "RandomOperations",
                 forPrograms("Logging", "swift-log"),
                 .product(name: "NIOCore", package: nio),
             ]),
@@ -213,7 +217,8 @@ let package = Package(
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "brokerload", "Embedding", "Handling", "BrokerEmbedded", "BrokerClient",
+                "brokerd", "broker", "brokerload", "Embedding", "Handling", "BrokerEmbedded",
+                "BrokerClient",
                 "BrokerJSON",
                 "BrokerWire",
                 "CSQLite", "TestSupport",

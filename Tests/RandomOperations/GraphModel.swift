@@ -1,6 +1,6 @@
 /// The fixed model of random operations: every form of relationship, ordered ones, each delete rule, a compound identity,
 /// an entity without identity, and one with a required attribute.
-enum GraphModel {
+public enum GraphModel {
     struct Relationship {
         let name: String
         let destination: String
@@ -110,7 +110,8 @@ enum GraphModel {
 
     static func entity(_ name: String) -> Entity { entities.first { $0.name == name }! }
 
-    static var json: String {
+    /// As a model's document; its `entities` begin with a line of their own.
+    public static var json: String {
         let members = entities.map { entity in
             let attributes = entity.attributes.map { attribute in
                 "\"\(attribute)\": {\"type\": \"\(entity.integers.contains(attribute) ? "integer64" : "string")\", "

@@ -1,5 +1,6 @@
 extension OperationGraph {
-    enum Expectation {
+    /// How a job should end.
+    public enum Expectation {
         /// Code and path.
         case failed(String)
         case completed(Effect)
@@ -46,7 +47,7 @@ extension OperationGraph {
     }
 
     /// Applies a job, whole or not at all.
-    mutating func apply(_ sent: RandomOperationJob) -> Expectation {
+    public mutating func apply(_ sent: RandomOperationJob) -> Expectation {
         let readings = sent.operations.enumerated().map { OperationReading($1, path: "/operations/\($0)") }
         if !sent.skips, let fault = readings.flatMap(\.faults).first { return .failed("\(fault.code) \(fault.path)") }
         var graph = self

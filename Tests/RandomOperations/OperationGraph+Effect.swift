@@ -1,6 +1,6 @@
 extension OperationGraph {
     /// By entity, what became of which object.
-    struct Effect {
+    public struct Effect {
         struct Keys {
             var inserted: [String] = []
             var updated: [String] = []

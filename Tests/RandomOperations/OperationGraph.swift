@@ -1,5 +1,5 @@
 /// The reference: objects and links in memory, to which operations are applied by the letter of the contract.
-struct OperationGraph {
+public struct OperationGraph {
     typealias Node = Int
 
     struct Object {
@@ -32,6 +32,8 @@ struct OperationGraph {
     /// Links that the job has given a place.
     var moved: Set<Link> = []
     private var nextNode = 0
+
+    public init() {}
 
     mutating func newNode() -> Node {
         nextNode += 1

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// A record of JSON, a value of a relationship, an operation, a job: what is sent, and what the graph applies.
+/// A record of JSON, as it is sent and as the graph applies it.
 struct GraphRecord {
     let entity: GraphModel.Entity
     var identity: [String]?
@@ -70,7 +70,8 @@ struct GraphCondition {
     }
 }
 
-struct RandomOperation {
+/// One operation, as it is sent and as the graph applies it.
+public struct RandomOperation {
     enum Action {
         case process(object: [String]?)
         case relate(object: [String])
@@ -84,7 +85,7 @@ struct RandomOperation {
     /// Of a `relate`, one that has nothing but the relationship.
     var records: [GraphRecord] = []
 
-    var json: String {
+    public var json: String {
         func operation(_ name: String, _ fields: String) -> String {
             "{\"op\": \"\(name)\", \"entity\": \"\(entity.name)\", \(fields)}"
         }
@@ -115,7 +116,7 @@ struct RandomOperation {
     }
 
     /// Without its `part`th part: a record, or a part of a record.
-    func without(part: inout Int) -> RandomOperation? {
+    public func without(part: inout Int) -> RandomOperation? {
         var smaller = self
         switch action {
         case .process(nil), .sync:
@@ -148,12 +149,14 @@ struct RandomOperation {
     }
 }
 
-struct RandomOperationJob {
-    var operations: [RandomOperation]
-    let tellsKeys: Bool
-    let skips: Bool
+/// A job of random operations.
+public struct RandomOperationJob {
+    public var operations: [RandomOperation]
+    public let tellsKeys: Bool
+    /// Bad records are left out.
+    public let skips: Bool
 
-    var json: String {
+    public var json: String {
         "{\"operations\": [\(operations.map(\.json).joined(separator: ",\n  "))], "
             + "\"onInvalid\": \"\(skips ? "skip" : "fail")\", \"reply\": \"\(tellsKeys ? "keys" : "summary")\"}"
     }

@@ -1,16 +1,25 @@
 import TestSupport
 
 /// Makes jobs of several operations over few objects, met often.
-struct RandomOperations {
+public struct RandomOperations {
     private var generator: SeededGenerator
+    private let mark: String
+    private let namesRowKeys: Bool
     private var marks = 0
     /// One of so many values of the job is wrong; 0: none.
     private var wrongness = 0
 
-    init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
+    /// - Parameters:
+    ///   - mark: begins the marks of new objects without identity; of several that fill one store, each has its own.
+    ///   - namesRowKeys: operations name such objects, by the `_pk` that they may have got.
+    public init(seed: UInt64, mark: String = "m", namesRowKeys: Bool = true) {
+        generator = SeededGenerator(seed: seed)
+        self.mark = mark
+        self.namesRowKeys = namesRowKeys
+    }
 
     /// The first job fills the store; those after it do what comes.
-    mutating func jobs(_ count: Int) -> [RandomOperationJob] {
+    public mutating func jobs(_ count: Int) -> [RandomOperationJob] {
         var jobs = [
             RandomOperationJob(
                 operations: GraphModel.entities.map { entity in
@@ -53,8 +62,10 @@ struct RandomOperations {
 
     private mutating func operation() -> RandomOperation {
         // Most of the links are a Person's.
-        let entity = chance(4) ? GraphModel.entity("Person") : pick(GraphModel.entities)
-        switch number(0...16) {
+        var entity = chance(4) ? GraphModel.entity("Person") : pick(GraphModel.entities)
+        let choice = number(0...16)
+        if !namesRowKeys, entity.identity.isEmpty, (6...13).contains(choice) { entity = GraphModel.entity("Person") }
+        switch choice {
         case 0...5:
             return RandomOperation(entity: entity, action: .process(object: nil), records: records(entity, 1...3))
         case 6...8:
@@ -81,8 +92,9 @@ struct RandomOperations {
     }
 
     private mutating func actions() -> Set<String> {
-        let all: Set = ["insert", "update", "delete"]
-        return chance(2) ? all : all.filter { _ in !chance(3) }
+        // In an order of its own, so that the same seed gives the same operations in every process.
+        let all = ["insert", "update", "delete"]
+        return Set(chance(2) ? all : all.filter { _ in !chance(3) })
     }
 
     private let always = GraphCondition(path: ["age"], comparison: "!=", value: "2", isText: false)
@@ -115,7 +127,7 @@ struct RandomOperations {
         for attribute in entity.attributes where !entity.identity.contains(attribute) {
             if attribute == "mark" {
                 marks += 1
-                record.values.append(("mark", "m\(marks)"))
+                record.values.append(("mark", "\(mark)\(marks)"))
             } else if attribute == entity.required {
                 if !chance(5) { record.values.append((attribute, value(entity, attribute, orNull: isWrong))) }
             } else if chance(3) {
