@@ -214,10 +214,16 @@ let package = Package(
             name: "Embedding", dependencies: ["BrokerEmbedded"], path: "Tests/Embedding", swiftSettings: strict),
         .executableTarget(
             name: "Handling", dependencies: ["BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
+        .executableTarget(
+            name: "CrashTest",
+            dependencies: [
+                "RandomOperations", "TestSupport", forPrograms("ArgumentParser", "swift-argument-parser"),
+            ],
+            path: "Tests/CrashTest", swiftSettings: strict),
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "brokerload", "Embedding", "Handling", "BrokerEmbedded",
+                "brokerd", "broker", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
                 "BrokerClient",
                 "BrokerJSON",
                 "BrokerWire",

@@ -92,6 +92,9 @@ public struct Message: Sendable {
     public let text: String
     private let document: JSONDocument
 
+    /// A message that was kept as text.
+    public init(text: String) throws { try self.init(JSONText(copying: Array(text.utf8))) }
+
     fileprivate init(_ content: JSONText) throws {
         text = String(decoding: content.bytes, as: UTF8.self)
         document = try JSONDocument(parsing: content)

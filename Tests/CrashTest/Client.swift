@@ -1,0 +1,106 @@
+import Foundation
+import TestSupport
+
+/// A client of a round, in a process of its own, which may be killed at any moment and started again.
+///
+/// It sends its jobs in their order, a few before the first is answered. When the connection is lost, or it is started again,
+/// it sends what was not answered and has an id once more, the same bytes from its log; what has none, never.
+struct Client {
+    private let jobs: [CrashJob]
+    private let window: Int
+    private let log: ClientLog
+    /// By name, of the jobs that were sent.
+    private var texts: [String: String] = [:]
+    private var answered: Set<String> = []
+
+    /// - Parameter jobs: all that the client has to send in the round.
+    init(_ number: Int, _ jobs: [CrashJob], window: Int) throws {
+        self.jobs = jobs
+        self.window = window
+        let path = ClientLog.name(number)
+        log = try ClientLog(path: path)
+        for entry in try ClientLog.entries(path) {
+            switch entry {
+            case .connected: break
+            case .sent(let name, let text): texts[name] = text
+            case .told(let text): try note(Message(text: text))
+            }
+        }
+    }
+
+    /// Comes back when every job has been sent, and every one with an id has been answered.
+    mutating func run() throws {
+        while hasMore {
+            guard let connection = try connect() else { continue }
+            try log.append([.connected])
+            do {
+                try talk(connection)
+            } catch is RawClient.Failure {
+                // The server is gone.
+                continue
+            }
+        }
+    }
+
+    private var hasMore: Bool { jobs.contains { texts[$0.name] == nil || isOwed($0) } }
+
+    /// It was sent, and will be sent again until it is answered.
+    private func isOwed(_ job: CrashJob) -> Bool {
+        job.hasID && job.isAwaited && texts[job.name] != nil && !answered.contains(job.name)
+    }
+
+    /// Nil after a moment, when there is no server.
+    private func connect() throws -> RawClient? {
+        do {
+            return try RawClient(Round.socket)
+        } catch {
+            usleep(500)
+            return nil
+        }
+    }
+
+    private mutating func talk(_ connection: RawClient) throws {
+        var waiting = jobs.filter { isOwed($0) || texts[$0.name] == nil }[...]
+        var inFlight: Set<String> = []
+        while true {
+            let next = waiting.prefix(window - inFlight.count)
+            waiting = waiting.dropFirst(next.count)
+            if !next.isEmpty {
+                try send(Array(next), connection)
+                inFlight.formUnion(next.filter(\.isAwaited).map(\.name))
+            }
+            if inFlight.isEmpty {
+                if waiting.isEmpty { break }
+                continue
+            }
+            guard let message = try connection.receive() else { return }
+            try take(message)
+            inFlight.subtract(answered)
+        }
+        // What is owed to jobs that nobody waits for: their failures.
+        connection.endSending()
+        while let message = try connection.receive() { try take(message) }
+    }
+
+    private mutating func send(_ jobs: [CrashJob], _ connection: RawClient) throws {
+        for job in jobs where texts[job.name] == nil { texts[job.name] = job.text }
+        try log.append(jobs.map { .sent(name: $0.name, text: texts[$0.name]!) })
+        for job in jobs { try connection.send(texts[job.name]!) }
+    }
+
+    private mutating func take(_ message: Message) throws {
+        try log.append([.told(message.text)])
+        try note(message)
+        // Whoever started this process counts the answers.
+        try FileHandle.standardOutput.write(contentsOf: Data(".".utf8))
+    }
+
+    private mutating func note(_ message: Message) throws {
+        guard let name = message["tag"] else { throw Difference("told \(message.text)") }
+        switch message.type {
+        case "accepted": break
+        case "completed", "failed": answered.insert(name)
+        default: throw Difference("told \(message.text)")
+        }
+    }
+}

@@ -1,0 +1,37 @@
+/// What is not as it was promised.
+struct Difference: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// What rounds did.
+struct Figures {
+    var rounds = 0
+    var serverKills = 0
+    var clientKills = 0
+    var sent = 0
+    var sentAgain = 0
+    var completed = 0
+    var failed = 0
+    /// Sent, and never told how they ended.
+    var unknown = 0
+    /// Those of them that took effect.
+    var unknownCommitted = 0
+    /// Rounds that came to a job of which the contract does not say what it does: from there on, the objects were not
+    /// compared.
+    var uncompared = 0
+
+    mutating func add(_ other: Figures) {
+        rounds += other.rounds
+        serverKills += other.serverKills
+        clientKills += other.clientKills
+        sent += other.sent
+        sentAgain += other.sentAgain
+        completed += other.completed
+        failed += other.failed
+        unknown += other.unknown
+        unknownCommitted += other.unknownCommitted
+        uncompared += other.uncompared
+    }
+}

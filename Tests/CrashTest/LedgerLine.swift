@@ -1,0 +1,29 @@
+import TestSupport
+
+/// A line of the server's ledger.
+struct LedgerLine: Equatable {
+    let sequence: Int
+    let isFailure: Bool
+    /// Of the client's making; otherwise the server's.
+    let hasClientID: Bool
+    let id: String
+    /// What the job's `completed` or the `error` of its `failed` tells.
+    let outcome: String
+
+    static func all(_ storePath: String) throws -> [LedgerLine] {
+        try SQLRows.of(
+            "SELECT sequence, failed, hash IS NOT NULL, id, outcome FROM _broker_jobs ORDER BY sequence", in: storePath
+        ).map { row in
+            let cells = row.split(separator: "|", maxSplits: 4).map(String.init)
+            guard cells.count == 5, let sequence = Int(cells[0]) else {
+                throw Difference("A line of the ledger is \(row)")
+            }
+            return LedgerLine(
+                sequence: sequence, isFailure: cells[1] == "1", hasClientID: cells[2] == "1", id: cells[3],
+                outcome: cells[4])
+        }
+    }
+
+    /// As an answer that tells it.
+    func message() throws -> Message { try Message(text: isFailure ? "{\"error\": \(outcome)}" : outcome) }
+}

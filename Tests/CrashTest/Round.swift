@@ -1,0 +1,236 @@
+import Foundation
+import TestSupport
+
+/// A server under load that is killed again and again, and what must hold then. Its files lie in the working directory, which
+/// is the round's own.
+struct Round {
+    static let socket = "broker.sock"
+    private static let store = "store.sqlite"
+    /// Far beyond what a round takes on a busy machine.
+    private static let patience: Duration = .seconds(120)
+
+    private let programs: Programs
+    private let seed: UInt64
+    private let withJournal: Bool
+    private let plan: RoundPlan
+    private let deadline = ContinuousClock.now + patience
+    private let progress: ProgressPipe
+    private var server: ChildProcess?
+    /// By number; nil for one that is through.
+    private var clients: [ChildProcess?]
+    private var check: StoreCheck
+    private(set) var figures = Figures()
+
+    /// Where the programs are.
+    struct Programs {
+        let server: String
+        /// This one, which is a client, too.
+        let own: String
+    }
+
+    init(_ programs: Programs, seed: UInt64, withJournal: Bool) throws {
+        self.programs = programs
+        self.seed = seed
+        self.withJournal = withJournal
+        plan = RoundPlan(seed: seed, withJournal: withJournal)
+        progress = try ProgressPipe()
+        clients = plan.jobs.map { _ in nil }
+        check = StoreCheck(plan.jobs)
+    }
+
+    /// - Throws: ``Difference``. Whatever comes of it, no process stays behind.
+    mutating func run() throws {
+        try Model.write()
+        defer { for process in clients + [server] { process?.kill() } }
+        try startServer()
+        for number in clients.indices { try startClient(number) }
+        for kill in plan.kills {
+            try wait(forAnswers: kill.answers)
+            usleep(kill.microseconds)
+            try strike(kill)
+        }
+        try wait(forAnswers: .max)
+        try killServer()
+        try checkStore()
+        try finish()
+        try count()
+    }
+
+    // MARK: - Kills
+
+    private mutating func strike(_ kill: RoundPlan.Kill) throws {
+        switch kill.target {
+        case .client(let number):
+            guard let client = clients[number], !client.hasEnded else { return }
+            client.kill()
+            figures.clientKills += 1
+            try startClient(number)
+        case .server:
+            try killServer()
+            try checkStore()
+            try restartServer(kill.starts)
+        case .everything:
+            try killServer()
+            let stopped = clients.indices.filter { clients[$0].map { !$0.hasEnded } ?? false }
+            for number in stopped { clients[number]?.kill() }
+            figures.clientKills += stopped.count
+            try checkStore()
+            try restartServer(kill.starts)
+            try awaitAccepted()
+            for number in stopped { try startClient(number) }
+        }
+    }
+
+    /// - Parameter moments: microseconds after which it is killed again.
+    private mutating func restartServer(_ moments: [UInt32]) throws {
+        for moment in moments {
+            try startServer()
+            usleep(moment)
+            try killServer()
+            try checkStore()
+        }
+        try startServer()
+    }
+
+    private mutating func startServer() throws {
+        let ready = open("ready", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard ready >= 0 else { throw Difference("ready cannot be written.") }
+        defer { close(ready) }
+        let files = ["--model", Model.graph, "--model", Model.more, "--store", Self.store, "--socket", Self.socket]
+        server = try ChildProcess(
+            [programs.server] + files + ["--workers", "2"] + (withJournal ? ["--journal"] : []), output: ready,
+            complaints: "server.log")
+    }
+
+    private mutating func killServer() throws {
+        guard let server, !server.hasEnded else {
+            throw Difference("The server ended by itself; server.log tells why.")
+        }
+        server.kill()
+        figures.serverKills += 1
+    }
+
+    private mutating func startClient(_ number: Int) throws {
+        let words = [programs.own, "client", "\(number)", "--seed", "\(seed)"]
+        clients[number] = try ChildProcess(
+            words + (withJournal ? ["--journal"] : []), output: progress.end,
+            complaints: "client-\(number).complaints")
+    }
+
+    // MARK: - Waiting
+
+    /// Waits for so many answers to all clients together, or until all clients are through.
+    private mutating func wait(forAnswers count: Int) throws {
+        while progress.answers < count {
+            for (number, client) in clients.enumerated() {
+                guard let client, client.hasEnded else { continue }
+                guard client.status == 0 else {
+                    throw Difference("Client \(number) gave up; client-\(number).complaints tells why.")
+                }
+                clients[number] = nil
+            }
+            if clients.allSatisfy({ $0 == nil }) { return }
+            try checkTime("\(count == .max ? "the clients" : "\(count) answers")")
+            progress.wait()
+        }
+    }
+
+    private func checkTime(_ what: String) throws {
+        if server?.hasEnded ?? true { throw Difference("The server ended by itself; server.log tells why.") }
+        guard ContinuousClock.now < deadline else { throw Difference("Waited in vain for \(what).") }
+    }
+
+    private func waitUntilReady() throws {
+        while try Data(contentsOf: URL(fileURLWithPath: "ready")).isEmpty {
+            try checkTime("the server's ready line")
+            usleep(200)
+        }
+    }
+
+    /// With a journal, waits until the server has applied, without any client, all that was told `accepted`.
+    private func awaitAccepted() throws {
+        try waitUntilReady()
+        guard withJournal else { return }
+        let tellings = try tellings()
+        while true {
+            let lines = try LedgerLine.all(Self.store)
+            let missing = check.accepted(tellings, withoutEndIn: lines)
+            if missing.isEmpty { return }
+            try checkTime("the ends of accepted jobs, without a client: \(missing)")
+            usleep(1_000)
+        }
+    }
+
+    // MARK: - Checks
+
+    private func tellings() throws -> Tellings {
+        try Tellings(clients.indices.map { try ClientLog.entries(ClientLog.name($0)) })
+    }
+
+    /// Of a dead server; the store itself is left as the kill left it.
+    private mutating func checkStore() throws {
+        let copy = "copy.sqlite"
+        for suffix in ["", "-wal", "-shm"] {
+            let (from, to) = (Self.store + suffix, copy + suffix)
+            if FileManager.default.fileExists(atPath: to) { try FileManager.default.removeItem(atPath: to) }
+            // SQLite makes the third one anew.
+            guard suffix != "-shm", FileManager.default.fileExists(atPath: from) else { continue }
+            try FileManager.default.copyItem(atPath: from, toPath: to)
+        }
+        // Killed before it made its tables.
+        let tables = try SQLRows.of("SELECT name FROM sqlite_schema WHERE name = 'Receipt'", in: copy)
+        if tables.isEmpty, check.lines.isEmpty { return }
+        try check.check(copy, tellings())
+    }
+
+    /// The server starts once more, is asked about all jobs, and stops.
+    private mutating func finish() throws {
+        try startServer()
+        try awaitAccepted()
+        try askForEnds()
+        server?.terminate()
+        while !(server?.hasEnded ?? true) {
+            guard ContinuousClock.now < deadline else { throw Difference("Waited in vain for the server's end.") }
+            usleep(500)
+        }
+        guard server?.status == 0 else { throw Difference("SIGTERM ended the server with \(server?.status ?? -1).") }
+        try checkStore()
+    }
+
+    /// `await` tells what the ledger has, and what is sent again is a duplicate.
+    private func askForEnds() throws {
+        let client = try RawClient(Self.socket)
+        let lines = Dictionary(
+            try LedgerLine.all(Self.store).map { ($0.id, $0) }, uniquingKeysWith: { $1 })
+        for job in plan.jobs.joined() where job.hasID {
+            let told = try client.ask(#"{"type": "await", "id": "\#(job.name)"}"#)
+            let isRight =
+                switch lines[job.name] {
+                case nil: told.code == "unknownJob"
+                case let line?: told.type == (line.isFailure ? "failed" : "completed") && told.sequence == line.sequence
+                }
+            guard isRight else { throw Difference("await of \(job.name) told \(told.text)") }
+            // Any fifth job.
+            guard let line = lines[job.name], !line.isFailure, job.isAwaited, line.sequence % 5 == 0 else { continue }
+            try client.send(job.text)
+            var again = try client.next()
+            if again.type == "accepted" { again = try client.next() }
+            guard again.type == "completed", again.sequence == line.sequence else {
+                throw Difference("\(job.name), sent again behind its end: \(again.text)")
+            }
+        }
+    }
+
+    private mutating func count() throws {
+        let tellings = try tellings()
+        figures.rounds = 1
+        figures.sent = tellings.sendings.count
+        figures.sentAgain = tellings.sendings.values.reduce(0) { $0 + $1 - 1 }
+        figures.completed = tellings.ends.values.filter(\.isCompleted).count
+        figures.failed = tellings.ends.count - figures.completed
+        figures.unknown = figures.sent - tellings.ends.count
+        let committed = Set(check.lines.filter { !$0.isFailure }.compactMap { check.names[$0.sequence] })
+        figures.unknownCommitted = committed.subtracting(tellings.ends.keys).count
+        figures.uncompared = check.isGraphUnknown ? 1 : 0
+    }
+}

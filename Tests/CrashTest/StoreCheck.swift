@@ -1,0 +1,178 @@
+import RandomOperations
+import TestSupport
+
+/// Holds copies of a round's store, made when its server was dead, against what the clients were told, and against the same
+/// jobs applied to objects in memory.
+struct StoreCheck {
+    private let jobs: [String: CrashJob]
+    /// As of the newest copy.
+    private(set) var lines: [LedgerLine] = []
+    /// By sequence, of those of which that is known.
+    private(set) var names: [Int: String] = [:]
+    /// Jobs up to this sequence have been applied to the objects.
+    private var applied = 0
+    private var graph = OperationGraph()
+    private var items = Items()
+    /// A job came of which the contract does not say what becomes of the graph.
+    private(set) var isGraphUnknown = false
+
+    init(_ jobs: [[CrashJob]]) {
+        self.jobs = Dictionary(uniqueKeysWithValues: jobs.joined().map { ($0.name, $0) })
+    }
+
+    /// - Throws: ``Difference``.
+    mutating func check(_ storePath: String, _ tellings: Tellings) throws {
+        try checkFile(storePath)
+        let before = lines
+        lines = try LedgerLine.all(storePath)
+        try checkGrowth(since: before)
+        try nameLines(storePath, tellings)
+        try checkTold(tellings)
+        try replay()
+        try compare(storePath)
+    }
+
+    private func checkFile(_ storePath: String) throws {
+        let integrity = try SQLRows.of("PRAGMA integrity_check", in: storePath)
+        guard integrity == ["ok"] else { throw Difference("integrity_check says \(integrity)") }
+        let links = try SQLRows.of("PRAGMA foreign_key_check", in: storePath)
+        guard links.isEmpty else { throw Difference("foreign_key_check says \(links)") }
+    }
+
+    /// What was committed stays, and what comes later is later in the order. Only a failure goes, when its job runs again.
+    private func checkGrowth(since before: [LedgerLine]) throws {
+        let now = Dictionary(uniqueKeysWithValues: lines.map { ($0.sequence, $0) })
+        for line in before where now[line.sequence] != line {
+            guard line.isFailure, now[line.sequence] == nil else {
+                throw Difference(
+                    "The ledger's line \(line) has become \(now[line.sequence].map { "\($0)" } ?? "none").")
+            }
+        }
+        let old = Set(before.map(\.sequence))
+        let newest = before.last?.sequence ?? 0
+        if let late = lines.first(where: { $0.sequence < newest && !old.contains($0.sequence) }) {
+            throw Difference("\(late) was committed behind the sequence \(newest).")
+        }
+    }
+
+    // MARK: - Whose lines they are
+
+    /// Finds the job of each line, and that there is one receipt for each that is completed.
+    private mutating func nameLines(_ storePath: String, _ tellings: Tellings) throws {
+        names = names.merging(tellings.owners) { name, _ in name }
+        for (sequence, owner) in tellings.owners where names[sequence] != owner {
+            throw Difference("The sequence \(sequence) is that of \(names[sequence]!), but was told for \(owner).")
+        }
+        for line in lines where line.hasClientID {
+            guard names[line.sequence] ?? line.id == line.id else {
+                throw Difference("\(line) was told for \(names[line.sequence]!).")
+            }
+            names[line.sequence] = line.id
+        }
+        let receipts = try SQLRows.of("SELECT job FROM Receipt ORDER BY _pk", in: storePath)
+        guard Set(receipts).count == receipts.count else {
+            let twice = Dictionary(grouping: receipts) { $0 }.filter { $0.value.count > 1 }.keys.sorted()
+            throw Difference("Took effect twice: \(twice)")
+        }
+        let completed = lines.filter { !$0.isFailure }
+        // Rows are numbered in the order in which they come.
+        let known = Set(completed.compactMap { names[$0.sequence] })
+        let nameless = completed.filter { names[$0.sequence] == nil }
+        let unclaimed = receipts.filter { !known.contains($0) }
+        guard nameless.count == unclaimed.count else {
+            throw Difference("Receipts without a line in the ledger: \(unclaimed); lines without a job: \(nameless)")
+        }
+        for (line, name) in zip(nameless, unclaimed) { names[line.sequence] = name }
+        let named = completed.map { names[$0.sequence]! }
+        guard named.count == receipts.count, Set(named) == Set(receipts) else {
+            throw Difference(
+                "The ledger has \(Set(named).subtracting(receipts)) and the store \(Set(receipts).subtracting(named)) alone."
+            )
+        }
+        for line in lines {
+            guard let name = names[line.sequence] else { continue }
+            guard let job = jobs[name], tellings.sendings[name] != nil, job.hasID == line.hasClientID else {
+                throw Difference("\(line) is of no job that was sent.")
+            }
+        }
+    }
+
+    private func checkTold(_ tellings: Tellings) throws {
+        let bySequence = Dictionary(uniqueKeysWithValues: lines.map { ($0.sequence, $0) })
+        let completed = Dictionary(
+            lines.filter { !$0.isFailure }.map { (names[$0.sequence]!, $0) }, uniquingKeysWith: { first, _ in first })
+        for (name, end) in tellings.ends {
+            let line = end.sequence.flatMap { bySequence[$0] }
+            guard let line, names[line.sequence] == name, line.isFailure != end.isCompleted else {
+                throw Difference("Told, but not in the ledger: \(end.message.text)")
+            }
+            if !end.isCompleted, let completed = completed[name] {
+                throw Difference("\(completed) was told as failed.")
+            }
+            let (told, kept) = (end.message, try line.message())
+            for path in ["changes", "rejected", "keys", "error.code", "error.path"] where told[path] != nil {
+                guard told[path] == kept[path] else { throw Difference("Told \(told.text), but kept \(kept.text)") }
+            }
+        }
+    }
+
+    /// Accepted jobs that have no end in the ledger.
+    func accepted(_ tellings: Tellings, withoutEndIn lines: [LedgerLine]) -> [String] {
+        let ended = Set(
+            lines.compactMap { $0.hasClientID ? $0.id : names[$0.sequence] ?? tellings.owners[$0.sequence] })
+        return tellings.accepted.keys.filter { !ended.contains($0) }.sorted()
+    }
+
+    // MARK: - What they did
+
+    private mutating func replay() throws {
+        for line in lines where line.sequence > applied {
+            applied = line.sequence
+            guard let name = names[line.sequence], let job = jobs[name] else { continue }
+            let difference: String?
+            switch job.content {
+            case .items(let change): difference = try replay(change, line)
+            case .graph(let job): difference = isGraphUnknown ? nil : try replay(job, line)
+            }
+            if let difference { throw Difference("\(name), \(line.sequence) in the order: \(difference)\n\(job.text)") }
+        }
+    }
+
+    private mutating func replay(_ change: ItemChange, _ line: LedgerLine) throws -> String? {
+        let code = try line.message().code
+        let expected = items.apply(change) ? "" : "constraintViolation"
+        return code == expected ? nil : "ended with \(line.outcome), should with \(expected)"
+    }
+
+    private mutating func replay(_ job: RandomOperationJob, _ line: LedgerLine) throws -> String? {
+        let kept = try line.message()
+        switch graph.apply(job) {
+        case .unknown:
+            // A job that failed has changed nothing.
+            isGraphUnknown = !line.isFailure
+            return nil
+        case .failed(let code):
+            let told = "\(kept.code) \(kept["error.path"] ?? "nowhere")"
+            return told == code ? nil : "ended with \(line.outcome), should with \(code)"
+        case .completed(let effect):
+            if line.isFailure { return "ended with \(line.outcome), should have completed" }
+            return graph.difference(effect, from: kept, tellsKeys: false)
+        }
+    }
+
+    private func compare(_ storePath: String) throws {
+        let rows = try SQLRows.of("SELECT id, stamp, code FROM Item", in: storePath).sorted()
+        guard rows == items.rows else {
+            let (found, expected) = (Set(rows), Set(items.rows))
+            throw Difference(
+                "Item has \(found.subtracting(expected).sorted()), and not \(expected.subtracting(found).sorted()).")
+        }
+        guard !isGraphUnknown else { return }
+        // The graph itself goes on without the numbers that the store has given.
+        var graph = graph
+        let difference =
+            try graph.learnRowKeys(storePath) ?? graph.difference(fromStore: storePath)
+            ?? graph.learnPlaces(storePath)
+        if let difference { throw Difference(difference) }
+    }
+}

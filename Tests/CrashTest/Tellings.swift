@@ -1,0 +1,87 @@
+import TestSupport
+
+/// What the clients of a round sent and were told, held against what answers promise by themselves.
+struct Tellings {
+    struct End {
+        let sequence: Int?
+        let isCompleted: Bool
+        let message: Message
+    }
+
+    /// How often, by name.
+    private(set) var sendings: [String: Int] = [:]
+    /// By name, the last that was told.
+    private(set) var ends: [String: End] = [:]
+    /// Which job a sequence was told for.
+    private(set) var owners: [Int: String] = [:]
+    /// Sequences that were told by `accepted`, by name.
+    private(set) var accepted: [String: [Int]] = [:]
+
+    init(_ logs: [[ClientLog.Entry]]) throws {
+        for log in logs {
+            var connection = Connection()
+            for entry in log {
+                switch entry {
+                case .connected: connection = Connection()
+                case .sent(let name, _):
+                    sendings[name, default: 0] += 1
+                    connection.sent.append(name)
+                case .told(let text):
+                    let message = try Message(text: text)
+                    try note(message)
+                    try connection.note(message, sendings: sendings)
+                }
+            }
+        }
+    }
+
+    private mutating func note(_ message: Message) throws {
+        guard let name = message["tag"], sendings[name] != nil else { throw Difference("Unexpected: \(message.text)") }
+        let sequence = message["sequence"].flatMap { Int($0) }
+        if let sequence {
+            let owner = owners.updateValue(name, forKey: sequence)
+            guard owner ?? name == name else {
+                throw Difference("The sequence \(sequence) was told for \(owner!) and for \(name).")
+            }
+        }
+        switch message.type {
+        case "accepted":
+            guard let sequence else { throw Difference("No sequence: \(message.text)") }
+            accepted[name, default: []].append(sequence)
+        case "completed", "failed":
+            let end = End(sequence: sequence, isCompleted: message.type == "completed", message: message)
+            guard end.sequence != nil else { throw Difference("No sequence: \(message.text)") }
+            if let before = ends[name], before.sequence != end.sequence {
+                throw Difference("Told for one job:\n\(before.message.text)\n\(message.text)")
+            }
+            ends[name] = end
+        default: throw Difference("Unexpected: \(message.text)")
+        }
+    }
+
+    /// The order of one connection.
+    private struct Connection {
+        var sent: [String] = []
+        private var sequences: [String: Int] = [:]
+        private var newestCompleted = 0
+
+        mutating func note(_ message: Message, sendings: [String: Int]) throws {
+            let name = message["tag"] ?? ""
+            let sequence = message.sequence
+            // A duplicate's end has the sequence of the original, and a short one does not say whose it is.
+            let isDuplicate = message["duplicate"].map { $0 == "true" } ?? (sendings[name] ?? 0 > 1)
+            if message.type == "completed", isDuplicate { return }
+            if message.type == "completed" {
+                guard sequence > newestCompleted else {
+                    throw Difference("\(sequence) was told as completed behind \(newestCompleted), on one connection.")
+                }
+                newestCompleted = sequence
+            }
+            sequences[name] = sequence
+            let known = sent.compactMap { sequences[$0] }
+            guard known == known.sorted() else {
+                throw Difference("Sent in the order \(sent), but the sequences are \(sequences).")
+            }
+        }
+    }
+}

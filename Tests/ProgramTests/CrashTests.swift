@@ -1,0 +1,13 @@
+import Foundation
+import Testing
+
+/// A few rounds of `scripts/crashtest`, which runs more of them by hand.
+@Suite(.timeLimit(.minutes(10))) struct CrashTests {
+    @Test func `kills of the server and of its clients lose nothing and double nothing`() throws {
+        let programs = try Programs()
+        // What fails stays, to be looked at.
+        let result = try programs.shell("exec timeout 400 \(programs.executable("CrashTest").path) 5")
+        print(result.output)
+        #expect(result.status == 0, "\(result.output)\(result.complaints)")
+    }
+}
