@@ -73,13 +73,12 @@ struct Client {
                 if waiting.isEmpty { break }
                 continue
             }
-            guard let message = try connection.receive() else { return }
-            try take(message)
+            guard try take(from: connection) else { return }
             inFlight.subtract(answered)
         }
         // What is owed to jobs that nobody waits for: their failures.
         connection.endSending()
-        while let message = try connection.receive() { try take(message) }
+        while try take(from: connection) {}
     }
 
     private mutating func send(_ jobs: [CrashJob], _ connection: RawClient) throws {
@@ -88,11 +87,18 @@ struct Client {
         for job in jobs { try connection.send(texts[job.name]!) }
     }
 
-    private mutating func take(_ message: Message) throws {
-        try log.append([.told(message.text)])
-        try note(message)
+    /// Waits for answers, and writes down those that are there.
+    ///
+    /// - Returns: false when the server has closed.
+    private mutating func take(from connection: RawClient) throws -> Bool {
+        guard let first = try connection.receive() else { return false }
+        var messages = [first]
+        while let message = try connection.takeRead() { messages.append(message) }
+        try log.append(messages.map { .told($0.text) })
+        for message in messages { try note(message) }
         // Whoever started this process counts the answers.
-        try FileHandle.standardOutput.write(contentsOf: Data(".".utf8))
+        try FileHandle.standardOutput.write(contentsOf: Data(String(repeating: ".", count: messages.count).utf8))
+        return true
     }
 
     private mutating func note(_ message: Message) throws {

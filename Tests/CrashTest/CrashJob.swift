@@ -32,7 +32,7 @@ struct CrashJob {
     static func jobs(seed: UInt64, client: Int, count: Int, withJournal: Bool) -> [CrashJob] {
         let seed = seed &+ UInt64(client) &* 0x1_0000_0001
         var generator = SeededGenerator(seed: seed)
-        var operations = RandomOperations(seed: ~seed, mark: "c\(client)m", namesRowKeys: false)
+        var operations = RandomOperations(seed: ~seed, mark: "c\(client)m", isDecided: true)
         var graphJobs = operations.jobs(count).makeIterator()
         return (0..<count).map { index in
             let name = "c\(client)-\(index)"

@@ -25,7 +25,8 @@ enum ItemChange {
             let records = (1...10).shuffled(using: &generator).prefix(number(1...4)).map { id in
                 Record(
                     id: id,
-                    code: number(0...3) == 0 ? .some(nil) : ["a", "b", "c", "d"].randomElement(using: &generator)!)
+                    code: number(0...3) == 0
+                        ? .some(nil) : Array("abcdefghijkl").randomElement(using: &generator).map(String.init))
             }
             self = .process(records, stamp: stamp, isMapped: number(0...1) == 0)
         }

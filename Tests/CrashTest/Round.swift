@@ -7,7 +7,7 @@ struct Round {
     static let socket = "broker.sock"
     private static let store = "store.sqlite"
     /// Far beyond what a round takes on a busy machine.
-    private static let patience: Duration = .seconds(120)
+    private static let patience: Duration = .seconds(300)
 
     private let programs: Programs
     private let seed: UInt64
@@ -98,7 +98,8 @@ struct Round {
         defer { close(ready) }
         let files = ["--model", Model.graph, "--model", Model.more, "--store", Self.store, "--socket", Self.socket]
         server = try ChildProcess(
-            [programs.server] + files + ["--workers", "2"] + (withJournal ? ["--journal"] : []), output: ready,
+            [programs.server] + files + ["--workers", "2", "--synchronous", plan.synchronous]
+                + (withJournal ? ["--journal"] : []), output: ready,
             complaints: "server.log")
     }
 
@@ -177,9 +178,12 @@ struct Round {
             guard suffix != "-shm", FileManager.default.fileExists(atPath: from) else { continue }
             try FileManager.default.copyItem(atPath: from, toPath: to)
         }
-        // Killed before it made its tables.
-        let tables = try SQLRows.of("SELECT name FROM sqlite_schema WHERE name = 'Receipt'", in: copy)
-        if tables.isEmpty, check.lines.isEmpty { return }
+        // Killed while it made its tables, for which SQLite keeps another journal.
+        let files = FileManager.default
+        let isNew =
+            try !files.fileExists(atPath: copy) || files.fileExists(atPath: Self.store + "-journal")
+            || SQLRows.of("SELECT name FROM sqlite_schema WHERE name = 'Receipt'", in: copy).isEmpty
+        if isNew, check.lines.isEmpty { return }
         try check.check(copy, tellings())
     }
 

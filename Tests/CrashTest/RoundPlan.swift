@@ -20,6 +20,8 @@ struct RoundPlan {
     }
 
     let jobs: [[CrashJob]]
+    /// What the server is told of `--synchronous`: no kill can tell the difference, but one is slow and the other fast.
+    let synchronous: String
     /// Jobs that a client has in flight, by client.
     let windows: [Int]
     /// In the order of their answers.
@@ -34,9 +36,10 @@ struct RoundPlan {
         let count = number(60...160) / clients
         jobs = (0..<clients).map { CrashJob.jobs(seed: seed, client: $0, count: count, withJournal: withJournal) }
         windows = (0..<clients).map { _ in number(1...12) }
+        synchronous = number(0...2) == 0 ? "full" : "normal"
         let targets: [Target] =
             (0..<number(1...3)).map { _ in .server } + (0..<number(0...2)).map { _ in .client(number(0...clients - 1)) }
-            + (0..<number(0...1)).map { _ in .everything }
+            + (0..<number(withJournal ? 1...2 : 0...1)).map { _ in .everything }
         kills = targets.map { target in
             let starts = number(0...1) == 0 ? 0 : number(1...2)
             return Kill(

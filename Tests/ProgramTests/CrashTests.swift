@@ -6,7 +6,7 @@ import Testing
     @Test func `kills of the server and of its clients lose nothing and double nothing`() throws {
         let programs = try Programs()
         // What fails stays, to be looked at.
-        let result = try programs.shell("exec timeout 400 \(programs.executable("CrashTest").path) 5")
+        let result = try programs.shell("exec timeout 500 \(programs.executable("CrashTest").path) 3")
         print(result.output)
         #expect(result.status == 0, "\(result.output)\(result.complaints)")
     }

@@ -52,21 +52,25 @@ public final class RawClient: @unchecked Sendable {
     /// The next message; nil when the server has closed.
     public func receive() throws -> Message? {
         while true {
-            let scan = try unread.withUnsafeBytes { try FrameScanner.scan($0) }
-            if case .frame(let payload) = scan {
-                var decoder = FrameDecoder()
-                let content = try unread.withUnsafeBytes {
-                    try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
-                }
-                unread.removeFirst(payload.upperBound)
-                return try Message(content)
-            }
+            if let message = try takeRead() { return message }
             var buffer = [UInt8](repeating: 0, count: 64 << 10)
             let count = read(descriptor, &buffer, buffer.count)
             guard count >= 0 else { throw Failure(what: "nothing to read: \(String(cString: strerror(errno)))") }
             if count == 0 { return nil }
             unread += buffer.prefix(count)
         }
+    }
+
+    /// The next message if it has been read whole already.
+    public func takeRead() throws -> Message? {
+        let scan = try unread.withUnsafeBytes { try FrameScanner.scan($0) }
+        guard case .frame(let payload) = scan else { return nil }
+        var decoder = FrameDecoder()
+        let content = try unread.withUnsafeBytes {
+            try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[payload]))
+        }
+        unread.removeFirst(payload.upperBound)
+        return try Message(content)
     }
 
     /// The next message, which must come.
