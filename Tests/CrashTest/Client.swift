@@ -6,6 +6,9 @@ import TestSupport
 /// It sends its jobs in their order, a few before the first is answered. When the connection is lost, or it is started again,
 /// it sends what was not answered and has an id once more, the same bytes from its log; what has none, never.
 struct Client {
+    /// For an answer. A busy disk has been seen to keep fdatasync(2) for more than a minute.
+    private static let patienceSeconds = 200
+
     private let jobs: [CrashJob]
     private let window: Int
     private let log: ClientLog
@@ -35,9 +38,11 @@ struct Client {
             try log.append([.connected])
             do {
                 try talk(connection)
-            } catch is RawClient.Failure {
-                // The server is gone.
-                continue
+            } catch let failure as RawClient.Failure {
+                // Otherwise the server is gone.
+                guard !failure.isTimeout else {
+                    throw Difference("The server is there, and yet has not answered for \(Self.patienceSeconds) s.")
+                }
             }
         }
     }
@@ -52,7 +57,9 @@ struct Client {
     /// Nil after a moment, when there is no server.
     private func connect() throws -> RawClient? {
         do {
-            return try RawClient(Round.socket)
+            let connection = try RawClient(Round.socket)
+            connection.setPatience(seconds: Self.patienceSeconds)
+            return connection
         } catch {
             usleep(500)
             return nil

@@ -5,7 +5,11 @@ internal import Foundation
 /// A client that sends whatever bytes it likes over a plain socket, and waits where it reads.
 // One thread may send while another receives; what is unread is the receiver's alone.
 public final class RawClient: @unchecked Sendable {
-    public struct Failure: Error { let what: String }
+    public struct Failure: Error {
+        let what: String
+        /// The other side is there, but has not answered, or read, for as long as the client's patience lasted.
+        public var isTimeout = false
+    }
 
     private let descriptor: Int32
     private var unread: [UInt8] = []
@@ -55,7 +59,9 @@ public final class RawClient: @unchecked Sendable {
             if let message = try takeRead() { return message }
             var buffer = [UInt8](repeating: 0, count: 64 << 10)
             let count = read(descriptor, &buffer, buffer.count)
-            guard count >= 0 else { throw Failure(what: "nothing to read: \(String(cString: strerror(errno)))") }
+            guard count >= 0 else {
+                throw Failure(what: "nothing to read: \(String(cString: strerror(errno)))", isTimeout: errno == EAGAIN)
+            }
             if count == 0 { return nil }
             unread += buffer.prefix(count)
         }
