@@ -220,6 +220,19 @@ let package = Package(
                 "RandomOperations", "TestSupport", forPrograms("ArgumentParser", "swift-argument-parser"),
             ],
             path: "Tests/CrashTest", swiftSettings: strict),
+        // The fuzz targets, the program that libFuzzer runs them in (scripts/fuzz), and a test that runs their inputs.
+        .systemLibrary(name: "CLibFuzzer", path: "Tests/Fuzz/CLibFuzzer"),
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "BrokerCoreData", "BrokerFormats", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
+                "BrokerWire", "TestSupport",
+            ],
+            path: "Tests/Fuzz/Targets", swiftSettings: strict),
+        .executableTarget(
+            name: "Fuzz", dependencies: ["CLibFuzzer", "FuzzTargets"], path: "Tests/Fuzz/Program",
+            swiftSettings: strict),
+        tests("FuzzTargets"),
         .testTarget(
             name: "ProgramTests",
             dependencies: [

@@ -38,7 +38,7 @@ extension RecordFormat {
     ///   - wait: called before bytes are read, which may take its time.
     ///   - emit: takes each record; what it throws ends the reading.
     /// - Throws: the first fault, once the records before it were handed out.
-    func read(
+    package func read(
         _ bytes: any ByteSource, root: RecordRoot?, limits: RecordLimits = .ofJobs,
         wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {

@@ -1,5 +1,5 @@
 /// Bytes of an input, piece after piece. Belongs to one thread, which may have to wait for them.
-protocol ByteSource: AnyObject {
+package protocol ByteSource: AnyObject {
     /// The next bytes, as soon as there are some; none at the end.
     func next() throws(ByteFault) -> [UInt8]
 
@@ -8,7 +8,7 @@ protocol ByteSource: AnyObject {
 }
 
 /// Why there are no more bytes.
-enum ByteFault: Error {
+package enum ByteFault: Error {
     /// The system does not give them.
     case unreadable(String)
     /// They cannot be unpacked.

@@ -1,0 +1,115 @@
+import BrokerJSON
+
+/// The tape: it takes exactly what the grammar takes, holds every value in its place, and what is written from it reads
+/// the same; trailing commas are all that leniency forgives.
+final class JSONTarget: FuzzTarget {
+    init() {}
+
+    func run(_ input: UnsafeRawBufferPointer) throws {
+        let text = JSONText(copying: input)
+        let document = try parse(text, CountingAllowance())
+        let isJSON = JSONGrammar.accepts(text.bytes, maximumDepth: JSONDocument.defaultMaximumDepth)
+        try require(isJSON == (document != nil), isJSON ? "JSON is refused" : "what is no JSON is taken for it")
+        if let document { try check(document) }
+        try checkLeniency(text, isJSON: isJSON)
+    }
+
+    /// Nil when the text is refused.
+    private func parse(_ text: JSONText, _ allowance: CountingAllowance) throws -> JSONDocument? {
+        do {
+            let document = try JSONDocument(parsing: text, allowance: allowance)
+            try require(allowance.taken == document.memory, "\(allowance.taken) bytes are taken for \(document.memory)")
+            // Every value has a byte of its own, and an unescaped string is no longer than it was written.
+            try require(document.memory <= 64 + text.count * 32, "\(document.memory) bytes for \(text.count) of text")
+            return document
+        } catch let refusal as JSONRefusal {
+            try require(allowance.taken == 0, "\(allowance.taken) bytes stay taken for a text that was refused")
+            guard case .fault(let error) = refusal else {
+                throw FuzzFinding(description: "an allowance without a limit was refused")
+            }
+            try require((0...text.count).contains(error.position.offset), "a fault is outside of the text: \(error)")
+            return nil
+        }
+    }
+
+    private func check(_ document: JSONDocument) throws {
+        defer { withExtendedLifetime(document) {} }
+        let count = try check(document.root, in: document.text)
+        try require(count == document.elementCount, "\(count) of \(document.elementCount) values are reached")
+        let written = document.root.jsonText
+        guard let again = try parse(JSONText(copying: written), CountingAllowance()) else {
+            throw FuzzFinding(description: "what was written from a document is no JSON")
+        }
+        defer { withExtendedLifetime(again) {} }
+        try require(Self.isEqual(document.root, again.root), "what was written from a document reads otherwise")
+        try require(again.root.jsonText == written, "what was written is written otherwise the second time")
+    }
+
+    /// How many values there are in this one, itself and keys included.
+    private func check(_ value: JSONValue, in text: JSONText) throws -> Int {
+        try require(value.offset <= text.count, "a value is outside of the text")
+        switch value.kind {
+        case .object:
+            var count = 1
+            for (key, member) in value.members {
+                try require(key.kind == .string, "a key is no string")
+                count += try check(key, in: text) + check(member, in: text)
+            }
+            return count
+        case .array: return try value.elements.reduce(1) { try $0 + check($1, in: text) }
+        case .string:
+            try require(String(validating: value.bytes, as: UTF8.self) != nil, "a string is no UTF-8")
+            try checkWriting(of: value)
+        case .number:
+            let text = String(decoding: value.bytes, as: UTF8.self)
+            try require(value.int64 == Int64(text), "a number is another integer than Swift's")
+            let double = Double(text)
+            try require(
+                value.double == (double?.isFinite == true ? double : nil), "a number is another double than Swift's")
+        case .null, .true, .false: break
+        }
+        return 1
+    }
+
+    private func checkWriting(of string: JSONValue) throws {
+        guard let again = try parse(JSONText(copying: string.jsonText), CountingAllowance()) else {
+            throw FuzzFinding(description: "a string that was written is no JSON")
+        }
+        defer { withExtendedLifetime(again) {} }
+        try require(again.root.hasBytes(string.bytes), "a string that was written reads otherwise")
+    }
+
+    private static func isEqual(_ left: JSONValue, _ right: JSONValue) -> Bool {
+        guard left.kind == right.kind else { return false }
+        switch left.kind {
+        case .object:
+            var others = right.members
+            for (key, value) in left.members {
+                guard let other = others.next(), key.hasBytes(other.key.bytes), isEqual(value, other.value) else {
+                    return false
+                }
+            }
+            return others.next() == nil
+        case .array:
+            var others = right.elements
+            for value in left.elements {
+                guard let other = others.next(), isEqual(value, other) else { return false }
+            }
+            return others.next() == nil
+        case .string, .number: return left.hasBytes(right.bytes)
+        case .null, .true, .false: return true
+        }
+    }
+
+    private func checkLeniency(_ text: JSONText, isJSON: Bool) throws {
+        guard let mended = text.blankingTrailingCommas() else { return }
+        try require(!isJSON, "trailing commas are found in JSON, which has none")
+        try require(mended.count == text.count, "places are others once commas are blanked")
+        for (before, after) in zip(text.bytes, mended.bytes) where before != after {
+            try require(before == UInt8(ascii: ",") && after == UInt8(ascii: " "), "more than commas is blanked")
+        }
+        guard let document = try parse(mended, CountingAllowance()) else { return }
+        try check(document)
+        try require(mended.blankingTrailingCommas() == nil, "trailing commas are left")
+    }
+}

@@ -1,0 +1,35 @@
+import Foundation
+import FuzzTargets
+import Testing
+
+/// Every input that is kept: seeds, and what once was a finding.
+@Suite(.timeLimit(.minutes(5))) struct CorpusTests {
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "Fuzz/Corpora")
+
+    @Test(arguments: fuzzTargets.map(\.name))
+    func `what is kept of a target's inputs finds nothing`(name: String) throws {
+        let type = try #require(fuzzTargets.first { $0.name == name }?.type)
+        let files = try FileManager.default.contentsOfDirectory(
+            at: Self.folder.appending(path: name), includingPropertiesForKeys: nil)
+        #expect(!files.isEmpty)
+        let target = try type.init()
+        for file in files {
+            let bytes = try Data(contentsOf: file)
+            do {
+                try bytes.withUnsafeBytes(target.run)
+                // Every beginning of it as well, so that each bound is met.
+                for count in stride(from: 0, to: bytes.count, by: 1 + bytes.count / 64) {
+                    try bytes.prefix(count).withUnsafeBytes(target.run)
+                }
+            } catch {
+                Issue.record("\(file.lastPathComponent): \(error)")
+            }
+        }
+    }
+
+    @Test func `every folder of inputs is a target's`() throws {
+        let folders = try FileManager.default.contentsOfDirectory(atPath: Self.folder.path)
+        #expect(folders.sorted() == fuzzTargets.map(\.name).sorted())
+    }
+}
