@@ -146,7 +146,7 @@ import Testing
             #expect(reading.places == [InputPlace(line: 2, column: 1, offset: nil)])
         }
         let broken = Reading(.xml, Array("<r>x".utf8) + [0xFF, 0xFE] + Array("y</r>".utf8))
-        #expect(broken.records.isEmpty && broken.told.contains("Input is not proper UTF-8"), "\(broken.told)")
+        #expect(broken.records.isEmpty && broken.told.contains("the text is no UTF-8 here"), "\(broken.told)")
         #expect(Reading(.xml, "<?xml version='1.0' encoding='x'?><r/>").told.contains("Unsupported encoding x"))
         // What declares an entity is known in every encoding.
         let hidden =
@@ -199,6 +199,14 @@ import Testing
         let whole = Reading(
             .xml, RepeatedBytes("<r><e>1</e>", then: tags, times: 1024), limits: RecordLimits(maximumBytes: 2 << 20))
         #expect(whole.told.contains("--root picks elements of the document as records"), "\(whole.told)")
+    }
+
+    @Test func `text that is no UTF-8 is told as such in whatever pieces it comes`() {
+        let bytes = Array("<a><b>Str".utf8) + [0xBE] + Array("<b/></a>".utf8)
+        for size in 1...20 {
+            let reading = Reading(.xml, bytes, pieces: size)
+            #expect(reading.told.contains("column 10 (byte 9): this is not well-formed XML: the text is no UTF-8 here"))
+        }
     }
 
     @Test func `a tag without an end is refused`() {

@@ -50,6 +50,9 @@ final class XMLReader: RecordReader, XMLEvents {
         if let absence = path.absence { throw InputFault(reason: absence, place: InputPlace()) }
     }
 
+    private static let undecodable =
+        "this is not well-formed XML: the text is no UTF-8 here, nor does the document declare another encoding; "
+        + "convert it to UTF-8, or declare what it is in (<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?>)"
     private static let nothing = "there is no XML here, or no whole element of it"
 
     private func handOut(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
@@ -125,6 +128,10 @@ final class XMLReader: RecordReader, XMLEvents {
         case _ where !hasBegun && (code == 4 || code == 5): stop(Self.nothing)
         case 5 where isEnding && depth > 0, 77 where isEnding && depth > 0:
             stop("the document ends before its elements do: \(depth == 1 ? "1 is" : "\(depth) are") still open")
+        // The second is what it says of the same bytes when a piece of the document ends with them.
+        case 9 where message.hasPrefix("Input is not proper UTF-8"),
+            1 where message.hasSuffix("detected an error in element content"):
+            stop(Self.undecodable)
         case 1: stop("libxml2 goes no further: \(message) (a tag, comment or CDATA section may have 10 MB)")
         case 26, 27: stop("\(message); write the character itself, or its number (&#…;)")
         case 68: stop("this is not well-formed XML: \(message) (for itself, & is written &amp; and < is written &lt;)")
