@@ -225,7 +225,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BrokerCoreData", "BrokerFormats", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
+                "BrokerCoreData", "BrokerFormats", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerStaging",
+                "BrokerStore",
                 "BrokerWire", "TestSupport",
             ],
             path: "Tests/Fuzz/Targets", swiftSettings: strict),

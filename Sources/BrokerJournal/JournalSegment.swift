@@ -170,3 +170,35 @@ struct SegmentScan: @unchecked Sendable {
         return (header, entry)
     }
 }
+
+/// A segment's bytes without files, for whoever tries what reading makes of them.
+package enum SegmentBytes {
+    /// Where reading ended.
+    package enum End: Sendable {
+        case whole, torn, damaged
+    }
+
+    /// A segment with these entries, each made durable by itself.
+    package static func make(_ entries: [JournalEntry], _ identity: JournalIdentity, before: Int64) -> [UInt8] {
+        var bytes = JournalSegment.header(1, identity, before: before)
+        var checksum = bytes.withUnsafeBytes { JournalSegment($0, number: 1, path: "")!.headerChecksum }
+        for entry in entries {
+            checksum = JournalRecord.write(
+                entry, seed: identity.seed, after: checksum, durable: bytes.count, to: &bytes)
+        }
+        return bytes
+    }
+
+    /// What is read of the last segment of a journal; nil when it has no header.
+    package static func read(_ bytes: UnsafeRawBufferPointer) -> (entries: [JournalEntry], end: End)? {
+        guard let segment = JournalSegment(bytes, number: 1, path: "") else { return nil }
+        var scan = SegmentScan(segment, bytes)
+        var entries: [JournalEntry] = []
+        while let entry = scan.next() { entries.append(entry) }
+        switch scan.end(isLast: true) {
+        case .whole: return (entries, .whole)
+        case .torn: return (entries, .torn)
+        case .damaged: return (entries, .damaged)
+        }
+    }
+}

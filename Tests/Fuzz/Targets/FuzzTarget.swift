@@ -29,4 +29,5 @@ package let fuzzTargets: [(name: String, type: any (FuzzTarget & SendableMetatyp
     ("dates", DateTarget.self),
     ("staging", StagingTarget.self),
     ("formats", FormatTarget.self),
+    ("journal", JournalTarget.self),
 ]

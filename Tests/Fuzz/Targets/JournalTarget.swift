@@ -1,0 +1,45 @@
+import BrokerJournal
+
+/// A segment of a journal that is not what it was: what is read is a beginning of what was written, and never anything else.
+///
+/// The first byte chooses: bytes as they are behind a good header, or entries of the input's own of which one byte is changed
+/// and the end is cut.
+final class JournalTarget: FuzzTarget {
+    private let identity = JournalIdentity("000102030405060708090a0b0c0d0e0f")!
+
+    init() {}
+
+    func run(_ input: UnsafeRawBufferPointer) throws {
+        var input = FuzzInput(input)
+        guard input.byte() % 2 == 0 else { return try spoil(&input) }
+        let bytes = SegmentBytes.make([], identity, before: 0) + input.rest
+        guard let found = bytes.withUnsafeBytes({ SegmentBytes.read($0) }) else {
+            throw FuzzFinding(description: "a good header is not read")
+        }
+        let again = SegmentBytes.make(found.entries, identity, before: 0)
+        try require(found.entries.isEmpty || again.count <= bytes.count, "more was read than there is")
+    }
+
+    private func spoil(_ input: inout FuzzInput) throws {
+        let (place, change, cut) = (Int(input.byte()) << 8 | Int(input.byte()), input.byte(), Int(input.byte()))
+        var entries: [JournalEntry] = []
+        for part in Array(input.rest).split(separator: 0, maxSplits: 20, omittingEmptySubsequences: false) {
+            let number = Int64(entries.count + 1)
+            let kind: JournalEntry.Kind = number % 5 == 0 ? .cancellation : .job
+            entries.append(
+                JournalEntry(
+                    kind, position: number, id: "job-\(number)", isIDMade: number % 2 == 0, user: 7, time: number,
+                    payload: Array(part)))
+        }
+        let whole = SegmentBytes.make(entries, identity, before: 0)
+        let intact = whole.withUnsafeBytes { SegmentBytes.read($0) }
+        try require(intact?.entries == entries && intact?.end == .whole, "what was written is not read")
+        var bytes = Array(whole.dropLast(min(cut, whole.count)))
+        if !bytes.isEmpty { bytes[place % bytes.count] ^= change }
+        guard let found = bytes.withUnsafeBytes({ SegmentBytes.read($0) }) else { return }
+        try require(
+            found.entries.elementsEqual(entries.prefix(found.entries.count)), "what is read was never written")
+        let isChanged = bytes != whole
+        try require(!isChanged || found.entries.count < entries.count, "what was changed is read as if it were whole")
+    }
+}
