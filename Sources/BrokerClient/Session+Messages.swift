@@ -53,7 +53,7 @@ extension Session {
         case .welcome(let welcome): welcomed(welcome, on: connection, at: now, into: &effects)
         case .error(let error): refused(error, on: connection, at: now, into: &effects)
         // Answers to nobody who still waits, and what newer servers say unasked.
-        case .cancelled, .done, .pong, .stats, .model, .objects, .other: break
+        case .progress, .cancelled, .done, .pong, .stats, .model, .objects, .other: break
         }
     }
 

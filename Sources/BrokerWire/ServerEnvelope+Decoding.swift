@@ -37,6 +37,10 @@ extension ServerEnvelope {
                     id: root["id"]?.string, sequence: root["sequence"]?.int64,
                     error: ErrorBody(try root.required("error"))))
         case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
+        case "progress":
+            .progress(
+                id: try root.requiredString("id"), staged: Int(try root.requiredInteger("staged")),
+                merged: Int(try root.requiredInteger("merged")))
         case "cancelled": .cancelled(id: try root.requiredString("id"))
         case "done": .done
         case "pong": .pong

@@ -6,6 +6,8 @@ package enum ServerMessage: Sendable {
     /// Its fields are in the envelope's document.
     case pong
     case accepted(id: String, sequence: Int64)
+    /// So many rows of the job are staged, and so many of those merged.
+    case progress(id: String, staged: Int, merged: Int)
     /// The job of that id was taken back.
     case cancelled(id: String)
     case completed(CompletedMessage)

@@ -63,7 +63,8 @@ import Testing
             Fault(.invalidValue, SeededGenerator(seed: generator.next()).text(count: 100), path: "/json/\(number)")
         }
         outcome.warnings = [Warning(.unknownKey, entity: "A", key: "k", count: 1)]
-        let ending = ToldOutcome(id: "a", owner: nil, sequence: 7, result: .completed(members: outcome.members, isDuplicate: true))
+        let ending = ToldOutcome(
+            id: "a", owner: nil, sequence: 7, result: .completed(members: outcome.members, isDuplicate: true))
         let shortened = ending.shortened()
         guard case .completed(let members, true) = shortened.result else {
             Issue.record("it is still completed, and a duplicate")

@@ -9,7 +9,7 @@ import Testing
         .deletingLastPathComponent().appendingPathComponent("../../protocol/examples").standardizedFileURL
 
     private static let answers: Set<String> = [
-        "welcome", "completed", "failed", "error", "accepted", "cancelled", "objects", "done",
+        "welcome", "completed", "failed", "error", "accepted", "progress", "cancelled", "objects", "done",
     ]
 
     private static func names(_ suffix: String) throws -> [String] {
