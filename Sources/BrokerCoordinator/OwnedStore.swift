@@ -15,10 +15,17 @@ public final class OwnedStore: Sendable {
     /// - Throws: `StoreError`, saying which process owns the store if that is it; files that were made are gone again.
     public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
-        let lock = try StoreLock(storePath: options.storePath)
+        let lock = try StoreLock(storePath: options.storePath, mode: options.store.fileMode)
         do throws(StoreError) {
             coordinator = try Coordinator(plan: plan, options: options, logger: logger)
         } catch {
+            lock.abandon()
+            throw error
+        }
+        do throws(StoreError) {
+            if let mode = options.store.fileMode { try lock.setMode(mode) }
+        } catch {
+            coordinator.stop()
             lock.abandon()
             throw error
         }

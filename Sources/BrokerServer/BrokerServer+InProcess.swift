@@ -29,7 +29,9 @@ extension FrameHandler {
     static func install(
         on channel: any Channel, _ connections: NIOLoopBound<ConnectionSet>
     ) -> EventLoopFuture<Void> {
-        Peer.credentials(of: channel).flatMapThrowing { peer in
+        channel.eventLoop.makeCompletedFuture {
+            let server = connections.value.options
+            let peer = try Peer(of: channel, wantsGroups: !server.allowedGroups.isEmpty)
             guard let options = channel.syncOptions else { throw ChannelError.operationUnsupported }
             try options.setOption(.allowRemoteHalfClosure, value: true)
             // One small read at a time: what is read before it is known to have room is little, and so is what an idle
@@ -37,7 +39,8 @@ extension FrameHandler {
             try options.setOption(.maxMessagesPerRead, value: 1)
             try options.setOption(
                 .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount))
-            try channel.pipeline.syncOperations.addHandler(FrameHandler(connections.value, peer: peer))
+            try channel.pipeline.syncOperations.addHandler(
+                FrameHandler(connections.value, peer: peer.credentials, refusal: server.refusal(of: peer)))
         }
     }
 }

@@ -38,7 +38,9 @@ public final class BrokerServer: Sendable {
     }
 
     /// Looks whether the socket is free and can be made, and changes nothing but a stale socket file.
-    public static func claimSocket(_ path: String) throws(ServerError) { try SocketFile(path: path).claim() }
+    public static func claimSocket(_ path: String, access: SocketAccess = SocketAccess()) throws(ServerError) {
+        try SocketFile(path: path, access: access).claim()
+    }
 
     /// Listens on the socket, if there is to be one, and serves from then on.
     ///
@@ -46,7 +48,7 @@ public final class BrokerServer: Sendable {
     public static func start(
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
-        if let path = options.socketPath { try claimSocket(path) }
+        if let path = options.socketPath { try claimSocket(path, access: options.socketAccess) }
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
         let messages = MessageHandler(coordinator, codecs, options, log)
@@ -62,7 +64,7 @@ public final class BrokerServer: Sendable {
             }.get()
             var listener: Listener?
             if let path = options.socketPath {
-                let (descriptor, file) = try SocketFile(path: path).bind()
+                let (descriptor, file) = try SocketFile(path: path, access: options.socketAccess).bind()
                 listener = Listener(
                     channel: try await listen(on: descriptor, group, connections, log), file: file)
             }

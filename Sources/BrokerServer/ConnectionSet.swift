@@ -78,7 +78,7 @@ final class ConnectionSet {
         guard whenEmpty == nil else {
             return WireError(.draining, "The server is stopping. Connect again when it is back.")
         }
-        if let refusal = options.refusal(ofUser: handler.peer.user) { return refusal }
+        if let refusal = handler.refusalOfPeer { return refusal }
         guard served.count < options.connections else {
             return .busy("All \(options.connections) connections of this server are taken. Try again, or close some.")
         }

@@ -33,6 +33,8 @@ final class FrameHandler: ChannelDuplexHandler {
 
     let connections: ConnectionSet
     let peer: PeerCredentials
+    /// Why its user is not served; nil when it is.
+    let refusalOfPeer: WireError?
     /// When bytes of the large frame that is being read came last, and when its turn began.
     private(set) var lastReadAt = NIODeadline.now()
     private(set) var turnAt = NIODeadline.now()
@@ -58,9 +60,10 @@ final class FrameHandler: ChannelDuplexHandler {
     private(set) var context: ChannelHandlerContext?
     private(set) var connection: Connection?
 
-    init(_ connections: ConnectionSet, peer: PeerCredentials) {
+    init(_ connections: ConnectionSet, peer: PeerCredentials, refusal: WireError?) {
         self.connections = connections
         self.peer = peer
+        refusalOfPeer = refusal
         assembler = FrameAssembler(limits: connections.options.frameLimits)
         connections.count(handlers: 1)
     }

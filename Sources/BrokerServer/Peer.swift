@@ -9,24 +9,58 @@ struct PeerCredentials: Sendable {
     var group: UInt32 = 0
 }
 
-enum Peer {
-    /// The process that connected and its user, as the kernel saw them then.
-    static func credentials(of channel: any Channel) -> EventLoopFuture<PeerCredentials> {
-        guard let socket = channel as? any SocketOptionProvider else {
-            return channel.eventLoop.makeFailedFuture(ServerError("The channel is no socket."))
+/// Who may connect, as the kernel saw it when it did: what becomes of its user and groups later changes nothing.
+struct Peer: Sendable {
+    var credentials = PeerCredentials()
+    /// The process's own at that time; empty where nobody asks for them.
+    var supplementaryGroups: [UInt32] = []
+
+    /// - Parameter wantsGroups: whether the supplementary groups are looked up, too.
+    init(of channel: any Channel, wantsGroups: Bool) throws {
+        let peer = try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+            try Peer(descriptor: $0, wantsGroups: wantsGroups)
         }
-        return socket.unsafeGetSocketOption(level: .socket, name: NIOBSDSocket.Option(rawValue: SO_PEERCRED))
+        guard let peer else { throw ServerError("The channel is no socket.") }
+        self = peer
+    }
+
+    /// - Throws: ``ServerError``, and then nobody may be served.
+    init(descriptor: Int32, wantsGroups: Bool) throws(ServerError) {
+        var size = socklen_t(MemoryLayout<PeerCredentials>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 else {
+            throw ServerError("Who connects cannot be found out: \(String(cString: strerror(errno))).")
+        }
+        if wantsGroups { supplementaryGroups = try Self.supplementaryGroups(of: descriptor) }
+    }
+
+    /// Of the process itself, and not what the system's list of groups says of its user: to read that may mean to ask
+    /// another machine, and it is not what the process may do.
+    private static func supplementaryGroups(of descriptor: Int32) throws(ServerError) -> [UInt32] {
+        var groups: [UInt32] = []
+        var size: socklen_t = 0
+        while getsockopt(descriptor, SOL_SOCKET, SO_PEERGROUPS, &groups, &size) != 0 {
+            // The size is now what it must be.
+            guard errno == ERANGE, Int(size) > groups.count * MemoryLayout<UInt32>.size else {
+                throw ServerError(
+                    "The groups of who connects cannot be found out: \(String(cString: strerror(errno))).")
+            }
+            groups = [UInt32](repeating: .max, count: Int(size) / MemoryLayout<UInt32>.size)
+        }
+        return Array(groups.prefix(Int(size) / MemoryLayout<UInt32>.size))
     }
 }
 
 extension ServerOptions {
-    /// Why that user is not served; nil when it is.
-    func refusal(ofUser user: UInt32) -> WireError? {
-        guard !allowedUsers.contains(user) else { return nil }
+    /// Why that peer is not served; nil when it is.
+    func refusal(of peer: Peer) -> WireError? {
+        let (user, group) = (peer.credentials.user, peer.credentials.group)
+        guard !allowedUsers.contains(user), !allowedGroups.contains(group),
+            allowedGroups.isDisjoint(with: peer.supplementaryGroups)
+        else { return nil }
         return WireError(
             .unauthorized,
             "The user with the id \(user) may not use this server. Run as its user or as root, or have its operator add "
-                + "--allow-user \(user).")
+                + "--allow-user \(user), or --allow-group with a group that you run with (\(group), for one).")
     }
 }
 

@@ -21,6 +21,11 @@ public struct ServerOptions: Sendable {
     public var drainSeconds = defaultDrainSeconds
     /// Users who may connect. The server's own and root, unless told otherwise.
     public var allowedUsers: Set<UInt32> = [geteuid(), 0]
+    /// Groups whose members may connect, too: those who had one of them, as their own or as a supplementary group, when
+    /// they connected.
+    public var allowedGroups: Set<UInt32> = []
+    /// Whom the socket's file lets connect at all; those are checked all the same.
+    public var socketAccess = SocketAccess()
     /// Begins the end of the server, as a signal does; nil where that is another program's.
     public var drain: (@Sendable () -> Void)?
     /// Reads the model anew; nil where that is another program's. Must not block; tells the end once, on any thread.

@@ -1,8 +1,25 @@
 internal import Glibc
 
+/// Who can reach a socket by the permissions of its file.
+public struct SocketAccess: Sendable, Equatable {
+    /// Not open to others, unless told otherwise.
+    public static let defaultMode: UInt32 = 0o660
+
+    /// Whatever the mask of the process is.
+    public var mode: UInt32
+    /// By its number; nil leaves the one that the system gives a new file.
+    public var group: UInt32?
+
+    public init(mode: UInt32 = defaultMode, group: UInt32? = nil) {
+        self.mode = mode
+        self.group = group
+    }
+}
+
 /// The socket's file: claimed before listening, and taken away at the end.
 struct SocketFile {
     let path: String
+    var access = SocketAccess()
 
     /// Makes the path free, and makes sure that a socket can be made there: a stale file is removed, one that somebody
     /// has open is left alone.
@@ -28,18 +45,29 @@ struct SocketFile {
         try tryOut()
     }
 
-    /// Makes the socket and its file, which nobody but the owner and the group may ever connect to.
+    /// Makes the socket and its file, which is nobody else's at any time than ``access`` says.
     ///
     /// - Returns: the socket, bound, for the caller to close; and its file.
     func bind() throws(ServerError) -> (descriptor: Int32, file: Bound) {
         let descriptor = try makeSocket()
         var status = stat()
-        // The file takes its mode from the socket, less the mask of the process; the second call gives that back.
-        guard fchmod(descriptor, 0o660) == 0, try call(Glibc.bind, descriptor), chmod(path, 0o660) == 0,
-            lstat(path, &status) == 0
-        else {
-            defer { close(descriptor) }
-            throw ServerError("The socket \(path) cannot be made: \(reason()).")
+        do throws(ServerError) {
+            // The file takes its mode from the socket: the owner's alone until it has its group.
+            guard fchmod(descriptor, 0o600) == 0, try call(Glibc.bind, descriptor) else {
+                throw ServerError("The socket \(path) cannot be made: \(reason()).")
+            }
+            do throws(ServerError) {
+                try giveToGroup()
+                guard chmod(path, access.mode) == 0, lstat(path, &status) == 0 else {
+                    throw ServerError("The permissions of the socket \(path) cannot be set: \(reason()).")
+                }
+            } catch {
+                unlink(path)
+                throw error
+            }
+        } catch {
+            close(descriptor)
+            throw error
         }
         return (descriptor, Bound(path: path, identity: Bound.Identity(status)))
     }
@@ -103,7 +131,19 @@ struct SocketFile {
                 "The socket \(path) cannot be made: \(reason()). Give a path in a folder that is there and may be written."
             )
         }
-        unlink(path)
+        defer { unlink(path) }
+        try giveToGroup()
+    }
+
+    /// The file has been made.
+    private func giveToGroup() throws(ServerError) {
+        guard let group = access.group, lchown(path, .max, group) != 0 else { return }
+        let remedy =
+            errno == EPERM
+            ? "A process may give files only to groups that it is in: run the server as root or as a user in that group, or "
+                + "leave out --socket-group"
+            : "Give another --socket-group"
+        throw ServerError("The socket \(path) cannot be given to the group \(group): \(reason()). \(remedy).")
     }
 
     private func makeSocket() throws(ServerError) -> Int32 {

@@ -26,6 +26,9 @@ public struct StoreOptions: Sendable {
     public var logPages = 2048
     /// What becomes of what the model has no longer.
     public var removal = RemovalPolicy.refuse
+    /// Permissions of the store's files, whatever the mask of the process is; nil makes new ones with
+    /// ``StoreLock/defaultMode`` and leaves those that are there.
+    public var fileMode: UInt32?
 
     public init() {}
 }

@@ -54,11 +54,8 @@ struct Brokerd: AsyncParsableCommand {
             """)
     var removal: RemovalPolicy = .refuse
 
-    @Option(
-        name: .customLong("allow-user"),
-        help: ArgumentHelp(
-            "A user id that may connect, beside the server's own and root. May be repeated.", valueName: "uid"))
-    var allowedUsers: [UInt32] = []
+    @OptionGroup(title: "Access")
+    var access: AccessOptions
 
     @Option(help: "The least severe messages to log: trace, debug, info, notice, warning, error or critical.")
     var logLevel: Logger.Level = .notice
@@ -74,8 +71,6 @@ struct Brokerd: AsyncParsableCommand {
                 "--journal keeps what the store has not made durable, and with --synchronous off it never does. Use full or normal."
             )
         }
-        // chown(2) and its kin take the highest number for "no user".
-        guard !allowedUsers.contains(.max) else { throw ValidationError("--allow-user \(UInt32.max) is no user.") }
     }
 
     func run() async throws {
@@ -84,12 +79,17 @@ struct Brokerd: AsyncParsableCommand {
         let shortage = raiseDescriptorLimit(for: limits.connections)
         let plan = try ModelFile(model).plan()
         let logger = Logger.standardError(label: "brokerd", level: logLevel)
-        let owned = try openStore(plan, logger)
+        var options = try serverOptions()
+        let owned = try openStore(plan, options, logger)
         // Longer than everything that has the store open.
         defer { withExtendedLifetime(owned) {} }
         // Caught before the first client is served, so that none sees the server killed.
         let signals = await StopSignals()
-        let server = try await startServer(owned, signals, logger)
+        options.drain = { signals.stop() }
+        let reload = reloading(owned.coordinator, logger)
+        options.reload = reload
+        signals.onHangup { reload { _ in } }
+        let server = try await startServer(owned, options, logger)
         do {
             try Program.say(
                 "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "
@@ -109,9 +109,11 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     /// Makes sure that store and socket can be had, before anything is touched, and takes the store.
-    private func openStore(_ plan: StagingPlan, _ logger: Logger) throws(CommandFailure) -> OwnedStore {
+    private func openStore(
+        _ plan: StagingPlan, _ server: ServerOptions, _ logger: Logger
+    ) throws -> OwnedStore {
         do throws(ServerError) {
-            try BrokerServer.claimSocket(socket)
+            try BrokerServer.claimSocket(socket, access: server.socketAccess)
         } catch {
             throw CommandFailure(.failed, error.message)
         }
@@ -124,6 +126,7 @@ struct Brokerd: AsyncParsableCommand {
         }
         options.store.synchronous = synchronous
         options.store.removal = removal
+        options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds)
         do throws(StoreError) {
             return try OwnedStore(plan: plan, options: options, logger: logger)
@@ -132,19 +135,19 @@ struct Brokerd: AsyncParsableCommand {
         }
     }
 
-    private func startServer(
-        _ owned: OwnedStore, _ signals: StopSignals, _ logger: Logger
-    ) async throws(CommandFailure) -> BrokerServer {
+    private func serverOptions() throws -> ServerOptions {
         var options = ServerOptions(socketPath: socket)
         options.frameLimits = limits.frames
         options.connections = limits.connections
         options.jobsPerConnection = limits.jobsPerConnection
         options.drainSeconds = limits.drainTimeout
-        options.drain = { signals.stop() }
-        let reload = reloading(owned.coordinator, logger)
-        options.reload = reload
-        signals.onHangup { reload { _ in } }
-        options.allowedUsers.formUnion(allowedUsers)
+        try access.apply(to: &options)
+        return options
+    }
+
+    private func startServer(
+        _ owned: OwnedStore, _ options: ServerOptions, _ logger: Logger
+    ) async throws(CommandFailure) -> BrokerServer {
         do throws(ServerError) {
             return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
         } catch {

@@ -133,4 +133,35 @@ import TestSupport
     @Test func `a folder that is not there is told with the store's path`() throws {
         #expect(try refusal("/nowhere/at/all/store").message.contains("/nowhere/at/all/store"))
     }
+
+    private func mode(_ suffix: String) throws -> UInt32 {
+        var status = stat()
+        try #require(lstat(path + suffix, &status) == 0)
+        return status.permissions
+    }
+
+    @Test func `what is made has the mode that is asked for, and what is there keeps its own until it is set`() throws {
+        do {
+            let lock = try StoreLock(storePath: path, mode: 0o666)
+            #expect(try [mode(""), mode(".lock")] == [0o666, 0o666])
+            withExtendedLifetime(lock) {}
+        }
+        let lock = try StoreLock(storePath: path, mode: 0o600)
+        #expect(try [mode(""), mode(".lock")] == [0o666, 0o666])
+        let connection = try Connection(path: path)
+        try connection.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (x)")
+        #expect(try [mode("-wal"), mode("-shm")] == [0o666, 0o666])
+        try lock.setMode(0o600)
+        #expect(try ["", ".lock", "-wal", "-shm"].map(mode) == [0o600, 0o600, 0o600, 0o600])
+        withExtendedLifetime((lock, connection)) {}
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root may give files away and use them all the same"))
+    func `nothing keeps root from setting the mode of somebody else's store`() throws {
+        do { _ = try StoreLock(storePath: path) }
+        #expect(chown(path, 65_534, 65_534) == 0)
+        let lock = try StoreLock(storePath: path, mode: 0o600)
+        try lock.setMode(0o600)
+        #expect(try mode("") == 0o600)
+    }
 }

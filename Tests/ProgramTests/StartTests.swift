@@ -36,7 +36,12 @@ import Testing
         ("--max-frame-bytes", "16777216"), ("--max-bytes-in-flight", "9223372036854775807"),
         ("--max-jobs-in-flight", "9223372036854775807"), ("--jobs-per-connection", "9223372036854775807"),
         ("--connections", "9223372036854775807"), ("--workers", "1000000"), ("--workers", "0"), ("--workers", "many"),
-        ("--allow-user", "4294967295"), ("--synchronous", "sometimes"), ("--modell", "x"),
+        ("--allow-user", "4294967295"), ("--allow-user", "no such user"), ("--allow-group", "99999999999"),
+        ("--allow-group", ""), ("--socket-group", "no such group"), ("--socket-mode", "9999"),
+        ("--socket-mode", "0440"),
+        ("--socket-mode", "+660"), ("--store-mode", "1777"), ("--store-mode", "rw-r-----"),
+        ("--store-mode", "000000660"),
+        ("--synchronous", "sometimes"), ("--modell", "x"),
     ])
     func `a number that cannot be meant is one line that names its option, and status 2`(
         option: String, value: String

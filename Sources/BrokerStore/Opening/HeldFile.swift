@@ -22,11 +22,15 @@ final class HeldFile: Sendable {
     /// How many names it has.
     let linkCount: Int
 
-    /// - Parameter path: a symbolic link there is not followed.
-    init(path: String, mode: mode_t) throws(Failure) {
+    /// - Parameters:
+    ///   - path: a symbolic link there is not followed.
+    ///   - mode: permissions of a file that is made, whatever the mask of the process is.
+    ///   - defaultMode: without that: less the mask.
+    init(path: String, mode: mode_t?, or defaultMode: mode_t) throws(Failure) {
         self.path = path
         while true {
-            let (descriptor, isNew) = try Self.open(path, mode)
+            let (descriptor, isNew) = try Self.open(path, mode ?? defaultMode)
+            if isNew, let mode { fchmod(descriptor, mode) }
             var status = stat()
             fstat(descriptor, &status)
             do throws(Failure) {
@@ -51,6 +55,20 @@ final class HeldFile: Sendable {
     }
 
     deinit { close(descriptor) }
+
+    /// Whether the file has these permissions, or this process may give it any (chmod(2)).
+    func maySetMode(_ mode: mode_t) -> Bool {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return false }
+        return status.permissions == mode || [status.st_uid, 0].contains(geteuid())
+    }
+
+    /// - Returns: whether the file has these permissions now; otherwise `errno` says why not.
+    func setMode(_ mode: mode_t) -> Bool {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return false }
+        return status.permissions == mode || fchmod(descriptor, mode) == 0
+    }
 
     /// Takes the file away again if this object made it.
     func discardIfNew() {

@@ -113,6 +113,7 @@ struct FileIdentity: Equatable, Sendable {
 
 extension stat {
     var kind: mode_t { st_mode & S_IFMT }
+    var permissions: mode_t { st_mode & 0o7777 }
 
     /// "a folder", "a FIFO" …
     var kindName: String {

@@ -18,18 +18,28 @@ public final class StoreLock: Sendable {
     /// The databases that locks of this process are on.
     private static let held = Mutex<[FileIdentity]>([])
 
+    /// Of new files, less the mask of the process: whoever is in their group may read the store, and nobody else.
+    public static let defaultMode: UInt32 = 0o640
+
+    /// - Parameter mode: permissions of the files that are made, whatever the mask of the process is; nil for
+    ///   ``defaultMode``. SQLite gives the log the permissions of the database.
     /// - Throws: ``StoreError`` `unavailable`, saying which process owns the store.
-    public init(storePath: String) throws(StoreError) {
+    public init(storePath: String, mode: UInt32? = nil) throws(StoreError) {
         let file = try StoreFile(path: storePath)
-        beside = try Self.hold(file.location + ".lock", beside: storePath)
+        beside = try Self.hold(file.location + ".lock", beside: storePath, mode)
         do throws(StoreError) {
             if let identity = FileIdentity(ofFileAt: file.location), Self.held.withLock({ $0.contains(identity) }) {
                 throw Self.belongs(storePath, to: getpid())
             }
-            store = try Self.hold(file)
+            store = try Self.hold(file, mode)
         } catch {
             beside.discardIfNew()
             throw error
+        }
+        // Told now, before anything is changed.
+        if let mode, let file = [store, beside].first(where: { !$0.maySetMode(mode) }) {
+            beside.discardIfNew()
+            throw Self.unchangeable(file.path, mode, EPERM)
         }
         Self.held.withLock { $0.append(store.identity) }
         // For people alone: a lock is as good without the line that names its owner.
@@ -52,10 +62,34 @@ public final class StoreLock: Sendable {
         beside.discardIfNew()
     }
 
-    private static func hold(_ path: String, beside storePath: String) throws(StoreError) -> HeldFile {
+    /// Gives the store, its log and its lock file these permissions, if they have others.
+    ///
+    /// To be called once the store is open, so that the log is there.
+    public func setMode(_ mode: UInt32) throws(StoreError) {
+        for file in [store, beside] {
+            guard file.setMode(mode) else { throw Self.unchangeable(file.path, mode, errno) }
+        }
+        // Not opened, for their locks are SQLite's; they lie where the database does, in a folder that is ours to write.
+        for path in ["-wal", "-shm"].map({ store.path + $0 }) {
+            var status = stat()
+            guard lstat(path, &status) == 0, status.kind == S_IFREG, status.permissions != mode else { continue }
+            guard chmod(path, mode) == 0 else { throw Self.unchangeable(path, mode, errno) }
+        }
+    }
+
+    private static func unchangeable(_ path: String, _ mode: UInt32, _ cause: Int32) -> StoreError {
+        StoreError(
+            .unavailable,
+            "The permissions of \(path) cannot be made 0\(String(mode, radix: 8)): \(String(cString: strerror(cause))). Run "
+                + "the server as the file's owner, or leave out --store-mode.")
+    }
+
+    private static func hold(
+        _ path: String, beside storePath: String, _ mode: UInt32?
+    ) throws(StoreError) -> HeldFile {
         let file: HeldFile
         do throws(HeldFile.Failure) {
-            file = try HeldFile(path: path, mode: 0o660)
+            file = try HeldFile(path: path, mode: mode, or: defaultMode)
         } catch {
             switch error {
             case .held(let owner): throw belongs(storePath, to: owner ?? Self.owner(inFileAt: path))
@@ -78,11 +112,10 @@ public final class StoreLock: Sendable {
         return file
     }
 
-    private static func hold(_ store: StoreFile) throws(StoreError) -> HeldFile {
+    private static func hold(_ store: StoreFile, _ mode: UInt32?) throws(StoreError) -> HeldFile {
         let file: HeldFile
         do throws(HeldFile.Failure) {
-            // The mode that SQLite gives a new database.
-            file = try HeldFile(path: store.location, mode: 0o644)
+            file = try HeldFile(path: store.location, mode: mode, or: defaultMode)
         } catch {
             switch error {
             case .held(let owner): throw belongs(store.path, to: owner)

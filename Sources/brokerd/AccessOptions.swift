@@ -1,0 +1,89 @@
+import ArgumentParser
+import BrokerServer
+
+/// Who may use the server, and who its files.
+///
+/// Everything is looked up while the arguments are read, so that what cannot be meant is a matter of usage and touches
+/// no file.
+struct AccessOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            """
+            The permissions of the socket's file, in octal. They say who can reach the server; whom it serves, \
+            --allow-user and --allow-group say.
+            """, valueName: "mode"))
+    var socketMode = "0660"
+
+    @Option(
+        help: ArgumentHelp(
+            "The group of the socket's file, by name or number. The server must be root or in that group.",
+            valueName: "group"))
+    var socketGroup: String?
+
+    @Option(
+        name: .customLong("allow-user"),
+        help: ArgumentHelp(
+            "A user who may connect, by name or number, beside the server's own and root. May be repeated.",
+            valueName: "user"))
+    var allowedUsers: [String] = []
+
+    @Option(
+        name: .customLong("allow-group"),
+        help: ArgumentHelp(
+            """
+            A group whose members may connect, by name or number: those processes that had it, as their own or as a \
+            supplementary group, when they connected. May be repeated.
+            """, valueName: "group"))
+    var allowedGroups: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The permissions, in octal, of the store, of its log and of its lock file. Without it, a new store has 0640, \
+            less the mask of the process, and one that is there keeps its own.
+            """, valueName: "mode"))
+    var storeMode: String?
+
+    mutating func validate() throws {
+        var options = ServerOptions(socketPath: nil)
+        try apply(to: &options)
+        _ = try storeFileMode()
+    }
+
+    func apply(to options: inout ServerOptions) throws(ValidationError) {
+        options.socketAccess = try socketAccess()
+        for user in allowedUsers { options.allowedUsers.insert(try Account.user(user, of: "--allow-user")) }
+        for group in allowedGroups { options.allowedGroups.insert(try Account.group(group, of: "--allow-group")) }
+    }
+
+    func socketAccess() throws(ValidationError) -> SocketAccess {
+        var access = SocketAccess(mode: try FileMode(socketMode, of: "--socket-mode").bits)
+        access.group = try socketGroup.map { name throws(ValidationError) in
+            try Account.group(name, of: "--socket-group")
+        }
+        return access
+    }
+
+    /// Nil where none is asked for.
+    func storeFileMode() throws(ValidationError) -> UInt32? {
+        try storeMode.map { text throws(ValidationError) in try FileMode(text, of: "--store-mode").bits }
+    }
+}
+
+/// Permissions of a file, as chmod(1) reads them.
+struct FileMode {
+    let bits: UInt32
+
+    /// - Throws: a line that names the option.
+    init(_ text: String, of option: String) throws(ValidationError) {
+        guard (1...4).contains(text.utf8.count), let bits = UInt32(text, radix: 8), !text.hasPrefix("+"), bits <= 0o777
+        else {
+            throw ValidationError("\(option) must be permissions in octal, 0600 to 0777, but is \(text).")
+        }
+        guard bits & 0o600 == 0o600 else {
+            throw ValidationError(
+                "\(option) \(text) keeps the server's own user from the file. Give that user 6: 0660, for one.")
+        }
+        self.bits = bits
+    }
+}

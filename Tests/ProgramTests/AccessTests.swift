@@ -1,0 +1,111 @@
+import Foundation
+import Testing
+
+/// Who gets to a server's socket and files, with processes of other users and groups. They can be had by root alone.
+@Suite(.timeLimit(.minutes(5))) struct AccessTests {
+    private let programs: Programs
+
+    init() throws { programs = try Programs() }
+
+    /// util-linux's, which runs a program as another user.
+    static let mayBeOthers = geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv")
+
+    /// What a client of that user and those groups is answered to a `ping`.
+    private func answer(as credentials: String) throws -> String {
+        let broker = programs.executable("broker").path
+        let result = try programs.shell(
+            "echo '{\"type\": \"ping\"}' | \(broker) frame | setpriv --reuid=65534 \(credentials) socat -t 20 - "
+                + "UNIX-CONNECT:broker.sock | \(broker) unframe")
+        return result.output + result.complaints
+    }
+
+    private func mode(_ name: String) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: programs.path(name))
+        return try #require(attributes[.posixPermissions] as? Int)
+    }
+
+    /// Bits that the mask of this process takes from new files; only read, for it is the process's.
+    private var mask: Int {
+        get throws {
+            let line = try programs.shell("umask").output.split(separator: "\n").first ?? ""
+            return try #require(Int(line, radix: 8))
+        }
+    }
+
+    @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
+    func `who can reach the socket is served for a group of its own process, and told the flags otherwise`() throws {
+        _ = try programs.startServer(["--socket-mode", "0666", "--allow-group", "4242", "--allow-group", "4343"])
+        #expect(chmod(programs.folder, 0o755) == 0)
+        let refusal = try answer(as: "--regid=65534 --clear-groups")
+        for word in ["unauthorized", "--allow-user 65534", "--allow-group"] {
+            #expect(refusal.contains(word), "\(refusal)")
+        }
+        #expect(try answer(as: "--regid=65534 --groups=1,2,3").contains("unauthorized"))
+        #expect(try answer(as: "--regid=4242 --clear-groups").contains("pong"))
+        #expect(try answer(as: "--regid=65534 --groups=1,2,4343,5").contains("pong"))
+    }
+
+    @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
+    func `the socket's group is let to the socket, and its members are served if they are allowed`() throws {
+        let arguments = ["--socket-group", "4242", "--allow-user", "65534"]
+        _ = try programs.startServer(arguments)
+        #expect(chmod(programs.folder, 0o755) == 0)
+        #expect(try mode("broker.sock") == 0o660)
+        #expect(try answer(as: "--regid=65534 --groups=4242").contains("pong"))
+        #expect(try answer(as: "--regid=65534 --clear-groups").contains("Permission denied"))
+    }
+
+    @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
+    func `a server that may not give its socket to a group says so, with status 1, and touches no file`() throws {
+        #expect(chmod(programs.folder, 0o777) == 0)
+        let program = programs.executable("brokerd").path
+        let other = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+        // The programs may lie where others have nothing to look for.
+        guard try programs.shell("\(other) test -x \(program)").status == 0 else { return }
+        let before = try FileManager.default.contentsOfDirectory(atPath: programs.folder)
+        let result = try programs.shell(
+            "exec timeout 20 \(other) \(program) --model model.json --store s.sqlite --socket s.sock --socket-group 4242"
+        )
+        #expect(result.status == 1)
+        #expect(result.complaints.split(separator: "\n").count == 1)
+        #expect(result.complaints.contains("cannot be given to the group 4242"), "\(result.complaints)")
+        #expect(
+            Set(try FileManager.default.contentsOfDirectory(atPath: programs.folder)).subtracting(before)
+                .allSatisfy { $0.hasPrefix(".") })
+    }
+
+    @Test func `names do as well as numbers`() throws {
+        _ = try programs.startServer([
+            "--allow-user", "root", "--allow-group", "root", "--allow-group", "0", "--allow-user", "0",
+        ])
+    }
+
+    @Test func `a new store is its owner's and its group's to read, and one that is there keeps its mode`() throws {
+        let files = ["store.sqlite", "store.sqlite-wal", "store.sqlite-shm", "store.sqlite.lock"]
+        var server = try programs.startServer()
+        for name in files { #expect(try mode(name) == 0o640 & ~(try mask), "\(name)") }
+        stop(server)
+        for name in ["store.sqlite", "store.sqlite.lock"] { #expect(chmod(programs.path(name), 0o606) == 0) }
+        server = try programs.startServer()
+        for name in files { #expect(try mode(name) == 0o606, "\(name)") }
+        stop(server)
+    }
+
+    @Test func `the store's files have the mode that is asked for, whatever the mask`() throws {
+        let files = ["store.sqlite", "store.sqlite-wal", "store.sqlite-shm", "store.sqlite.lock"]
+        var server = try programs.startServer(["--store-mode", "666"])
+        for name in files { #expect(try mode(name) == 0o666, "\(name)") }
+        // What a killed server leaves is changed, too.
+        kill(server.processIdentifier, SIGKILL)
+        server.waitUntilExit()
+        server = try programs.startServer(["--store-mode", "0600"])
+        for name in files { #expect(try mode(name) == 0o600, "\(name)") }
+        stop(server)
+    }
+
+    private func stop(_ server: Process) {
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        #expect(server.terminationStatus == 0)
+    }
+}
