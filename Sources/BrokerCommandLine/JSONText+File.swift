@@ -3,16 +3,19 @@ internal import Glibc
 
 extension JSONText {
     /// The bytes of a file, or of standard input for `-`.
-    public static func file(_ path: String) throws(CommandFailure) -> JSONText {
+    ///
+    /// - Parameter limit: of bytes; of a longer file no more than the first beyond them is read.
+    public static func file(_ path: String, limit: Int = .max >> 2) throws(CommandFailure) -> JSONText {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
         defer { if path != "-" { close(descriptor) } }
-        var builder = JSONTextBuilder(maximumCount: .max >> 1)
+        var builder = JSONTextBuilder(maximumCount: limit + 1)
         while true {
             let before = builder.count
             try builder.withFreeSpace(atLeast: 64 << 10) { free throws(CommandFailure) in
+                guard free.count > 0 else { return 0 }
                 let count = Glibc.read(descriptor, free.baseAddress, free.count)
                 guard count >= 0 else {
                     throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")

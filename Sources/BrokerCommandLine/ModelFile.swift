@@ -39,9 +39,12 @@ public struct ModelFile {
         if CoreDataModel.isModel(path) { return try CoreDataModel.read(path) }
         let text: JSONText
         do throws(CommandFailure) {
-            text = try JSONText.file(path)
+            text = try JSONText.file(path, limit: ModelLimits.largestFile)
         } catch {
             throw ModelError(faults: [ModelFault(error.description, at: .unknown)])
+        }
+        guard text.count <= ModelLimits.largestFile else {
+            throw ModelError(faults: [ModelFault("\(path): \(ModelLimits.fileFault).", at: .unknown)])
         }
         return try ModelDocument(parsing: text, source: paths.count > 1 ? path : "")
     }

@@ -146,4 +146,27 @@ import Testing
             #expect(result.complaints == line)
         }
     }
+
+    @Test func `a file of 16 MiB is read, and of a longer one no more than that`() throws {
+        let longest = 16 << 20
+        let text = Programs.model
+        try programs.write(text + String(repeating: " ", count: longest - text.utf8.count), to: "longest.json")
+        #expect(try model("check", "longest.json").status == 0)
+        #expect(try programs.shell("echo >> longest.json").status == 0)
+        let xml = "Huge.xcdatamodel"
+        try FileManager.default.createDirectory(atPath: programs.path(xml), withIntermediateDirectories: true)
+        #expect(try programs.shell("head -c \(longest + 1) /dev/zero > \(xml)/contents").status == 0)
+        // One that never ends ends here, too.
+        for path in ["longest.json", "/dev/zero", xml] {
+            let refused = try model("check", path)
+            #expect(refused.status == 1)
+            #expect(refused.complaints.contains("more than 16 MiB"), "\(refused.complaints)")
+            #expect(refused.complaints.split(separator: "\n").count <= 2)
+        }
+        let start = try programs.run("brokerd", ["--model", "longest.json", "--store", "s", "--socket", "s.sock"])
+        #expect(start.status == 1)
+        #expect(start.complaints.contains("longest.json: the model has more than 16 MiB"))
+        #expect(start.complaints.split(separator: "\n").count == 1)
+        #expect(!FileManager.default.fileExists(atPath: programs.path("s")))
+    }
 }

@@ -24,10 +24,14 @@ struct ModelFolder {
         return try Self.contents(of: path.hasSuffix(".xcdatamodeld") ? currentVersion(of: path) : path)
     }
 
+    /// Of a file that is too large, no more than the first byte beyond what a model may have.
+    ///
     /// - Throws: `ModelError` with one fault.
     static func bytes(of path: String) throws(ModelError) -> [UInt8] {
         do {
-            return [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
+            let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+            defer { file.closeFile() }
+            return [UInt8](try file.read(upToCount: ModelLimits.largestFile + 1) ?? Data())
         } catch {
             throw ModelFolder(path: path).fault("the file cannot be read: \(Self.reason(error))")
         }

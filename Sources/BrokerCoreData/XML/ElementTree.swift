@@ -9,8 +9,6 @@ internal import FoundationXML
 ///
 /// Strictly UTF-8 without DTD, so that what is looked for in the bytes cannot hide in another encoding.
 struct ElementTree {
-    /// Bytes: a model of a thousand entities has one.
-    static let largestText = 64 << 20
     /// Elements within one another; a model has six.
     static let deepest = 64
 
@@ -31,10 +29,7 @@ struct ElementTree {
                 "the model is in a binary format that Xcode no longer writes; open it in Xcode and save it anew",
                 at: start)
         }
-        guard text.count <= Self.largestText else {
-            throw fault(
-                "the model has more than \(Self.largestText >> 20) MiB; no Core Data model is that large", at: start)
-        }
+        guard text.count <= ModelLimits.largestFile else { throw fault(ModelLimits.fileFault, at: start) }
         guard String(validating: text, as: UTF8.self) != nil, !text.contains(0) else {
             throw fault("the model is not UTF-8, as Xcode writes it; save it as UTF-8", at: start)
         }

@@ -156,7 +156,7 @@ extension PropertyNamesReader {
 extension PropertyNamesReader {
     /// Those of the attributes come first. What the identity or another list gives already is left out.
     fileprivate func readIndexes(of own: [AttributeDraft], into entity: inout Entity) {
-        let single = own.compactMap { draft in
+        let single = own.filter { $0.isUnique || $0.isIndexed }.compactMap { draft in
             entity.index(ofAttribute: draft.attribute.name).map { (index: $0, draft: draft) }
         }
         let unique = single.filter(\.draft.isUnique).map { [$0.index] } + lists("unique", of: fields, in: entity)

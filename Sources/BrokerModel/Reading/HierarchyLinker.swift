@@ -11,11 +11,18 @@
 /// own, with the entity's name before it. An entity that stands alone is a hierarchy of one.
 struct HierarchyLinker {
     private(set) var drafts: [EntityDraft]
+    /// By entity, those that name it as their parent.
+    private let children: [Int: [Int]]
     /// By entity and index among its own relationships, the index in the hierarchy.
     private var relationshipIndices: [[Int]]
 
     init(_ drafts: [EntityDraft]) {
         self.drafts = drafts
+        var children: [Int: [Int]] = [:]
+        for (index, draft) in drafts.enumerated() {
+            if let parent = draft.entity.parent { children[parent, default: []].append(index) }
+        }
+        self.children = children
         relationshipIndices = Array(repeating: [], count: drafts.count)
     }
 
@@ -56,7 +63,7 @@ struct HierarchyLinker {
         var members = [topmost]
         var position = 0
         while position < members.count {
-            members += drafts.indices.filter { drafts[$0].entity.parent == members[position] }
+            members += children[members[position]] ?? []
             position += 1
         }
         return members

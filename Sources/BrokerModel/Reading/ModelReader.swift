@@ -4,7 +4,8 @@ public import BrokerJSON
 ///
 /// A model that is read holds what ``Model`` promises: indices in range, names unique, inverses true on both sides.
 /// A field that the form does not have is a fault, so that a typing error never passes as silence; only `$schema`
-/// and `description` may stand beside the fields, and mean nothing.
+/// and `description` may stand beside the fields, and mean nothing. What is beyond ``ModelLimits`` is told before anything
+/// else is read.
 public enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document; text that is no JSON is one fault.
     public static func read(_ text: JSONText) throws(ModelError) -> Model {
@@ -14,7 +15,8 @@ public enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document.
     public static func read(_ document: ModelDocument) throws(ModelError) -> Model {
         let faults = ModelFaultLog(of: document)
-        let parts = read(ModelNode(value: document.root, pointer: "", faults: faults))
+        let root = ModelNode(value: document.root, pointer: "", faults: faults)
+        let parts = ModelLimits.check(root) ? read(root) : nil
         guard faults.isEmpty, let parts else { throw ModelError(faults: faults.inDocumentOrder) }
         return Model(entities: parts.entities, mappings: parts.mappings, routes: parts.routes)
     }

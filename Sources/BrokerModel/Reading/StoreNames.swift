@@ -5,13 +5,14 @@ struct StoreNames {
     let entities: [Entity]
 
     func check() {
+        let hierarchies = Dictionary(grouping: entities.indices, by: topmost(of:))
         var tables = NameRegister(kind: "table")
         for (draft, entity) in zip(drafts, entities) {
             tables.add(entity.table, of: "the entity \(entity.name)", at: draft.tableNode)
         }
         for index in entities.indices {
             checkProperties(of: index)
-            if entities[index].parent == nil { checkColumns(of: index) }
+            if entities[index].parent == nil { checkColumns(of: index, hierarchies[index] ?? []) }
             for draft in drafts[index].relationships where draft.isResolved {
                 guard let place = entities[index].index(ofRelationship: draft.name) else { continue }
                 let relationship = entities[index].relationships[place]
@@ -29,15 +30,17 @@ struct StoreNames {
     }
 
     /// The columns of an entity's table, or of its hierarchy's, each once.
-    private func checkColumns(of topmost: Int) {
+    ///
+    /// - Parameter members: of the hierarchy, in order.
+    private func checkColumns(of topmost: Int, _ members: [Int]) {
         var columns = NameRegister(kind: "column")
-        let members = entities.indices.filter { isBelow($0, topmost) }
         if members.count > 1 { columns.reserve(entityColumnName, for: "what tells the kind of an object") }
         var seen = (attributes: Set<Int>(), relationships: Set<Int>())
         for member in members {
             let entity = entities[member]
+            let places = attributePlaces(entity)
             for draft in drafts[member].attributes {
-                guard let place = place(of: draft, entity), seen.attributes.insert(place).inserted else { continue }
+                guard let place = places[Array(draft.attribute.name.utf8)], seen.attributes.insert(place).inserted else { continue }
                 columns.add(
                     entity.attributes[place].column, of: "the attribute \"\(draft.attribute.name)\"", at: draft.key)
             }
@@ -58,15 +61,16 @@ struct StoreNames {
         checkTable(columns, of: topmost)
     }
 
-    /// The place of the draft's attribute; the last one of a name that stands twice.
-    private func place(of draft: AttributeDraft, _ entity: Entity) -> Int? {
-        entity.attributeIndices.last { entity.attributes[$0].name.hasSameBytes(as: draft.attribute.name) }
+    /// By the bytes of its name, the place of each attribute; the last one of a name that stands twice.
+    private func attributePlaces(_ entity: Entity) -> [[UInt8]: Int] {
+        Dictionary(
+            entity.attributeIndices.map { (Array(entity.attributes[$0].name.utf8), $0) }, uniquingKeysWith: { $1 })
     }
 
-    private func isBelow(_ index: Int, _ topmost: Int) -> Bool {
+    private func topmost(of index: Int) -> Int {
         var ancestor = index
         while let parent = entities[ancestor].parent { ancestor = parent }
-        return ancestor == topmost
+        return ancestor
     }
 
     /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be told apart.

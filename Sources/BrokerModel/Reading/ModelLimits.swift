@@ -1,0 +1,128 @@
+import BrokerJSON
+
+/// How much a model may be: far more than any that people write, and little enough that reading one, and making the tables
+/// for it, costs seconds and megabytes.
+public enum ModelLimits {
+    /// Bytes of a file: a Core Data model of a thousand entities has one MiB.
+    public static let largestFile = 16 << 20
+    /// Bytes of a name: as many as of a file's name.
+    public static let longestName = 255
+    public static let mostEntities = 5_000
+    /// Attributes and relationships of one entity, as it is written: a table of SQLite's has no more columns.
+    public static let mostProperties = 2_000
+    /// Attributes and relationships of all entities together.
+    public static let mostPropertiesInAll = 50_000
+    /// Entities of a hierarchy, all of which share one table.
+    public static let mostRelatives = 250
+    /// Lists of `unique` and `indexes` of one entity: every row is written to each of them.
+    public static let mostLists = 250
+    /// Mappings and routes together.
+    public static let mostMappings = 10_000
+
+    /// What is wrong with the file of a model that is too large.
+    public static let fileFault =
+        "the model has more than \(largestFile >> 20) MiB, and no model of people's is that large; check the path, or split it"
+
+    /// Reports what is beyond a limit, before anything is made of it.
+    ///
+    /// - Returns: whether the model is within all limits.
+    static func check(_ root: ModelNode) -> Bool {
+        var check = ModelLimitCheck(faults: root.faults)
+        check.check(root.value)
+        return check.isWithin
+    }
+}
+
+/// One look at a model's document, of which nothing is known yet but that it is JSON.
+private struct ModelLimitCheck {
+    let faults: ModelFaultLog
+    private(set) var isWithin = true
+
+    mutating func check(_ root: ModelValue) {
+        let mappings = root["mappings"]?.members ?? []
+        for mapping in mappings { checkName(mapping.key, mapping.keyPlace, "/mappings") }
+        hold(
+            mappings.count + (root["routes"]?.elements.count ?? 0), ModelLimits.mostMappings, "mappings and routes",
+            "take some out", root, "")
+        guard let node = root["entities"] else { return }
+        let entities = node.members
+        hold(entities.count, ModelLimits.mostEntities, "entities", "split the model", node, "/entities")
+        guard isWithin else { return }
+        let properties = entities.reduce(0) { $0 + check($1) }
+        hold(
+            properties, ModelLimits.mostPropertiesInAll, "attributes and relationships in all", "split the model", node,
+            "/entities")
+        checkHierarchies(entities)
+    }
+
+    /// - Returns: how many attributes and relationships it has.
+    private mutating func check(_ entity: ModelValue.Member) -> Int {
+        checkName(entity.key, entity.keyPlace, "/entities")
+        let pointer = "/entities/\(Self.shortened(entity.key).asPointerToken)"
+        if let table = entity.value["table"], let name = table.string { checkName(name, table.place, pointer) }
+        var count = 0
+        for kind in ["attributes", "relationships"] {
+            let members = entity.value[kind]?.members ?? []
+            count += members.count
+            for member in members.prefix(ModelLimits.mostProperties + 1) {
+                checkName(member.key, member.keyPlace, "\(pointer)/\(kind)")
+            }
+        }
+        let lists = ["unique", "indexes"].reduce(0) { $0 + (entity.value[$1]?.elements.count ?? 0) }
+        hold(
+            count, ModelLimits.mostProperties, "attributes and relationships in one entity", "split the entity",
+            entity.value, pointer)
+        hold(
+            lists, ModelLimits.mostLists, "unique lists and indexes in one entity", "take some out", entity.value,
+            pointer)
+        return count
+    }
+
+    /// By the names of parents, which need not exist, and may go round in a circle.
+    private mutating func checkHierarchies(_ entities: [ModelValue.Member]) {
+        let places = Dictionary(
+            entities.enumerated().map { (Array($1.key.utf8), $0) }, uniquingKeysWith: { first, _ in first })
+        let parents = entities.map { $0.value["parent"]?.string.flatMap { places[Array($0.utf8)] } }
+        var topmost = [Int?](repeating: nil, count: entities.count)
+        var relatives = [Int](repeating: 0, count: entities.count)
+        for index in entities.indices {
+            var path = [index]
+            while topmost[path.last!] == nil, let parent = parents[path.last!], path.count <= entities.count {
+                path.append(parent)
+            }
+            let top = topmost[path.last!] ?? path.last!
+            for member in path { topmost[member] = top }
+            relatives[top] += 1
+        }
+        for (index, count) in relatives.enumerated() where count > ModelLimits.mostRelatives {
+            hold(
+                count, ModelLimits.mostRelatives, "entities in one hierarchy", "make some of them stand alone",
+                entities[index].value, "/entities/\(Self.shortened(entities[index].key).asPointerToken)")
+        }
+    }
+
+    private mutating func checkName(_ name: String, _ place: SourcePlace, _ pointer: String) {
+        guard name.utf8.count > ModelLimits.longestName else { return }
+        report(
+            "a name has at most \(ModelLimits.longestName) bytes, and this one has \(name.utf8.count); shorten it",
+            place,
+            "\(pointer)/\(Self.shortened(name).asPointerToken)")
+    }
+
+    private mutating func hold(
+        _ count: Int, _ most: Int, _ what: String, _ remedy: String, _ value: ModelValue, _ pointer: String
+    ) {
+        guard count > most else { return }
+        report("there are \(count) \(what), and at most \(most) are read; \(remedy)", value.place, pointer)
+    }
+
+    private mutating func report(_ message: String, _ place: SourcePlace, _ pointer: String) {
+        isWithin = false
+        faults.report(message, at: ModelNode(value: ModelValue(.null, at: place), pointer: pointer, faults: faults))
+    }
+
+    /// As much of a name as a line bears.
+    private static func shortened(_ name: String) -> String {
+        name.utf8.count > ModelLimits.longestName ? "\(name.prefix(32))…" : name
+    }
+}
