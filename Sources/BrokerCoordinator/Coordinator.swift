@@ -37,6 +37,8 @@ public final class Coordinator: Sendable {
     let memory: MemoryBudget
     let ledger: LedgerThread
     let readers: ReaderPool
+    let backups: BackupThread
+    let storePath: String
     let writer: Writer
     /// What opening the store changed, because the model is another than before.
     public var migration: StoreMigration { writer.migration }
@@ -71,6 +73,8 @@ public final class Coordinator: Sendable {
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan)
+        backups = BackupThread(logger)
+        storePath = options.storePath
         self.pool = pool
         self.completions = completions
     }
@@ -203,10 +207,11 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// From now on new jobs are refused; those admitted before still take effect. Any number of calls.
+    /// From now on new jobs are refused; those admitted before still take effect. A backup is given up. Any number of calls.
     ///
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
     public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
+        backups.cancel()
         flight.broadcast {
             $0.isDraining = true
             $0.refusal = Self.draining
@@ -228,6 +233,7 @@ public final class Coordinator: Sendable {
         // Before the writer closes: only the last connection takes the log's files away, and only the writer's may.
         ledger.stop()
         readers.stop()
+        backups.stop()
         flight.broadcast {
             $0.isStopped = true
             return true

@@ -104,6 +104,17 @@ final class Thread: Sendable {
     /// Nobody will wait for the thread's end. Called once, instead of ``join()``.
     func detach() { pthread_detach(handle) }
 
+    /// From now on the calling thread has less of a processor that others want. A nicety: where the system says no, nothing
+    /// is lost.
+    static func giveWay() {
+        // 0 is the calling thread, and not its process (setpriority(2), "C library/kernel differences").
+        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, politeness)
+    }
+
+    /// A quarter of a processor beside one other thread (sched(7), "The nice value"): what is done beside the writer holds
+    /// its log as well, and must come to an end.
+    private static let politeness: Int32 = 5
+
     /// Runs what blocks on a thread of its own, for a task that must not.
     static func run<Result: Sendable>(
         named name: String, _ body: @escaping @Sendable () -> Result

@@ -40,7 +40,8 @@ struct StoreNames {
             let entity = entities[member]
             let places = attributePlaces(entity)
             for draft in drafts[member].attributes {
-                guard let place = places[Array(draft.attribute.name.utf8)], seen.attributes.insert(place).inserted else { continue }
+                guard let place = places[Array(draft.attribute.name.utf8)], seen.attributes.insert(place).inserted
+                else { continue }
                 columns.add(
                     entity.attributes[place].column, of: "the attribute \"\(draft.attribute.name)\"", at: draft.key)
             }

@@ -1,0 +1,99 @@
+public import BrokerModel
+public import BrokerStore
+internal import Logging
+
+/// How a backup ended.
+public enum BackupEnd: Sendable {
+    case done(StoreBackup.Copy)
+    case failed(Fault)
+    /// Nobody wanted it any more.
+    case stopped
+}
+
+/// A backup on its way.
+struct BackupTask: Sendable {
+    let backup: StoreBackup
+    /// For the log.
+    let file: String
+    /// Whoever asked is still there. Asked from the backup's thread, between steps.
+    let isWanted: @Sendable () -> Bool
+    /// Called at most ten times a second, on the backup's thread, which goes on when it returns.
+    let progress: @Sendable (StoreBackup.Progress) -> Void
+    /// Called once, on a thread of the coordinator's.
+    let tell: @Sendable (BackupEnd) -> Void
+}
+
+/// Makes backups, one at a time, on a thread that gives way to all others.
+final class BackupThread: Sendable {
+    private struct State {
+        var isRunning = false
+        var isStopping = false
+    }
+
+    /// Between two tellings of how far it has come.
+    private static let progressMicroseconds: Int64 = 100_000
+
+    private let state = Monitor(State())
+    private let thread = SerialThread(named: "backup")
+    private let logger: Logger
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    /// - Returns: why it is not begun; nil when it is.
+    func run(_ task: BackupTask) -> Fault? {
+        let refusal = state.withLock { state -> Fault? in
+            if state.isStopping {
+                return Fault(.draining, "The server is stopping and makes no more backups. Ask again when it is back.")
+            }
+            if state.isRunning {
+                return .busy("Another backup is being made, and there is one at a time. Ask again when it is done.")
+            }
+            state.isRunning = true
+            return nil
+        }
+        if let refusal { return refusal }
+        thread.run { [self] in
+            Thread.giveWay()
+            let end = make(task)
+            state.withLock { $0.isRunning = false }
+            task.tell(end)
+        }
+        return nil
+    }
+
+    /// What runs ends soon, as not wanted, and nothing is begun any more. Any number of calls.
+    func cancel() { state.withLock { $0.isStopping = true } }
+
+    /// Called once, after ``cancel()``.
+    func stop() { thread.stop() }
+
+    private func make(_ task: BackupTask) -> BackupEnd {
+        logger.notice("A backup begins; the store's log grows until it ends.", metadata: ["file": "\(task.file)"])
+        let start = monotonicMicroseconds()
+        var toldAt = Int64.min / 2
+        do throws(StoreError) {
+            let copy = try task.backup.run(
+                isWanted: { [state] in task.isWanted() && !state.withLock { $0.isStopping } },
+                progress: { progress in
+                    let now = monotonicMicroseconds()
+                    guard now - toldAt >= Self.progressMicroseconds else { return }
+                    toldAt = now
+                    task.progress(progress)
+                })
+            guard let copy else {
+                logger.notice("A backup was given up, and is gone.", metadata: ["file": "\(task.file)"])
+                return .stopped
+            }
+            logger.notice(
+                "A backup is done.",
+                metadata: [
+                    "file": "\(task.file)", "sequence": "\(copy.sequence)", "bytes": "\(copy.bytes)",
+                    "milliseconds": "\((monotonicMicroseconds() - start) / 1_000)",
+                ])
+            return .done(copy)
+        } catch {
+            logger.warning("A backup failed.", metadata: ["file": "\(task.file)", "cause": "\(error)"])
+            return .failed(Fault(error.faultCode, error.message))
+        }
+    }
+}

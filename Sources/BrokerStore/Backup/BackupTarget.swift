@@ -1,0 +1,180 @@
+internal import CSQLite
+internal import Glibc
+
+/// The file that a backup is to be, and the partial one beside it, which is this object's alone until it goes.
+final class BackupTarget {
+    /// As it was given; what messages tell.
+    private let path: String
+    private let store: StoreFile
+    private let replaces: Bool
+    private let folder: String
+    /// In a folder without symbolic links.
+    private let location: String
+    private let partial: HeldFile
+    private var isPublished = false
+
+    /// Files beside a database that SQLite takes for parts of it.
+    private static let companions = ["-wal", "-shm", "-journal"]
+
+    /// Makes the partial file, or takes over what a backup that was killed has left.
+    ///
+    /// - Throws: ``StoreError`` `unavailable` when the copy cannot be there.
+    init(_ path: String, replaces: Bool, of store: StoreFile) throws(StoreError) {
+        self.path = path
+        self.store = store
+        self.replaces = replaces
+        guard !path.isEmpty, !path.utf8.contains(0) else {
+            throw StoreError(.unavailable, "The backup has no file's name. Name a file.")
+        }
+        let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
+        let name = slash.map { String(path[path.utf8.index(after: $0)...]) } ?? path
+        guard !["", ".", ".."].contains(name) else { throw Self.refusal(path, "is a folder", "Name a file") }
+        let parent = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        guard let real = realpath(parent, nil) else {
+            throw Self.refusal(path, "cannot be made: \(parent): \(reason())", "Make the folder, or name another file")
+        }
+        folder = String(cString: real)
+        free(real)
+        let location = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
+        self.location = location
+        guard !(Self.companions + ["", ".lock"]).contains(where: { location.hasSameBytes(as: store.location + $0) })
+        else { throw Self.refusal(path, "belongs to the store itself", "Name another file") }
+        try Self.checkName(path, location, replaces, store)
+        partial = try Self.hold(location + ".partial", store)
+    }
+
+    deinit {
+        if !isPublished, FileIdentity(ofFileAt: partial.path) == partial.identity { unlink(partial.path) }
+    }
+
+    var bytes: Int { fileSize(location) ?? 0 }
+
+    /// The partial file as an empty database, for SQLite's backup alone: it has no journal, and nobody waits for the disk.
+    func open(maximumPages: Int?) throws(StoreError) -> Connection {
+        let connection = try Connection(path: partial.path)
+        try connection.execute("PRAGMA journal_mode = OFF")
+        try connection.execute("PRAGMA synchronous = OFF")
+        if let maximumPages { try connection.execute("PRAGMA max_page_count = \(maximumPages)") }
+        return connection
+    }
+
+    /// What was written is on the disk from then on.
+    func sync() throws(StoreError) {
+        guard fdatasync(partial.descriptor) == 0 else { throw failure(errno) }
+    }
+
+    /// Gives the whole copy its name.
+    func publish() throws(StoreError) {
+        guard fsync(partial.descriptor) == 0 else { throw failure(errno) }
+        try Self.checkName(path, location, replaces, store)
+        if replaces {
+            guard rename(partial.path, location) == 0 else { throw failure(errno) }
+        } else if link(partial.path, location) == 0 {
+            // Unlike a renaming, that takes nothing from who makes a file of that name in this very moment.
+            unlink(partial.path)
+        } else {
+            let cause = errno
+            guard cause != EEXIST else { throw Self.refusal(path, "is there already", Self.otherName) }
+            // Some file systems have no such links.
+            guard [EPERM, EOPNOTSUPP, ENOSYS].contains(cause), rename(partial.path, location) == 0 else {
+                throw failure(cause)
+            }
+        }
+        isPublished = true
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure(errno) }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw failure(errno) }
+    }
+
+    // MARK: - Names
+
+    /// Looks whether a copy may have that name.
+    private static func checkName(
+        _ path: String, _ location: String, _ replaces: Bool, _ store: StoreFile
+    ) throws(StoreError) {
+        var status = stat()
+        if lstat(location, &status) == 0 {
+            guard status.kind == S_IFREG else { throw refusal(path, "is \(status.kindName)", "Name another file") }
+            guard replaces else {
+                throw refusal(path, "is there already", otherName)
+            }
+            guard FileIdentity(status) != FileIdentity(ofFileAt: store.location) else {
+                throw refusal(path, "is the store itself", "Name another file")
+            }
+        }
+        for name in companions.flatMap({ [location + $0, location + ".partial" + $0] }) where lstat(name, &status) == 0
+        {
+            throw refusal(
+                path, "would be read together with \(name), which is there and not its own",
+                "Move that away, or name another file")
+        }
+    }
+
+    private static func hold(_ path: String, _ store: StoreFile) throws(StoreError) -> HeldFile {
+        var status = stat()
+        let mode = lstat(store.location, &status) == 0 ? status.permissions & 0o777 : StoreLock.defaultMode
+        let file: HeldFile
+        do throws(HeldFile.Failure) {
+            file = try HeldFile(path: path, mode: mode, or: mode)
+        } catch {
+            switch error {
+            case .held(let owner):
+                throw refusal(
+                    path, "is being written by another backup\(owner.map { ", of process \($0)" } ?? "")",
+                    "Wait for that, or name another file")
+            case .noFile(let kind): throw refusal(path, "is \(kind)", "Move it away, or name another file")
+            case .system(let cause): throw failure(path, store, cause)
+            }
+        }
+        guard !file.isNew else { return file }
+        guard file.linkCount == 1, isOfABackup(file.descriptor) else {
+            throw refusal(path, "is there and of no backup", "Move it away, or name another file")
+        }
+        guard file.setMode(mode), ftruncate(file.descriptor, 0) == 0 else { throw failure(path, store, errno) }
+        return file
+    }
+
+    /// A database, or the beginning of one: its first page may not be written yet.
+    private static func isOfABackup(_ descriptor: Int32) -> Bool {
+        let magic = Array("SQLite format 3\0".utf8)
+        var bytes = [UInt8](repeating: 0, count: magic.count)
+        let count = pread(descriptor, &bytes, bytes.count, 0)
+        return count == 0 || count == magic.count && (bytes == magic || bytes.allSatisfy { $0 == 0 })
+    }
+
+    // MARK: - Failures
+
+    private static let otherName = "Name another file, move that one away, or say --replace"
+
+    private static func refusal(_ path: String, _ what: String, _ remedy: String) -> StoreError {
+        StoreError(.unavailable, "The backup \(path) \(what). \(remedy); nothing was written.")
+    }
+
+    /// What the system said.
+    private func failure(_ cause: Int32) -> StoreError { Self.failure(path, store, cause) }
+
+    private static func failure(_ path: String, _ store: StoreFile, _ cause: Int32) -> StoreError {
+        let isFull = [ENOSPC, EDQUOT, EFBIG].contains(cause)
+        return StoreError(
+            isFull ? .full : .unavailable,
+            "The store \(store.path) cannot be backed up to \(path): \(String(cString: strerror(cause))). "
+                + (isFull
+                    ? "Free some space there, or name a file on another disk"
+                    : "The server must be able to write that folder")
+                + "; the store is as it was, and the copy is gone.")
+    }
+
+    /// What SQLite said, of the copy or of the store that it is made from.
+    func failure(_ result: Int32, _ copy: Connection) -> StoreError {
+        let system = sqlite3_system_errno(copy.handle)
+        if result & 0xFF == SQLITE_FULL { return failure(ENOSPC) }
+        if result & 0xFF == SQLITE_IOERR, system != 0 { return failure(system) }
+        return StoreError(
+            .unavailable,
+            "The store \(store.path) cannot be backed up to \(path): \(String(cString: sqlite3_errstr(result))). Check both "
+                + "disks; the store is as it was, and the copy is gone.", sqliteCode: result)
+    }
+}
+
+private func reason() -> String { String(cString: strerror(errno)) }

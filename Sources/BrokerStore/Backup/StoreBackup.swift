@@ -1,0 +1,97 @@
+internal import CSQLite
+
+/// Copies a store, as it is at one moment, to a file of its own, while the writer goes on (sqlite.org/backup.html).
+///
+/// 1. One read transaction lasts from the first page to the last, so the copy is what one COMMIT left behind. What is
+///    committed meanwhile stays in the log, which grows as with any long reader.
+/// 2. Nothing ever has the file's name but a whole copy that is on the disk: it is written beside it, as
+///    `<file>.partial`, and renamed.
+/// 3. However a backup ends, nothing stays under that other name; what a killed one left is taken over by the next.
+/// 4. The copy is one file, without a log, and an ordinary store: ledger, model, and sequences that were set aside.
+public struct StoreBackup: Sendable {
+    /// How far it has come.
+    public struct Progress: Sendable, Equatable {
+        public let pages: Int
+        public let ofPages: Int
+    }
+
+    /// What was copied.
+    public struct Copy: Sendable, Equatable {
+        /// The newest job in it: every job up to this one is, and none behind it. 0 of a store without jobs.
+        public let sequence: Int64
+        /// Of the file.
+        public let bytes: Int
+    }
+
+    /// Pages between two looks whether it is still wanted: a millisecond or two.
+    static let stepPages: Int32 = 256
+    /// Bytes that the system may owe the disk: more at once would keep the writer's COMMIT waiting behind them.
+    static let unsyncedBytes = 16 << 20
+
+    private let storePath: String
+    private let file: String
+    private let replaces: Bool
+    /// Of the copy at most, for tests; nil is SQLite's limit.
+    var maximumPages: Int?
+
+    /// - Parameters:
+    ///   - storePath: of a store that the writer has opened.
+    ///   - file: where the copy is to be.
+    ///   - replaces: whether a file that is there gives way to it; otherwise it is refused.
+    public init(of storePath: String, to file: String, replaces: Bool = false) {
+        self.storePath = storePath
+        self.file = file
+        self.replaces = replaces
+    }
+
+    /// Makes the copy. Blocks, on a connection of its own, that cannot write the store.
+    ///
+    /// - Parameters:
+    ///   - isWanted: asked after every step.
+    ///   - progress: told after every step.
+    /// - Returns: nil when it was not wanted any more.
+    /// - Throws: ``StoreError``: `full` when the copy's disk is, `unavailable` when it cannot be made there.
+    public func run(
+        isWanted: () -> Bool = { true }, progress: (Progress) -> Void = { _ in }
+    ) throws(StoreError) -> Copy? {
+        let source = try StoreFile(path: storePath)
+        let target = try BackupTarget(file, replaces: replaces, of: source)
+        guard let sequence = try copy(source, to: target, isWanted, progress) else { return nil }
+        try target.sync()
+        guard isWanted() else { return nil }
+        try target.publish()
+        return Copy(sequence: sequence, bytes: target.bytes)
+    }
+
+    /// - Returns: the newest sequence; nil when it was not wanted any more.
+    private func copy(
+        _ source: StoreFile, to target: BackupTarget, _ isWanted: () -> Bool, _ progress: (Progress) -> Void
+    ) throws(StoreError) -> Int64? {
+        let store = try Connection(path: source.location, .read)
+        try store.execute("PRAGMA query_only = ON")
+        let pageBytes = Int(try store.integer("PRAGMA page_size") ?? 4_096)
+        try store.execute("BEGIN")
+        // The transaction begins with what is read first, and sees nothing else from then on.
+        let sequence = try store.integer("SELECT max(sequence) FROM _broker_jobs") ?? 0
+        let copy = try target.open(maximumPages: maximumPages)
+        defer { withExtendedLifetime((store, copy)) {} }
+        guard let backup = sqlite3_backup_init(copy.handle, "main", store.handle, "main") else {
+            throw target.failure(sqlite3_extended_errcode(copy.handle), copy)
+        }
+        defer { sqlite3_backup_finish(backup) }
+        var unsynced = 0
+        while isWanted() {
+            let result = sqlite3_backup_step(backup, Self.stepPages)
+            guard result == SQLITE_OK || result == SQLITE_DONE else { throw target.failure(result, copy) }
+            let total = Int(sqlite3_backup_pagecount(backup))
+            progress(Progress(pages: total - Int(sqlite3_backup_remaining(backup)), ofPages: total))
+            if result == SQLITE_DONE { return sequence }
+            unsynced += Int(Self.stepPages) * pageBytes
+            if unsynced >= Self.unsyncedBytes {
+                try target.sync()
+                unsynced = 0
+            }
+        }
+        return nil
+    }
+}

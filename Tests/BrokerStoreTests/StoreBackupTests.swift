@@ -1,0 +1,174 @@
+import Foundation
+import Testing
+import TestSupport
+
+@testable import BrokerStore
+
+/// Copies of a store made beside its writer.
+@Suite(.timeLimit(.minutes(5))) struct StoreBackupTests {
+    private static let model =
+        #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
+    private let store: TestStore
+    private let folder = TemporaryFolder()
+    private let files = FileManager.default
+
+    init() throws {
+        var options = StoreOptions()
+        options.synchronous = .off
+        store = try TestStore(Self.model, options: options)
+    }
+
+    private func write(_ ids: Range<Int>, bytes: Int = 100) throws {
+        let text = String(repeating: "x", count: bytes)
+        let rows = ids.map { "{\"id\": \($0), \"text\": \"\(text)\"}" }.joined(separator: ", ")
+        try store.apply("{\"Row\": [\(rows)]}")
+    }
+
+    private func backup(_ name: String = "copy", replaces: Bool = false) -> StoreBackup {
+        StoreBackup(of: store.path, to: folder.path(name), replaces: replaces)
+    }
+
+    private var names: [String] { get throws { try files.contentsOfDirectory(atPath: folder.path("")).sorted() } }
+
+    /// What the backup was refused for; nothing may be left of it.
+    private func refusal(_ backup: StoreBackup) throws -> StoreError {
+        let before = try names
+        let error = try #require(throws: StoreError.self) { try backup.run() }
+        #expect(try names == before)
+        return error
+    }
+
+    @Test func `a copy is what one COMMIT left behind, whatever is committed while it is made`() throws {
+        for id in 0..<40 { try write(id * 100..<(id + 1) * 100, bytes: 1_000) }
+        var committed = 40
+        var steps = 0
+        let copy = try backup().run(progress: { progress in
+            steps += 1
+            #expect(progress.pages <= progress.ofPages)
+            do { try write(committed * 100..<(committed + 1) * 100, bytes: 1_000) } catch { Issue.record(error) }
+            committed += 1
+        })
+        #expect(steps > 1)
+        #expect(copy == StoreBackup.Copy(sequence: 40, bytes: fileSize(folder.path("copy")) ?? -1))
+        #expect(try SQLRows.of("SELECT count(*), max(id) FROM Row", in: folder.path("copy")) == ["4000|3999"])
+        #expect(try store.rows("SELECT count(*) FROM Row") == ["\(committed * 100)"])
+        #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
+        #expect(try SQLRows.of("SELECT max(sequence) FROM _broker_jobs", in: folder.path("copy")) == ["40"])
+    }
+
+    @Test func `a copy is one file of the store's mode, and goes on as a store behind what was set aside`() throws {
+        try write(0..<10)
+        let newest = try store.store.openSequences(1_000)
+        #expect(chmod(store.path, 0o604) == 0)
+        let copy = try backup().run()
+        #expect(copy?.sequence == 1)
+        #expect(try names == ["copy"])
+        var status = stat()
+        #expect(stat(folder.path("copy"), &status) == 0 && status.permissions == 0o604)
+        let restored = try Store(path: folder.path("copy"), plan: store.plan)
+        #expect(restored.migration.changes.isEmpty)
+        #expect(try restored.lastSequence() == newest + 1_000)
+        #expect(try restored.outcome(ofJob: "job-1")?.sequence == 1)
+    }
+
+    @Test func `an empty store has a copy, too`() throws {
+        #expect(try backup().run()?.sequence == 0)
+        _ = try Store(path: folder.path("copy"), plan: store.plan)
+    }
+
+    @Test func `one that is not wanted any more leaves nothing behind, at any step`() throws {
+        try write(0..<3_000, bytes: 3_000)
+        for steps in 0..<5 {
+            var left = steps
+            let copy = try backup().run(isWanted: {
+                left -= 1
+                return left >= 0
+            })
+            #expect(copy == nil)
+            #expect(try names == [])
+        }
+    }
+
+    @Test func `a file that is there is kept, unless it is to be replaced`() throws {
+        try Data("mine".utf8).write(to: URL(fileURLWithPath: folder.path("copy")))
+        let error = try refusal(backup())
+        #expect(error.message.contains("copy is there already") && error.message.contains("--replace"))
+        #expect(try String(contentsOfFile: folder.path("copy"), encoding: .utf8) == "mine")
+        #expect(try backup(replaces: true).run() != nil)
+        #expect(try names == ["copy"])
+        #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
+    }
+
+    @Test func `a file that comes while the copy is made is kept`() throws {
+        let error = try #require(throws: StoreError.self) {
+            try backup().run(progress: { _ in _ = files.createFile(atPath: folder.path("copy"), contents: nil) })
+        }
+        #expect(error.message.contains("is there already"))
+        #expect(try names == ["copy"])
+    }
+
+    @Test(arguments: ["-wal", "-shm", "-journal", ".partial-journal"])
+    func `what SQLite would take for the copy's log is told of`(suffix: String) throws {
+        _ = files.createFile(atPath: folder.path("copy" + suffix), contents: nil)
+        #expect(try refusal(backup()).message.contains("copy\(suffix)"))
+    }
+
+    @Test func `what cannot be a copy's place is told, and nothing is written`() throws {
+        try files.createDirectory(atPath: folder.path("folder"), withIntermediateDirectories: false)
+        try files.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "nowhere")
+        for (file, words) in [
+            ("", "no file's name"), ("\(folder.path("x"))\0y", "no file's name"),
+            (folder.path("folder/"), "is a folder"),
+            (folder.path("folder"), "is a folder"), (folder.path("link"), "is a symbolic link"),
+            (folder.path("missing/copy"), "No such file or directory"), ("/dev/null/copy", "Not a directory"),
+            (store.path, "belongs to the store"), (store.path + "-wal", "belongs to the store"),
+            (store.path + "-journal", "belongs to the store"), (store.path + ".lock", "belongs to the store"),
+            ("/proc/copy", "cannot be backed up"),
+        ] {
+            let error = try refusal(StoreBackup(of: store.path, to: file, replaces: true))
+            #expect(error.message.contains(words), "\(error)")
+        }
+    }
+
+    @Test(.enabled(if: geteuid() != 0, "root may write anywhere"))
+    func `a folder that may not be written is told of`() throws {
+        #expect(chmod(folder.path(""), 0o500) == 0)
+        defer { chmod(folder.path(""), 0o700) }
+        let error = try refusal(backup())
+        #expect(error.message.contains("Permission denied") && error.message.contains("write that folder"))
+    }
+
+    @Test func `a full disk is told as that, and leaves nothing behind`() throws {
+        try write(0..<1_000, bytes: 1_000)
+        var backup = backup()
+        backup.maximumPages = 10
+        let error = try refusal(backup)
+        #expect(error.code == .full)
+        #expect(error.message.contains("Free some space"))
+    }
+
+    @Test func `what a killed backup left is taken over, and nothing else of that name`() throws {
+        for left in [Data(), Data("SQLite format 3\0 and more".utf8), Data(count: 100_000)] {
+            try left.write(to: URL(fileURLWithPath: folder.path("copy.partial")))
+            #expect(try backup(replaces: true).run() != nil)
+            #expect(try names == ["copy"])
+            #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
+            // Who only reads a database leaves them, and they are refused as anything that SQLite would read with it.
+            for suffix in ["-wal", "-shm"] { try files.removeItem(atPath: folder.path("copy" + suffix)) }
+        }
+        try Data("half a film".utf8).write(to: URL(fileURLWithPath: folder.path("copy.partial")))
+        #expect(try refusal(backup(replaces: true)).message.contains("of no backup"))
+    }
+
+    @Test func `two backups to one file do not meet`() throws {
+        var isTried = false
+        let copy = try backup().run(progress: { _ in
+            guard !isTried else { return }
+            isTried = true
+            let error = #expect(throws: StoreError.self) { try backup().run() }
+            #expect(error?.message.contains("being written by another backup") == true)
+        })
+        #expect(isTried && copy != nil)
+        #expect(try names == ["copy"])
+    }
+}
