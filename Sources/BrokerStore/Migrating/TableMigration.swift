@@ -12,6 +12,9 @@ struct TableMigration {
     let origin: TableOrigin
     /// The old table with the names of the new one; columns that go keep theirs.
     private let renamed: Schema.Table
+    /// The bytes of the old table's names.
+    private let oldNames: Set<[UInt8]>
+    let renamings: RenameSequence
 
     /// - Parameter tables: by old name, the origins of all tables that stay and their new names.
     init(
@@ -21,6 +24,12 @@ struct TableMigration {
         self.old = old
         self.new = new
         self.origin = origin
+        let oldNames = Set(old.columns.map { Array($0.name.utf8) })
+        self.oldNames = oldNames
+        let pairs = new.columns.compactMap { column in
+            origin.old(column.name).map { (old: $0, new: column.name) }
+        }
+        renamings = RenameSequence(old.columns.map(\.name), pairs.filter { oldNames.contains(Array($0.old.utf8)) })
         func mapped(_ origin: TableOrigin) -> (String) -> String {
             let names = Dictionary(
                 origin.columns.map { (Array($1.utf8), String(decoding: $0, as: UTF8.self)) },
@@ -51,20 +60,12 @@ struct TableMigration {
     var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
 
     private func isThere(_ column: String) -> Bool {
-        guard let old = origin.old(column) else { return false }
-        return self.old.columns.contains { $0.name.hasSameBytes(as: old) }
+        origin.old(column).map { oldNames.contains(Array($0.utf8)) } ?? false
     }
 
     private var goneColumns: [Schema.Column] {
         let taken = origin.sources
         return old.columns.filter { !taken.contains(Array($0.name.utf8)) }
-    }
-
-    var renamings: RenameSequence {
-        let pairs = new.columns.compactMap { column in
-            isThere(column.name) ? origin.old(column.name).map { (old: $0, new: column.name) } : nil
-        }
-        return RenameSequence(old.columns.map(\.name), pairs)
     }
 
     /// The value of a column, in SQL, over rows whose kinds are still the store's.
