@@ -38,7 +38,6 @@ public final class Coordinator: Sendable {
     let ledger: LedgerThread
     let readers: ReaderPool
     let backups: BackupThread
-    let storePath: String
     let writer: Writer
     /// What opening the store changed, because the model is another than before.
     public var migration: StoreMigration { writer.migration }
@@ -74,7 +73,6 @@ public final class Coordinator: Sendable {
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan)
         backups = BackupThread(logger)
-        storePath = options.storePath
         self.pool = pool
         self.completions = completions
     }

@@ -4,19 +4,23 @@ internal import Logging
 
 /// Brings a store and the journal beside it together, before anything is written to either.
 enum JournalOpening {
-    /// - Parameter isWanted: the server runs with a journal.
+    /// - Parameters:
+    ///   - isWanted: the server runs with a journal.
+    ///   - mode: permissions of the files that it makes, less the mask of the process.
     /// - Returns: the journal, with what the store has not applied; nil when none is wanted.
     /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be given up.
-    static func open(for store: Store, isWanted: Bool, logger: Logger) throws(StoreError) -> Journal? {
+    static func open(
+        for store: Store, isWanted: Bool, mode: UInt32, logger: Logger
+    ) throws(StoreError) -> Journal? {
         let path = store.location + ".journal"
         let remembered = try store.logPosition()
         let expected = remembered.identity.flatMap { JournalIdentity($0) }
         guard isWanted else {
-            if expected != nil { try leave(path, expected, remembered, store, logger) }
+            if expected != nil { try leave(path, expected, remembered, mode, store, logger) }
             return nil
         }
         let isThere = Journal.exists(path)
-        let journal = try opened(path, expected, remembered, store)
+        let journal = try opened(path, expected, remembered, mode, store)
         if journal.identity != expected {
             if expected != nil, !isThere {
                 logger.warning(
@@ -32,11 +36,12 @@ enum JournalOpening {
     }
 
     private static func opened(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ store: Store
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ mode: UInt32, _ store: Store
     ) throws(StoreError) -> Journal {
         do throws(JournalError) {
             return try Journal(
-                path: path, expected: expected, applied: remembered.applied, idOfApplied: remembered.id)
+                path: path, expected: expected, applied: remembered.applied, idOfApplied: remembered.id,
+                mode: mode)
         } catch {
             throw StoreError(error)
         }
@@ -44,10 +49,11 @@ enum JournalOpening {
 
     /// The server runs without a journal, and the store was fed from one: it is taken away, if it is not needed any more.
     private static func leave(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ store: Store, _ logger: Logger
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ mode: UInt32, _ store: Store,
+        _ logger: Logger
     ) throws(StoreError) {
         if Journal.exists(path) {
-            let journal = try opened(path, expected, remembered, store)
+            let journal = try opened(path, expected, remembered, mode, store)
             guard journal.pendingCount == 0 else {
                 throw StoreError(
                     .incompatible,
