@@ -169,8 +169,11 @@ let package = Package(
 
         // The tests: pure machines and targets first, real processes over a real socket last.
         .target(
-            name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite"], path: "Tests/TestSupport",
-            swiftSettings: strict),
+            name: "FaultVFS", dependencies: ["CSQLite"], path: "Tests/FaultVFS",
+            cSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)]),
+        .target(
+            name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
+            path: "Tests/TestSupport", swiftSettings: strict),
         .target(
             name: "RandomOperations", dependencies: ["TestSupport"], path: "Tests/RandomOperations",
             swiftSettings: strict),

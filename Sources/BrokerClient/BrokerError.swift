@@ -55,6 +55,8 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
         switch self {
         case .cannotConnect(let path, let reason): "Cannot connect to \(path): \(reason)."
         case .connectionLost(let reason): "The connection was lost: \(reason). Ask again when the server is back."
+        case .outcomeUnknown("", let cause):
+            "\(cause) The outcome of the job, which has no id, is not known: look for what it would have done."
         case .outcomeUnknown(let id, let cause):
             "\(cause) The outcome of the job \"\(id)\" is not known: `await` that id to learn it, or send the job again "
                 + "under the same id, which applies it once."

@@ -33,6 +33,7 @@ public final class Coordinator: Sendable {
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
+    private let storeFailure: StoreFailure
     let pool: WorkerPool
     let memory: MemoryBudget
     let ledger: LedgerThread
@@ -52,11 +53,12 @@ public final class Coordinator: Sendable {
         let flight = Monitor(Flight(after: 0, reservedThrough: 0))
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
+        let storeFailure = StoreFailure()
         let pool = WorkerPool(longTasks: limits.workers)
         do throws(StoreError) {
             writer = try Writer(
                 plan: plan, options: options, flight: flight, statistics: statistics, completions: completions,
-                logger: logger)
+                storeFailure: storeFailure, logger: logger)
         } catch {
             pool.stop()
             completions.stop()
@@ -69,12 +71,14 @@ public final class Coordinator: Sendable {
         self.flight = flight
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
+        self.storeFailure = storeFailure
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan)
         backups = BackupThread(logger)
         self.pool = pool
         self.completions = completions
+        onStoreFailure { [readers] in readers.fail($0) }
     }
 
     // MARK: - Admission
@@ -203,6 +207,16 @@ public final class Coordinator: Sendable {
                 tell(result)
             }
         }
+    }
+
+    /// Calls `tell` once if the disk under the store fails or its file is damaged, on a thread of the coordinator's, after the
+    /// ends that were told before.
+    ///
+    /// Nobody knows then what of the last transaction is in the file. Neither its jobs nor any later ones are told anything more,
+    /// nor is who awaits them: whoever has asked for that should look at the store when it has been opened again. Fetches fail. It
+    /// is not used any more; ``stop()`` does not wait for those jobs.
+    public func onStoreFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
+        completions.run(storeFailure.observe(tell))
     }
 
     /// From now on new jobs are refused; those admitted before still take effect. A backup is given up. Any number of calls.

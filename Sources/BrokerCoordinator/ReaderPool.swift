@@ -51,6 +51,8 @@ final class ReaderPool: Sendable {
     private let idle = Monitor<[Idle]>([])
     private let long = Monitor(LongFetches())
     private let isStopping = Monitor(false)
+    /// The writer's.
+    private let failure = Monitor<StoreError?>(nil)
     private let path: String
     private let plan: Monitor<StagingPlan>
 
@@ -95,6 +97,7 @@ final class ReaderPool: Sendable {
     private func attempt(_ task: FetchTask, _ limits: FetchLimits) -> FetchEnd? {
         let isWanted = { [isStopping] in task.isWanted() && !isStopping.withLock { $0 } }
         guard isWanted() else { return .stopped }
+        if let error = failure.withLock({ $0 }) { return .failed(Fault(error.faultCode, error.message)) }
         let plan = plan.withLock { $0 }
         guard task.request.plan == nil || task.request.plan === plan else { return .failed(Self.isOutdated) }
         do throws(FetchFailure) {
@@ -129,6 +132,9 @@ final class ReaderPool: Sendable {
             throw .store(error)
         }
     }
+
+    /// Nobody knows any more what is in the store: what is fetched from now on would be a guess.
+    func fail(_ error: StoreError) { failure.withLock { $0 = error } }
 
     /// Interrupts what runs, and ends the threads and connections. Called once.
     func stop() {

@@ -16,6 +16,8 @@ final class Statistics: Sendable {
         var objects = ChangeCounts()
         var latencies = Latencies()
         var batches = Batches()
+        /// Why the store takes nothing more; nil while it does.
+        var storeFailure: String?
         /// As the writer left it after the newest commit.
         var log = StoreLog()
         /// The newest sequence whose outcome may be forgotten.
@@ -67,6 +69,14 @@ final class Statistics: Sendable {
             writer.member("opening", opening)
             writer.member("staging", staging)
             writer.member("bytes", bytes)
+        }
+        writer.key("store")
+        writer.object { writer in
+            writer.key("state")
+            writer.string(counters.storeFailure == nil ? "serving" : "failed")
+            guard let cause = counters.storeFailure else { return }
+            writer.key("cause")
+            writer.string(cause)
         }
         writer.key("log")
         writer.object { writer in

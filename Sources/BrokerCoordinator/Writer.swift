@@ -30,7 +30,7 @@ final class Writer: Sendable {
     /// - Throws: ``StoreError``; the thread has then ended.
     init(
         plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, statistics: Statistics,
-        completions: SerialThread, logger: Logger
+        completions: SerialThread, storeFailure: StoreFailure, logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -72,7 +72,7 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, log: log, flight: flight, statistics: statistics, completions: completions,
-                    limits: options.limits, logger: logger)
+                    storeFailure: storeFailure, limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

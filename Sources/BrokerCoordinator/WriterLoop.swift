@@ -53,6 +53,7 @@ struct WriterLoop {
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
+    let storeFailure: StoreFailure
     let limits: CoordinatorLimits
     let logger: Logger
     private let untold = UntoldObjects()
@@ -64,20 +65,22 @@ struct WriterLoop {
 
     init(
         store: Store, log: (any JobLog)?, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
-        limits: CoordinatorLimits, logger: Logger
+        storeFailure: StoreFailure, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.log = log
         self.flight = flight
         self.statistics = statistics
         self.completions = completions
+        self.storeFailure = storeFailure
         self.limits = limits
         self.logger = logger
     }
 
     mutating func run() {
-        while let turn = awaitTurn() { work(turn) }
-        close()
+        while store.failure == nil, let turn = awaitTurn() { work(turn) }
+        if store.failure == nil { close() }
+        if store.failure != nil { dropAll() }
     }
 
     /// As a rule one transaction; several where the answers of its jobs take much memory.
@@ -97,11 +100,15 @@ struct WriterLoop {
                 writeKept()
                 reservation = nil
             } catch {
+                guard store.failure == nil else { return drop(rest.map(\.job)) }
                 logger.warning(
                     "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
                 if rest.isEmpty { settle(failStarved(error), reservation: nil) }
-                for (sequence, job) in rest { settle([applyAlone(sequence, job)], reservation: nil) }
-                rest = []
+                while let (sequence, job) = rest.first {
+                    guard let applied = applyAlone(sequence, job) else { return drop(rest.map(\.job)) }
+                    rest.removeFirst()
+                    settle([applied], reservation: nil)
+                }
             }
         } while !rest.isEmpty
     }
@@ -112,7 +119,7 @@ struct WriterLoop {
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
         if let turn = flight.wait(until: deadline, takeTurn) { return turn }
         store.idle()
-        return flight.wait(takeTurn)
+        return store.failure == nil ? flight.wait(takeTurn) : nil
     }
 
     /// What there is to do; the inner nil when there will be no more, the outer one when nothing is ready yet.
@@ -140,6 +147,7 @@ struct WriterLoop {
             store = new
             wish.tell(.success((new.migration, new.jobs)))
         } catch {
+            if error.isDiskFailure { store.fail(error) }
             wish.tell(.failure(error))
         }
     }
@@ -260,10 +268,10 @@ struct WriterLoop {
         return Applied(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
     }
 
-    /// The job in a transaction of its own, so that the fault is its own, too.
+    /// The job in a transaction of its own, so that the fault is its own, too; nil when the store has failed.
     ///
     /// With a log, what the machine cannot store is no failure of the job's: it is tried until it can be, or the server stops.
-    private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied {
+    private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied? {
         var wait = StoreWait(logger)
         while true {
             if leavesJobs { return Applied(sequence: nil, job: job, end: .failed(.leftInLog)) }
@@ -272,26 +280,11 @@ struct WriterLoop {
                 wait.ended(flight)
                 return applied
             } catch {
+                guard store.failure == nil else { return nil }
                 guard log != nil, error.isOfMachine else { return failed(error, sequence, job) }
                 leavesJobs = !wait.pause(flight, error)
             }
         }
-    }
-
-    private func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> Applied {
-        logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
-        let fault = Fault(error.faultCode, error.message)
-        return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
-    }
-
-    /// No more sequences can be set aside, so who waits for one fails without.
-    private func failStarved(_ error: StoreError) -> [Applied] {
-        let jobs = flight.withLock { flight in
-            let (jobs, tasks) = flight.takeStarved()
-            completions.run(tasks)
-            return jobs
-        }
-        return jobs.map { Applied(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
     }
 
     // MARK: - After COMMIT
@@ -392,6 +385,7 @@ struct WriterLoop {
                 "The last lines could not be written; failures told lately may be forgotten.",
                 metadata: ["cause": "\(error)"])
         }
+        guard store.failure == nil else { return }
         do throws(StoreError) {
             try store.checkpoint()
         } catch {

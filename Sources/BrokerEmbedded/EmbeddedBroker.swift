@@ -52,6 +52,7 @@ public final class EmbeddedBroker: Sendable {
     private init(_ owned: OwnedStore) {
         self.owned = owned
         requests = Requests(owned.coordinator)
+        owned.coordinator.onStoreFailure { [weak requests] in requests?.fail($0) }
     }
 
     deinit {
@@ -117,9 +118,12 @@ public final class EmbeddedBroker: Sendable {
     /// - Parameter job: with an id it is applied once, however often it is run, also by a later process. Paths in what is
     ///   rejected or wrong are JSON Pointers into the job's message, such as `/json/3/hired_at`, or
     ///   `/operations/1/json/…` where it has several operations.
-    /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job.
+    /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job; `outcomeUnknown`
+    ///   when the disk failed: whether it was applied can be told when the store has been opened again. Later calls are
+    ///   `refused` then with `storeUnavailable`, and all that is left is to ``stop()``.
     public func run(_ job: Job) async throws -> Completion {
-        let outcome = try await requests.job(JSONText(copying: job.content(id: job.id, wantsAcceptance: false)))
+        let outcome = try await requests.job(
+            JSONText(copying: job.content(id: job.id, wantsAcceptance: false)), id: job.id ?? "")
         return try Completion(outcome, isBrief: job.reply == .none)
     }
 

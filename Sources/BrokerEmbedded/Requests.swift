@@ -12,8 +12,17 @@ internal import Synchronization
 ///
 /// They are opened on the coordinator's workers, within its memory, as the frames of a server's clients are.
 final class Requests: Sendable {
+    private struct Unanswered: Sendable {
+        /// By number: ends the wait for an answer that will not come.
+        var waits: [Int: @Sendable (_ reason: String) -> Void] = [:]
+        var next = 0
+        /// Why nothing is answered any more.
+        var failure: String?
+    }
+
     private let coordinator: Coordinator
     private let queue: AdmissionQueue
+    private let unanswered = Mutex(Unanswered())
 
     /// What each byte of a fetch becomes: names, and what they are resolved to.
     private static let memoryPerFetchByte = 8
@@ -29,9 +38,35 @@ final class Requests: Sendable {
     /// Admits nothing more.
     func close() { queue.close() }
 
-    func job(_ content: JSONText) async throws -> ToldOutcome {
+    /// The store has failed: nobody will be told anything by the coordinator any more.
+    func fail(_ error: StoreError) {
+        let waits = unanswered.withLock { unanswered in
+            unanswered.failure = error.message
+            return unanswered.waits.values
+        }
+        for end in waits { end("the store has failed. \(error.message)") }
+        queue.close()
+    }
+
+    /// - Returns: a number by which to forget it.
+    private func note<Value>(_ answer: Answer<Value>, _ id: String) throws -> Int {
+        try unanswered.withLock { unanswered in
+            if let failure = unanswered.failure {
+                let message = "The store has failed: \(failure) Stop the broker, and open the store again."
+                throw BrokerError.refused(BrokerError.Fault(code: .storeUnavailable, message: message))
+            }
+            unanswered.next += 1
+            unanswered.waits[unanswered.next] = {
+                answer.finish(.failure(BrokerError.outcomeUnknown(id: id, cause: .noAnswer(reason: $0))))
+            }
+            return unanswered.next
+        }
+    }
+
+    /// - Parameter id: the job's own; empty when it has none.
+    func job(_ content: JSONText, id: String) async throws -> ToldOutcome {
         let answer = Answer<ToldOutcome>()
-        return try await value(of: answer, content) { envelope, _ in
+        return try await value(of: answer, content, id: id) { envelope, _ in
             guard case .job(let message) = envelope.message else { preconditionFailure("made as a job") }
             return .job(
                 Job(message, of: envelope, content: content) { event in
@@ -69,10 +104,12 @@ final class Requests: Sendable {
     /// - Parameter open: called on a worker with the message, and perhaps called again; sees to the answer, but where it
     ///   says that there is no room.
     private func value<Value>(
-        of answer: Answer<Value>, _ content: JSONText,
+        of answer: Answer<Value>, _ content: JSONText, id: String = "",
         open: @escaping @Sendable (ClientEnvelope, JobMemory) -> Opened
     ) async throws -> Value {
         try Task.checkCancellation()
+        let wait = try note(answer, id)
+        defer { unanswered.withLock { $0.waits[wait] = nil } }
         let number = queue.add {
             self.coordinator.admit(
                 payloadBytes: content.count,

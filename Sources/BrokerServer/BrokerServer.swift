@@ -158,4 +158,10 @@ public final class BrokerServer: Sendable {
 
     /// Takes the socket's file away, for an end without ``stop()``.
     public func abandonSocket() { listener?.file.remove() }
+
+    /// The same; calls `end` when all that was told before has been given to the clients' sockets.
+    public func abandonSocket(_ end: @escaping @Sendable () -> Void) {
+        abandonSocket()
+        group.next().execute(end)
+    }
 }

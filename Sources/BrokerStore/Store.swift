@@ -2,37 +2,6 @@ internal import BrokerModel
 public import BrokerStaging
 internal import CSQLite
 
-/// When SQLite waits for the disk.
-public enum Synchronous: String, Sendable, CaseIterable {
-    /// At every COMMIT: what was answered survives a loss of power.
-    case full
-    /// At checkpoints: what was answered survives a crash of the process, not of the machine.
-    case normal
-    case off
-}
-
-public struct StoreOptions: Sendable {
-    public var synchronous = Synchronous.full
-    public var retention = LedgerRetention()
-    /// Bytes of database pages kept in memory; SQLite's own 2 MB halve the rate as soon as there is an index.
-    public var cacheBytes = 64 << 20
-    /// Pages of the database at most, for tests and quotas; nil is SQLite's limit.
-    public var maximumPages: Int?
-    /// Bytes of a page of a store that is made now; one that is there keeps its own. Twice SQLite's own measure: bulk loads
-    /// write some 15 % less, scattered keys some 20 %, and small jobs, too, are no dearer.
-    public var pageBytes = 8192
-    /// The log's working size: so many pages are in it when they are copied to the database. 16 MiB of them, so that a
-    /// bulk load copies a page less often.
-    public var logPages = 2048
-    /// What becomes of what the model has no longer.
-    public var removal = RemovalPolicy.refuse
-    /// Permissions of the store's files, whatever the mask of the process is; nil makes new ones with
-    /// ``StoreLock/defaultMode`` and leaves those that are there.
-    public var fileMode: UInt32?
-
-    public init() {}
-}
-
 /// The one connection that writes. Belongs to one thread; synchronous; starts none.
 ///
 /// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences, ``commit()``.
@@ -52,6 +21,14 @@ public final class Store {
     /// Why nothing can be stored any more: the files are no longer those that were opened.
     private var loss: StoreError?
 
+    /// The disk has failed, or the file is damaged, and the store takes nothing more. What was done since the newest
+    /// ``commit()`` that came back, and nothing else, may be in the file or not: nobody must be told that it is, or that it is
+    /// not, before the store has been opened again.
+    public var failure: StoreError? { connection.failure }
+
+    /// The disk has failed under another connection to the same files.
+    public func fail(_ error: StoreError) { connection.fail(error) }
+
     /// Opens the database, makes or extends its schema, and turns on what Broker needs.
     ///
     /// - Throws: ``StoreError``: `incompatible` with a list of what differs, when the file holds something else; the
@@ -60,8 +37,8 @@ public final class Store {
         let file = try StoreFile(path: path)
         location = file.location
         isSyncedAtCommit = options.synchronous == .full
-        try Self.check(file, plan, options.removal)
-        connection = try Connection(path: file.location)
+        try Self.check(file, plan, options.removal, vfs: options.vfs)
+        connection = try Connection(path: file.location, vfs: options.vfs)
         migration = try Self.migrate(connection, path, plan, options)
         try Self.configure(connection, options)
         let isForeign = try StoreFormat.isForeign(connection)
@@ -83,6 +60,7 @@ public final class Store {
         try connection.execute("PRAGMA foreign_keys = OFF")
         try connection.execute("PRAGMA temp_store = FILE")
         try connection.execute("BEGIN IMMEDIATE")
+        if options.synchronous != .off { try connection.rewriteLog() }
         let opening = try StoreOpening(of: connection, path: path, to: plan, removal: options.removal)
         try opening.refuseDifferences()
         try opening.run(on: connection)
@@ -133,10 +111,12 @@ public final class Store {
         try check(StoreFile(path: path), plan, removal)
     }
 
-    private static func check(_ file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy) throws(StoreError) {
+    private static func check(
+        _ file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy, vfs: String? = nil
+    ) throws(StoreError) {
         try file.checkAccess()
         guard file.exists else { return }
-        try look(at: file, plan, removal).refuseDifferences()
+        try look(at: file, plan, removal, vfs: vfs).refuseDifferences()
     }
 
     /// What would become of the store that is there if it were opened with that model. Changes nothing.
@@ -153,9 +133,14 @@ public final class Store {
     }
 
     private static func look(
-        at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy
+        at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy, vfs: String? = nil
     ) throws(StoreError) -> StoreOpening {
-        let connection = try Connection(path: file.location, .look)
+        if fileSize(file.location + "-journal") ?? 0 > 0 {
+            // A change that a crash has left half done is undone first, by whoever opens the database; only one that may write
+            // can do it.
+            _ = try Connection(path: file.location, vfs: vfs).integer("SELECT count(*) FROM sqlite_schema")
+        }
+        let connection = try Connection(path: file.location, .look, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")
         return try StoreOpening(of: connection, path: file.path, to: plan, removal: removal)
     }
@@ -175,6 +160,7 @@ public final class Store {
     /// - Returns: the newest that may have been told before; the `count` behind it are set aside.
     public func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
         do throws(StoreError) {
+            try checkUsable()
             let newest = try lastSequence()
             try statements.begin.run()
             try reserveSequences(through: newest + count)
@@ -249,7 +235,7 @@ public final class Store {
     /// Begins a transaction. When another program has locked the store it fails at once, with an error that
     /// ``StoreError/isLocked``: nothing has happened then, and whoever has jobs keeps them and tries again.
     public func begin() throws(StoreError) {
-        if let loss { throw loss }
+        try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try statements.begin.run()
         // It holds until COMMIT or ROLLBACK, and has SQLite compile its statements anew.
@@ -259,7 +245,7 @@ public final class Store {
     /// Makes everything applied since ``begin()`` durable and visible to readers.
     ///
     /// - Throws: ``StoreError``; `unavailable` once and for all when the store's files were deleted, moved or replaced,
-    ///   because nobody would find what is written to them.
+    ///   because nobody would find what is written to them. If there is a ``failure`` then, it may be durable all the same.
     public func commit() throws(StoreError) {
         do throws(StoreError) {
             try files.check()
@@ -268,13 +254,17 @@ public final class Store {
             throw error
         }
         try ledger.finish()
-        try statements.commit.run()
+        try connection.commit(by: statements.commit)
         ledger.transactionEnded(isDurable: true)
         logKeeper.committed()
     }
 
+    private func checkUsable() throws(StoreError) {
+        if let error = loss ?? failure { throw error }
+    }
+
     /// Something is better done while nobody waits for a transaction than later.
-    public var hasIdleWork: Bool { loss == nil && logKeeper.hasIdleWork }
+    public var hasIdleWork: Bool { loss == nil && failure == nil && logKeeper.hasIdleWork }
 
     /// Nobody waits at the moment.
     public func idle() {
@@ -299,7 +289,7 @@ public final class Store {
     /// Copies the log into the database and empties it, as far as readers allow.
     public func checkpoint() throws(StoreError) {
         // What was moved must not be written behind somebody's back.
-        if let loss { throw loss }
+        try checkUsable()
         connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
@@ -308,7 +298,7 @@ public final class Store {
     ///
     /// - Returns: what is left of the log.
     public func checkpointAtOnce() throws(StoreError) -> StoreLog {
-        if let loss { throw loss }
+        try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try logKeeper.empty()
         return logKeeper.log

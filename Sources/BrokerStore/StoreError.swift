@@ -37,6 +37,11 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 
     /// Another program holds a lock: the same again, later, may succeed.
     public var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
+
+    /// The disk has failed, or the file is damaged: what was to be written may be on the disk, or not, or in part.
+    public var isDiskFailure: Bool {
+        code != .full && [SQLITE_IOERR, SQLITE_CORRUPT, SQLITE_NOTADB].contains(sqliteCode & 0xFF)
+    }
 }
 
 extension StoreError {
@@ -45,15 +50,18 @@ extension StoreError {
     /// - Parameters:
     ///   - path: of the database, when the connection does not know it yet.
     ///   - sql: what it was asked to run.
-    init(_ result: Int32, on database: OpaquePointer?, path: String? = nil, running sql: String? = nil) {
+    ///   - cause: an `errno`, of what SQLite does not tell the cause of by itself.
+    init(
+        _ result: Int32, on database: OpaquePointer?, path: String? = nil, running sql: String? = nil,
+        cause: Int32? = nil
+    ) {
         let store = "The store \(path ?? database.flatMap(Self.path) ?? "")"
+        let system = cause ?? database.map { sqlite3_system_errno($0) } ?? 0
         let said = database.map { String(cString: sqlite3_errmsg($0)) } ?? String(cString: sqlite3_errstr(result))
         switch result & 0xFF {
-        case SQLITE_FULL:
-            self.init(
-                .full,
-                "\(store), or its disk, is full (\(said)). Free some space; nothing of this is in the store, so it can be "
-                    + "sent again.", sqliteCode: result)
+        case SQLITE_FULL: self.init(full: store, said, result)
+        case SQLITE_IOERR where result == Self.failedWrite && Self.isFull(system):
+            self.init(full: store, String(cString: strerror(system)), result)
         case SQLITE_CONSTRAINT:
             self.init(.constraint, "The database does not allow it: \(said).", sqliteCode: result)
         case SQLITE_BUSY, SQLITE_LOCKED:
@@ -70,7 +78,6 @@ extension StoreError {
                 .unavailable, "\(store) is damaged (\(said)). Stop the server and put a good copy in its place.",
                 sqliteCode: result)
         case SQLITE_CANTOPEN, SQLITE_IOERR, SQLITE_PERM, SQLITE_READONLY, SQLITE_NOMEM:
-            let system = database.map { sqlite3_system_errno($0) } ?? 0
             let cause = system == 0 ? "" : ": \(String(cString: strerror(system)))"
             self.init(
                 .unavailable,
@@ -82,6 +89,20 @@ extension StoreError {
                 sqliteCode: result, statement: sql)
         }
     }
+
+    /// SQLITE_IOERR_WRITE, which is no literal in SQLite's header.
+    private static let failedWrite = SQLITE_IOERR | 3 << 8
+
+    private init(full store: String, _ said: String, _ result: Int32) {
+        self.init(
+            .full,
+            "\(store), or its disk, is full (\(said)). Free some space; nothing of this is in the store, so it can be "
+                + "sent again.", sqliteCode: result)
+    }
+
+    /// A write that found no room, or no room for us: SQLite knows the first of these alone. Of a write only: a sync that finds
+    /// no room has lost what was written, and of the memory that connections share SQLite asks for more behind a COMMIT.
+    private static func isFull(_ system: Int32) -> Bool { [ENOSPC, EDQUOT, EFBIG].contains(system) }
 
     private static func path(_ database: OpaquePointer) -> String? {
         sqlite3_db_filename(database, "main").map { String(cString: $0) }

@@ -50,6 +50,16 @@ static inline int broker_sqlite_configure(sqlite3 *database, int option, int val
     return sqlite3_db_config(database, option, value, (int *)0);
 }
 
+/// The `errno` of the newest call that failed on the log's file; 0 when none has. Unlike `sqlite3_system_errno` it is known
+/// after a COMMIT, too.
+static inline int broker_sqlite_log_errno(sqlite3 *database) {
+    sqlite3_file *log = 0;
+    int cause = 0;
+    if (sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) != SQLITE_OK) return 0;
+    if (log && log->pMethods) log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &cause);
+    return cause;
+}
+
 /// What the virtual table over staged rows is to SQLite: SQLite's own part first, then ours.
 typedef struct {
     sqlite3_vtab base;

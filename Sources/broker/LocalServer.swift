@@ -47,8 +47,12 @@ final class LocalServer: Sendable {
         for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
         do throws(ServerError) {
             let options = ServerOptions(socketPath: nil)
-            return LocalServer(
-                owned, try await BrokerServer.start(owned.coordinator, options: options, logger: logger), path)
+            let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+            owned.coordinator.onStoreFailure { _ in
+                // The coordinator has said why; what is not told yet cannot be told any more.
+                server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
+            }
+            return LocalServer(owned, server, path)
         } catch {
             owned.abandon()
             throw CommandFailure(.failed, error.message)

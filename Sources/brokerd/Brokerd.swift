@@ -15,7 +15,7 @@ struct Brokerd: AsyncParsableCommand {
         abstract: "Takes JSON jobs over a Unix socket and merges them into a SQLite database, in order, exactly once.",
         discussion: """
             Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were read, let clients take their \
-            answers, and end it with status 0; a second one ends it at once, with status 1. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
+            answers, and end it with status 0; a second one ends it at once, with status 1, and so does a disk that fails. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
             """)
 
     @Option(
@@ -90,6 +90,10 @@ struct Brokerd: AsyncParsableCommand {
         options.reload = reload
         signals.onHangup { reload { _ in } }
         let server = try await startServer(owned, options, logger)
+        owned.coordinator.onStoreFailure { _ in
+            // Told by the coordinator. Without an answer, clients ask again when there is a server that knows.
+            server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
+        }
         do {
             try Program.say(
                 "brokerd: ready on \(socket) (store \(store), \(plan.model.entities.count) entities, "

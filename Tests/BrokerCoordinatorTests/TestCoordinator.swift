@@ -40,7 +40,7 @@ final class TestCoordinator: Sendable {
 
     private static func opened(
         _ text: JSONText, _ memory: JobMemory, _ id: String?, _ owner: JobOwner, _ policy: InvalidRecordPolicy,
-        _ predicate: String?, wantsKeys: Bool = false, wantsObjects: Bool = false, wantsAcceptance: Bool = false,
+        _ predicate: String?, isSync: Bool = false, wantsKeys: Bool = false, wantsObjects: Bool = false, wantsAcceptance: Bool = false,
         _ observer: @escaping @Sendable (JobEvent) -> Void
     ) -> Opened {
         let document: JSONDocument
@@ -55,7 +55,8 @@ final class TestCoordinator: Sendable {
             document.root.members.map { key, value in
                 Job.Operation(
                     entity: key.string!, json: value,
-                    predicate.map { .deleteMatching(where: $0, arguments: nil) } ?? .process(object: nil),
+                    predicate.map { .deleteMatching(where: $0, arguments: nil) }
+                        ?? (isSync ? Self.syncAll : .process(object: nil)),
                     entityPointer: "/\(key.string!)")
             }
         }
@@ -84,11 +85,12 @@ final class TestCoordinator: Sendable {
     ///
     /// - Parameters:
     ///   - predicate: deletes the objects that match it, of each entity that the payload names.
+    ///   - isSync: of the entities that it names, what it does not name is deleted.
     ///   - gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
-        wantsObjects: Bool = false, deletingWhere predicate: String? = nil, wantsAcceptance: Bool = false,
-        behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server
+        wantsObjects: Bool = false, deletingWhere predicate: String? = nil, isSync: Bool = false,
+        wantsAcceptance: Bool = false, behind gate: Gate? = nil, from source: Int = 0, as owner: JobOwner = .server
     ) {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
@@ -97,11 +99,15 @@ final class TestCoordinator: Sendable {
             open: { memory in
                 gate?.pass()
                 return Self.opened(
-                    text, memory, id, owner, policy, predicate, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
-                    wantsAcceptance: wantsAcceptance
+                    text, memory, id, owner, policy, predicate, isSync: isSync, wantsKeys: wantsKeys,
+                    wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance
                 ) { events.note($0) }
             },
             refuse: { events.note(refused: $0) })
+    }
+
+    private static var syncAll: Job.Operation.Action {
+        .sync(where: nil, arguments: nil, actions: (inserts: true, updates: true, deletes: true), part: nil)
     }
 
     /// Waits for the answer about the job.

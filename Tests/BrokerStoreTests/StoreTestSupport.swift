@@ -101,26 +101,7 @@ final class TestStore {
         let text = JSONText(copying: Array(payload.utf8))
         return StoreJob(
             id: id ?? "job-\(nextSequence)", contentHash: id == nil ? nil : Array(payload.utf8),
-            sequence: nextSequence, policy: policy, wantsKeys: wantsKeys, work: try stage(text, policy), now: now)
-    }
-
-    private func stage(_ text: JSONText, _ policy: InvalidRecordPolicy) throws -> StoreJob.Work {
-        let document = try JSONDocument(parsing: text)
-        let operations = withExtendedLifetime(document) {
-            document.root.members.map { key, value in
-                StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
-            }
-        }
-        do throws(StagingRefusal) {
-            var parts: [StagedPart] = []
-            for collection in JobCollection.collections(of: operations, in: document) {
-                parts.append(try collection.stage(plan, policy))
-            }
-            return .steps([StagedStep(action: .merge, rows: StagedJobRows.unite(parts, plan))])
-        } catch {
-            guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
-            return .refused(fault)
-        }
+            sequence: nextSequence, policy: policy, wantsKeys: wantsKeys, work: try stage(text, plan, policy), now: now)
     }
 
     // MARK: - Reading beside the store
@@ -152,6 +133,28 @@ extension Outcome {
 
     /// `code path`, as listed.
     var rejections: [String] { rejected.map { "\($0.code.rawValue) \($0.path ?? "nowhere")" } }
+}
+
+/// What a job of that payload does: an object of entity names and their `json`.
+func stage(
+    _ text: JSONText, _ plan: StagingPlan, _ policy: InvalidRecordPolicy = .fail
+) throws -> StoreJob.Work {
+    let document = try JSONDocument(parsing: text)
+    let operations = withExtendedLifetime(document) {
+        document.root.members.map { key, value in
+            StagingOperation(entity: plan.model.index(ofEntity: key.string!)!, json: value)
+        }
+    }
+    do throws(StagingRefusal) {
+        var parts: [StagedPart] = []
+        for collection in JobCollection.collections(of: operations, in: document) {
+            parts.append(try collection.stage(plan, policy))
+        }
+        return .steps([StagedStep(action: .merge, rows: StagedJobRows.unite(parts, plan))])
+    } catch {
+        guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
+        return .refused(fault)
+    }
 }
 
 func stagingPlan(_ model: String) throws -> StagingPlan {

@@ -158,6 +158,6 @@ extension StoredKey {
                         context, $0.baseAddress, Int32($0.count), unsafeBitCast(-1, to: sqlite3_destructor_type.self))
                 }
             }, nil, nil, nil)
-        guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+        guard result == SQLITE_OK else { throw connection.error(result) }
     }
 }

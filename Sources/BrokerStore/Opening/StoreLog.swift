@@ -139,7 +139,7 @@ final class LogKeeper {
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_TRUNCATE, &inLog, &copied)
         // Held by a reader: what could be copied is copied.
         guard result == SQLITE_OK || result & 0xFF == SQLITE_BUSY else {
-            throw StoreError(result, on: connection.handle)
+            throw connection.error(result)
         }
         watch.checkpointed(copied: Int(copied))
         if result == SQLITE_OK, inLog == 0 { watch.emptied() }
@@ -154,7 +154,11 @@ final class LogKeeper {
         if result == SQLITE_OK { watch.checkpointed(copied: Int(copied)) }
         // Somebody else copies it at the moment.
         let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
-        if hasFailedNow, !hasFailed { notices.append(.uncopied(StoreError(result, on: connection.handle))) }
+        if hasFailedNow {
+            let error = connection.error(result)
+            // A disk that has failed is the end, and told as that.
+            if !hasFailed, !error.isDiskFailure { notices.append(.uncopied(error)) }
+        }
         if !hasFailedNow, hasFailed { notices.append(.copied) }
         hasFailed = hasFailedNow
     }

@@ -4,6 +4,8 @@ internal import Glibc
 /// One SQLite connection. Belongs to the thread that opened it.
 final class Connection {
     let handle: OpaquePointer
+    /// The first error after which nobody knows what is on the disk.
+    private(set) var failure: StoreError?
 
     enum Access {
         /// The file is made when it is new.
@@ -17,8 +19,10 @@ final class Connection {
     /// enough to be told of. It counts from the very first statement: even opening a database may meet a lock.
     static let lockMilliseconds: Int32 = 5_000
 
-    /// - Parameter path: of the database file.
-    init(path: String, _ access: Access = .write) throws(StoreError) {
+    /// - Parameters:
+    ///   - path: of the database file.
+    ///   - vfs: SQLite's name for what stands between it and the files; nil for its own.
+    init(path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
         var handle: OpaquePointer?
         // One thread uses a connection, so SQLite's own mutexes would be paid for nothing.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
@@ -26,7 +30,7 @@ final class Connection {
         // Where there is a log it must be read, and its files are there already; where there is none, nothing changes.
         let isImmutable = access == .look && Glibc.access(path + "-wal", F_OK) != 0
         let location = "file:\(Self.escaped(path))\(isImmutable ? "?immutable=1" : "")"
-        let result = sqlite3_open_v2(location, &handle, flags, nil)
+        let result = sqlite3_open_v2(location, &handle, flags, vfs)
         guard result == SQLITE_OK, let handle else {
             let error = StoreError(result, on: handle, path: path)
             sqlite3_close_v2(handle)
@@ -58,7 +62,36 @@ final class Connection {
     /// Runs statements that give no rows of interest.
     func execute(_ sql: String) throws(StoreError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
-        guard result == SQLITE_OK else { throw StoreError(result, on: handle, running: sql) }
+        guard result == SQLITE_OK else { throw error(result, running: sql) }
+    }
+
+    /// What SQLite just said. Every error comes by here, so that none is forgotten after which the disk is not to be trusted.
+    func error(_ result: Int32, running sql: String? = nil) -> StoreError {
+        let error = StoreError(result, on: handle, running: sql)
+        if error.isDiskFailure { fail(error) }
+        return error
+    }
+
+    /// Makes the open transaction durable.
+    ///
+    /// Without room, with another program's lock and with a constraint that does not hold, nothing is committed. After any other
+    /// error the transaction's end may have come to the disk, where the next one who opens the database finds it.
+    func commit(by statement: Statement) throws(StoreError) {
+        let result = sqlite3_step(statement.handle)
+        defer { sqlite3_reset(statement.handle) }
+        guard result != SQLITE_DONE else { return }
+        let error = StoreError(
+            result, on: handle, running: "COMMIT", cause: broker_sqlite_log_errno(handle))
+        if error.code != .full, error.code != .constraint, !error.isLocked { fail(error) }
+        throw error
+    }
+
+    /// Nobody knows any more what is on the disk. What the log holds is left to whoever opens it next, who finds out; closing
+    /// does not copy it into the database.
+    func fail(_ error: StoreError) {
+        guard failure == nil else { return }
+        failure = error
+        _ = broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
     /// Triggers that others put into the file do nothing here.
@@ -66,7 +99,7 @@ final class Connection {
     /// With one, SQLite reads a whole `SELECT` before it inserts the first row, and nobody can tell which row it is at.
     func ignoreTriggers() throws(StoreError) {
         let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-        guard result == SQLITE_OK else { throw StoreError(result, on: handle) }
+        guard result == SQLITE_OK else { throw error(result) }
     }
 
     /// What SQLite said of the newest call that failed.

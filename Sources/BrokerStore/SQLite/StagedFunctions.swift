@@ -27,7 +27,7 @@ enum StagedFunctions {
         ] {
             let result = sqlite3_create_function_v2(
                 connection.handle, name, count, flags, tally, body, nil, nil, nil)
-            guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+            guard result == SQLITE_OK else { throw connection.error(result) }
         }
     }
 

@@ -9,7 +9,7 @@ enum StagedModule {
     {
         let result = sqlite3_create_module_v2(connection.handle, name, methods, scans, nil)
         guard result == SQLITE_OK else {
-            throw StoreError(result, on: connection.handle)
+            throw connection.error(result)
         }
     }
 

@@ -12,7 +12,7 @@ final class Statement {
         let result = sqlite3_prepare_v3(
             connection.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil)
         guard result == SQLITE_OK, let handle else {
-            throw StoreError(result, on: connection.handle, running: sql)
+            throw connection.error(result, running: sql)
         }
         self.handle = handle
         self.connection = connection
@@ -26,7 +26,7 @@ final class Statement {
         let result = sqlite3_step(handle)
         if result == SQLITE_ROW { return true }
         // The message is the connection's until the next call, so it is read before the reset.
-        let error = result == SQLITE_DONE ? nil : StoreError(result, on: connection.handle, running: sql)
+        let error = result == SQLITE_DONE ? nil : connection.error(result, running: sql)
         sqlite3_reset(handle)
         if let error { throw error }
         return false

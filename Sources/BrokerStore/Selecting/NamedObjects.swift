@@ -22,7 +22,7 @@ final class NamedObjects {
                 let isNamed = named.contains(UnsafeBufferPointer(start: values, count: Int(count)))
                 sqlite3_result_int(context, isNamed ? 1 : 0)
             }, nil, nil, nil)
-        guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+        guard result == SQLITE_OK else { throw connection.error(result) }
     }
 
     /// From now on the function is about these rows.

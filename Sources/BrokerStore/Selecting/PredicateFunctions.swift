@@ -23,7 +23,7 @@ enum PredicateFunctions {
                 connection.handle, matches, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, nil,
                 { context, _, values in BoundTest.call(context, values) }, nil, nil, nil)
         }
-        guard result == SQLITE_OK else { throw StoreError(result, on: connection.handle) }
+        guard result == SQLITE_OK else { throw connection.error(result) }
     }
 }
 

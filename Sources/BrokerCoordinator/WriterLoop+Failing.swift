@@ -1,0 +1,86 @@
+internal import BrokerModel
+internal import BrokerStore
+internal import Logging
+
+/// Jobs that fail for the store's sake, and the end of a store whose disk has failed.
+extension WriterLoop {
+    // MARK: - One job
+
+    func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> Applied {
+        logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
+        let fault = Fault(error.faultCode, error.message)
+        return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
+    }
+
+    /// No more sequences can be set aside, so who waits for one fails without.
+    func failStarved(_ error: StoreError) -> [Applied] {
+        let jobs = flight.withLock { flight in
+            let (jobs, tasks) = flight.takeStarved()
+            completions.run(tasks)
+            return jobs
+        }
+        return jobs.map { Applied(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
+    }
+
+    // MARK: - The store
+
+    // The disk has failed, or the file is damaged: nobody knows what of the last transaction is in it. Nobody is told anything
+    // from then on: of the jobs of that transaction it would be a guess, and those behind it could not be stored. They leave
+    // the flight without a word, so that whoever stops the coordinator need not wait for them.
+
+    /// The jobs that the store was at when it failed.
+    func drop(_ jobs: [ReadyJob]) {
+        tellFailure()
+        let now = monotonicMicroseconds()
+        var woken: [@Sendable () -> Void] = []
+        flight.broadcast { flight in
+            for job in jobs { _ = flight.ended(job, isCommitted: false, owner: nil, took: 0, at: now) }
+            // What waits for these jobs finds out by itself that the store has failed.
+            completions.run(flight.ends.takeReady())
+            woken = flight.takeWoken(limits)
+            return true
+        }
+        for tell in woken { tell() }
+    }
+
+    /// Everything, until the coordinator stops.
+    func dropAll() {
+        tellFailure()
+        while let rest = flight.wait(takeAll) {
+            for task in rest.tasks { task(store) }
+            if let failure = store.failure { rest.reload?.tell(.failure(failure)) }
+            drop(rest.jobs)
+        }
+    }
+
+    /// Tells the operator, `stats`, and whoever asked to be told; once, and that one after all ends that were told before.
+    private func tellFailure() {
+        guard let failure = store.failure, let tasks = storeFailure.happened(failure) else { return }
+        logger.critical(
+            """
+            The store has failed, and nobody knows what of the last transaction is on the disk. No job is answered any more. \
+            Look at the disk, then start again: what was told completed is kept, and a job with an id can be sent again.
+            """, metadata: ["cause": "\(failure)"])
+        statistics.count { $0.storeFailure = failure.message }
+        completions.run(tasks)
+    }
+
+    private struct Rest {
+        var jobs: [ReadyJob] = []
+        var tasks: [@Sendable (Store) -> Void] = []
+        var reload: Reload?
+    }
+
+    /// The inner nil when there will be no more, the outer one when there is nothing yet.
+    private func takeAll(_ flight: inout Flight) -> Rest?? {
+        var rest = Rest()
+        while let next = flight.takeNext(behind: []) { rest.jobs.append(next.job) }
+        let (starved, settled) = flight.takeStarved()
+        completions.run(settled)
+        rest.jobs += starved
+        swap(&rest.tasks, &flight.writerTasks)
+        swap(&rest.reload, &flight.reload)
+        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reload == nil { return flight.isStopped ? .some(nil) : nil }
+        return rest
+    }
+}

@@ -1,0 +1,161 @@
+import BrokerStore
+import Testing
+import TestSupport
+
+@testable import BrokerCoordinator
+
+/// The disk under the store fails while jobs are in flight.
+@Suite(.timeLimit(.minutes(15))) struct CoordinatorFaultTests {
+    private let model = """
+        {"entities": {
+          "Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}},
+          "Tag": {"identity": "name", "attributes": {"name": "string"}}
+        }}
+        """
+    private let folder = TemporaryFolder()
+
+    private func open(
+        _ disk: FaultyDisk?, in folder: TemporaryFolder, logPages: Int = 8
+    ) throws -> TestCoordinator {
+        try TestCoordinator(model, in: folder) {
+            $0.store.vfs = disk?.name
+            $0.store.synchronous = .full
+            $0.store.logPages = logPages
+        }
+    }
+
+    private func row(_ id: Int) -> String { "{\"Row\": {\"id\": \(id)}}" }
+
+    // MARK: - The end
+
+    @Test func `a COMMIT whose sync fails is told to the operator alone, and found whole by the next one`() throws {
+        let events = try FaultyDisk.with { disk in
+            // So many that it is not copied meanwhile.
+            let test = try open(disk, in: folder, logPages: 1_000)
+            let failure = Monitor<StoreError?>(nil)
+            test.coordinator.onStoreFailure { error in
+                failure.broadcast {
+                    $0 = error
+                    return true
+                }
+            }
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+            #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
+            disk.fail(.sync, number: 1, with: .ioError)
+            for id in 2...4 { test.submit(row(id), id: "\(id)") }
+            let error = failure.patiently("the failure") { $0 }
+            #expect(error.isDiskFailure)
+            #expect(error.message.contains(test.storePath) && error.message.contains("disk I/O error"))
+            // Sound again, or so it seems: what comes later is not taken all the same.
+            test.submit(row(5), id: "5")
+            test.coordinator.finishAdmitted()
+            #expect(test.log.count("critical: The store has failed") == 1)
+            #expect(test.statistics.contains(#""store":{"state":"failed","cause":"The store "#))
+            let late = Monitor(false)
+            test.coordinator.onStoreFailure { _ in
+                late.broadcast {
+                    $0 = true
+                    return true
+                }
+            }
+            late.patiently("one who asks late") { $0 ? () : nil }
+            return test.events
+        }
+        // Stopped by now.
+        #expect(events.ends(1).map(\.id) == ["a"])
+        let test = try open(nil, in: folder)
+        #expect(test.await("a").ending?.sequence == 1)
+        #expect(test.await("5") == .unknown)
+        for id in 2...5 { test.submit(row(id), id: "\(id)") }
+        #expect(test.events.ends(4).map(\.code) == [nil, nil, nil, nil])
+        #expect(test.events.ends(4).first?.isDuplicate == true, "a process that ends takes nothing from the files")
+        #expect(try test.rows("SELECT id FROM Row") == ["1", "2", "3", "4", "5"])
+    }
+
+    @Test func `what was told completed is there, whether a COMMIT or a copying of the log was the end`() throws {
+        let events = try FaultyDisk.with { disk in
+            let test = try open(disk, in: folder)
+            let text = String(repeating: "x", count: 3_000)
+            var id = 0
+            while test.log.count("critical") == 0, id < 100 {
+                id += 1
+                disk.fail(.sync, number: 2, with: .ioError)
+                test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}", id: "\(id)")
+                test.coordinator.finishAdmitted()
+            }
+            test.submit(row(1_000))
+            test.coordinator.finishAdmitted()
+            return test.events
+        }
+        let told = events.ends(0)
+        #expect(told.count < 100)
+        let test = try open(nil, in: folder)
+        let rows = try test.rows("SELECT count(*) FROM Row")
+        #expect(rows == ["\(told.count)"] || rows == ["\(told.count + 1)"])
+    }
+
+    // MARK: - Every moment
+
+    private func submitAll(_ test: TestCoordinator, _ ids: Set<String> = ["a", "b", "c", "d", "e"]) {
+        let jobs: [(id: String, submit: () -> Void)] = [
+            ("a", { test.submit(#"{"Row": [{"id": 1}, {"id": 2}, {"id": 3}], "Tag": {"name": "old"}}"#, id: "a") }),
+            ("b", { test.submit(#"{"Tag": [{"name": "x"}, {"name": "y"}]}"#, id: "b", isSync: true) }),
+            ("c", { test.submit(#"{"Row": [{"id": 4}, {"id": 5}]}"#, id: "c") }),
+            ("d", { test.submit(#"{"Row": []}"#, id: "d", deletingWhere: "id == 2") }),
+            ("e", { test.submit(row(6), id: "e") }),
+        ]
+        for job in jobs where ids.contains(job.id) {
+            job.submit()
+            test.coordinator.finishAdmitted()
+        }
+    }
+
+    @Test(arguments: [
+        (FaultyDisk.Operations.write, FaultyDisk.Fault.ioError), (.write, .shortWrite), (.write, .noSpace),
+        (.write, .quota), (.sync, .ioError), (.read, .ioError), (.sharedLock, .ioError),
+    ])
+    func `whatever fails, told is told, and what is not told can be sent again`(
+        operation: FaultyDisk.Operations, fault: FaultyDisk.Fault
+    ) throws {
+        let isFull = fault == .noSpace || fault == .quota
+        for isForGood in [false, true] {
+            var number = 1
+            var isStruck = true
+            while isStruck {
+                let folder = TemporaryFolder()
+                let events = try FaultyDisk.with { disk in
+                    let test = try open(disk, in: folder)
+                    disk.fail(operation, number: number, with: fault, always: isForGood)
+                    submitAll(test)
+                    isStruck = disk.isStruck
+                    if isFull { #expect(!test.statistics.contains(#""state":"failed""#), "number \(number)") }
+                    return test.events
+                }
+                try look(at: folder, events.ends(0), isFull: isFull, "number \(number)")
+                number += 1
+            }
+            #expect(number > 2)
+        }
+    }
+
+    /// Opens the store again, and sends everything again.
+    private func look(at folder: TemporaryFolder, _ told: [Ending], isFull: Bool, _ what: Comment) throws {
+        let test = try open(nil, in: folder)
+        for ending in told where ending.code == nil {
+            #expect(test.await(ending.id).ending?.sequence == ending.sequence, what)
+        }
+        for ending in told {
+            #expect(ending.code == nil || (isFull && ending.code == "storeFull"), what)
+        }
+        if isFull { #expect(told.count == 5, what) }
+        submitAll(test)
+        #expect(test.events.ends(5).map(\.code) == [nil, nil, nil, nil, nil], what)
+        let completed = Set(told.filter { $0.code == nil }.map(\.id))
+        for ending in test.events.ends(5) where completed.contains(ending.id) { #expect(ending.isDuplicate, what) }
+        // Whether 2 was deleted before it was made, or behind that, depends on what failed.
+        #expect(try test.rows("SELECT id FROM Row WHERE id <> 2") == ["1", "3", "4", "5", "6"], what)
+        #expect(try Set(test.rows("SELECT name FROM Tag")).isSuperset(of: ["x", "y"]), what)
+        #expect(try test.rows("PRAGMA integrity_check") == ["ok"], what)
+    }
+}

@@ -1,0 +1,94 @@
+import BrokerModel
+import Testing
+import TestSupport
+
+@testable import BrokerStore
+
+/// The power fails at any moment, and of what was not synced the disk has kept a random part.
+@Suite(.timeLimit(.minutes(20))) struct PowerLossTests {
+    /// Works, has the power fail in the midst of every operation that changes files, one a run, and looks at what is left.
+    ///
+    /// - Returns: how many transactions were lost that had been acknowledged.
+    private func losses(_ synchronous: Synchronous, seed: UInt64, rounds: Int) throws -> Int {
+        var generator = SeededGenerator(seed: seed)
+        var lost = 0
+        for _ in 0..<rounds {
+            var number = 1
+            var isStruck = true
+            while isStruck {
+                let left = TemporaryFolder()
+                let folder = TemporaryFolder()
+                var work = try TracedWork(1...5)
+                work.options.synchronous = synchronous
+                isStruck = FaultyDisk.with { disk in
+                    work.options.vfs = disk.name
+                    disk.recordsLosses(seed: generator.next(), into: left)
+                    disk.losePower(at: number)
+                    // What is acknowledged later, nobody has heard.
+                    work.run(at: folder.path("store.sqlite")) { !disk.isStruck }
+                    return disk.isStruck
+                }
+                number += 1
+                guard isStruck else { continue }
+                lost += try check(work, left, synchronous, "seed \(seed), power loss \(number - 1)")
+            }
+        }
+        return lost
+    }
+
+    private func check(
+        _ work: TracedWork, _ left: TemporaryFolder, _ synchronous: Synchronous, _ what: String
+    ) throws -> Int {
+        let (faults, found) = try work.faults(at: left.path("store.sqlite"))
+        let (losses, others) = (faults.filter { $0.contains("is lost") }, faults.filter { !$0.contains("is lost") })
+        #expect(others.isEmpty, "\(what)")
+        if synchronous == .full { #expect(losses.isEmpty, "\(what)") }
+        // What was committed later is not there without what was committed before.
+        #expect(found == Set(1..<1 + found.count), "\(what)")
+        return losses.count
+    }
+
+    @Test func `what is found after a sync that failed is on the disk before anybody is told of it`() throws {
+        var seeds = SeededGenerator(for: "what is found after a sync that failed is on the disk before it is told")
+        var found = 0
+        for _ in 0..<40 {
+            let left = TemporaryFolder()
+            let folder = TemporaryFolder()
+            let path = folder.path("store.sqlite")
+            var work = try TracedWork(1...2)
+            // Copied, the log would begin anew, and the first sync be that of its header.
+            work.options.logPages = 1_000
+            let seed = seeds.next()
+            let isFound = try FaultyDisk.with { disk in
+                work.options.vfs = disk.name
+                disk.recordsLosses(seed: seed, into: left)
+                // The process ends after that, and the system takes what it could not write for written.
+                work.run(at: path) {
+                    disk.fail(.sync, number: 1, with: .ioError)
+                    return true
+                }
+                #expect(disk.isStruck && work.failed == [2])
+                disk.mend()
+                let store = try Store(path: path, plan: work.plan, options: work.options)
+                let isFound = try store.outcome(ofJob: "2a") != nil
+                disk.losePower()
+                return isFound
+            }
+            let (faults, there) = try work.faults(at: left.path("store.sqlite"))
+            #expect(faults.isEmpty, "seed \(seed)")
+            #expect(there.contains(2) || !isFound, "seed \(seed)")
+            found += isFound ? 1 : 0
+        }
+        #expect(found > 0)
+    }
+
+    @Test func `with full, nothing acknowledged is lost with the power`() throws {
+        var seeds = SeededGenerator(for: "with full, nothing acknowledged is lost with the power")
+        #expect(try losses(.full, seed: seeds.next(), rounds: 2) == 0)
+    }
+
+    @Test func `with normal, the newest transactions may be lost with the power, and the rest is whole`() throws {
+        var seeds = SeededGenerator(for: "with normal, the newest transactions may be lost with the power")
+        #expect(try losses(.normal, seed: seeds.next(), rounds: 2) > 0, "the disk forgets what is not synced")
+    }
+}

@@ -1,0 +1,113 @@
+internal import FaultVFS
+
+/// A disk between SQLite and the files that fails when it is told to, and that can lose its power: a VFS of its own. Any
+/// thread may call.
+public final class FaultyDisk: @unchecked Sendable {
+    /// What SQLite asks of the machine.
+    public struct Operations: OptionSet, Sendable, CustomStringConvertible {
+        public let rawValue: UInt32
+
+        public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+        public static let open = Operations(rawValue: UInt32(FAULT_OPEN))
+        public static let read = Operations(rawValue: UInt32(FAULT_READ))
+        public static let write = Operations(rawValue: UInt32(FAULT_WRITE))
+        public static let truncate = Operations(rawValue: UInt32(FAULT_TRUNCATE))
+        public static let sync = Operations(rawValue: UInt32(FAULT_SYNC))
+        public static let size = Operations(rawValue: UInt32(FAULT_SIZE))
+        public static let lock = Operations(rawValue: UInt32(FAULT_LOCK))
+        public static let delete = Operations(rawValue: UInt32(FAULT_DELETE))
+        public static let sharedMap = Operations(rawValue: UInt32(FAULT_SHARED_MAP))
+        public static let sharedLock = Operations(rawValue: UInt32(FAULT_SHARED_LOCK))
+        /// What changes files.
+        public static let changes: Operations = [.open, .write, .truncate, .sync, .delete]
+
+        public static let single: [(name: String, operation: Operations)] = [
+            ("open", .open), ("read", .read), ("write", .write), ("truncate", .truncate), ("sync", .sync),
+            ("size", .size), ("lock", .lock), ("delete", .delete), ("sharedMap", .sharedMap),
+            ("sharedLock", .sharedLock),
+        ]
+
+        public var description: String {
+            Self.single.filter { contains($0.operation) }.map(\.name).joined(separator: "+")
+        }
+    }
+
+    public enum Fault: Int32, Sendable, CaseIterable {
+        /// After a failed sync nobody knows what is on the disk, and a later one does not help.
+        case ioError
+        case shortWrite
+        case noSpace
+        /// SQLite takes it for an I/O error.
+        case quota
+        /// Not told: see ``FaultyDisk/losePower(at:_:into:seed:)``.
+        case powerLoss
+
+        fileprivate var code: Int32 {
+            switch self {
+            case .ioError: Int32(FAULT_IO_ERROR)
+            case .shortWrite: Int32(FAULT_SHORT_WRITE)
+            case .noSpace: Int32(FAULT_NO_SPACE)
+            case .quota: Int32(FAULT_QUOTA)
+            case .powerLoss: Int32(FAULT_POWER_LOSS)
+            }
+        }
+    }
+
+    /// For SQLite.
+    public let name: String
+    // What is behind it has a lock of its own.
+    private let vfs: OpaquePointer
+
+    private init() {
+        name = "faulty-\(UInt64.random(in: .min ... .max))"
+        guard let vfs = fault_vfs_make(name) else { preconditionFailure("SQLite does not take the VFS") }
+        self.vfs = vfs
+    }
+
+    deinit { fault_vfs_free(vfs) }
+
+    /// Makes a disk for what is done in `body`: afterwards no file may be open on it.
+    public static func with<Result>(_ body: (FaultyDisk) throws -> Result) rethrows -> Result {
+        let disk = FaultyDisk()
+        defer { withExtendedLifetime(disk) {} }
+        return try body(disk)
+    }
+
+    /// The same, for what waits without blocking.
+    public static func with<Result>(_ body: (FaultyDisk) async throws -> Result) async rethrows -> Result {
+        let disk = FaultyDisk()
+        defer { withExtendedLifetime(disk) {} }
+        return try await body(disk)
+    }
+
+    /// From now on the `number`th of the operations, from 1, fails, and with `always` every later one.
+    public func fail(_ operations: Operations, number: Int, with fault: Fault, always: Bool = false) {
+        fault_vfs_arm(vfs, operations.rawValue, number, fault.code, always)
+    }
+
+    /// The machine is sound again.
+    public func mend() { fault_vfs_disarm(vfs) }
+
+    /// What was asked for last has happened.
+    public var isStruck: Bool { fault_vfs_is_struck(vfs) }
+
+    // MARK: - Losses of power
+
+    /// From now on it is known which bytes are on the disk for certain. What files hold when they are first seen is.
+    public func recordsLosses(seed: UInt64, into folder: TemporaryFolder) {
+        fault_vfs_set_loss(vfs, folder.path(""), seed, seed % 2 == 0 ? 512 : 4096)
+        fault_vfs_record(vfs)
+    }
+
+    /// The power will fail in the middle of the `number`th of the operations; what SQLite does goes on as if it had not, and the
+    /// files as they might be found are in the folder.
+    public func losePower(at number: Int, of operations: Operations = .changes) {
+        fail(operations, number: number, with: .powerLoss)
+    }
+
+    /// The power fails now.
+    public func losePower() {
+        precondition(fault_vfs_lose_power(vfs), "the files could not be written")
+    }
+}
