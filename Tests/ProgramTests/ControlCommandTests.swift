@@ -108,6 +108,20 @@ import Testing
         #expect(try broker(programs, ["admin", "checkpoint", "--json"]).output.contains(#""log":{"bytes":0,"#))
     }
 
+    @Test func `a reload tells what changed, or why the old model stays`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let model = Programs.model.replacing(#""name": "string"}"#, with: #""name": "string", "email": "string"}"#)
+        try programs.write(model, to: "model.json")
+        let reloaded = try broker(programs, ["admin", "reload"])
+        #expect(reloaded.status == 0, "\(reloaded.complaints)")
+        #expect(reloaded.output.split(separator: "\n").contains { $0.contains("Employee") && $0.contains("email") })
+        try programs.write("{}", to: "model.json")
+        let refused = try broker(programs, ["admin", "reload"])
+        #expect(refused.status == 1 && refused.output.isEmpty)
+        #expect(refused.complaints.hasPrefix("broker: validationFailed: "), "\(refused.complaints)")
+    }
+
     @Test func `what is asked wrongly, or of nobody, is told by the exit status`() throws {
         let programs = try Programs()
         for command in [["cancel", "x"], ["admin", "pause"]] {
