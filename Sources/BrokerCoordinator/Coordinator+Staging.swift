@@ -91,7 +91,8 @@ extension Coordinator {
 
     private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
         let id = frame.logged?.id ?? job.id ?? madeId(frame.place)
-        let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt, completions)
+        let progress = job.wantsProgress ? JobProgress(JobID(id), completions, job.observer) : nil
+        let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt, progress: progress)
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             var acceptance: (@Sendable (Int64?) -> Void)?

@@ -23,7 +23,8 @@ extension Flight {
         // In the log a job is known by its sequence.
         if logging.isOn { found.removeAll { order.holds($0.place) && order.sequence(at: $0.place) == nil } }
         guard !found.isEmpty else { return .unknown }
-        guard found.allSatisfy({ order.holds($0.place) }) else { return .tooLate }
+        // What the log has no room for ends as that.
+        guard found.allSatisfy({ order.holds($0.place) && logging.fault(at: $0.place) == nil }) else { return .tooLate }
         guard logging.isOn else {
             return .cancelled(tell: [{ answer(.cancelled) }] + found.flatMap { takeBack($0, id) })
         }
@@ -58,8 +59,10 @@ extension Flight {
         var tasks = logging.logged(entries)
         for entry in entries where entry.kind == .cancellation {
             if let wish = logging.takeWish(at: entry.place) {
-                let told = takeBack(wish.job, entry.id)
-                tasks += wish.answer.map { answer in [{ answer(.cancelled) }] } ?? []
+                // The log had no room for the job itself, which ends, or has ended, as that.
+                let isThere = order.holds(entry.place) && logging.fault(at: entry.place) == nil
+                let told = isThere ? takeBack(wish.job, entry.id) : []
+                tasks += wish.answer.map { answer in [{ answer(isThere ? .cancelled : .tooLate) }] } ?? []
                 tasks += told
             }
         }

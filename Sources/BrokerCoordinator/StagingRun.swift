@@ -60,7 +60,7 @@ struct StagingRun: Sendable {
     var place: Int { frame.place }
 
     init(
-        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, _ completions: SerialThread
+        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress? = nil
     ) {
         self.frame = frame
         self.id = id
@@ -72,7 +72,7 @@ struct StagingRun: Sendable {
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
         observer = job.observer
-        progress = job.wantsProgress ? JobProgress(id, completions, job.observer) : nil
+        self.progress = progress
         self.openedAt = openedAt
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)

@@ -25,13 +25,24 @@ import TestSupport
         }
     }
 
-    /// What the process would leave behind if it were killed now.
+    /// What the process would leave behind if it were killed now, between two transactions.
     private func crashed(_ test: TestCoordinator) throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let source = (test.storePath as NSString).deletingLastPathComponent
-        for name in try FileManager.default.contentsOfDirectory(atPath: source) where !name.hasSuffix("-shm") {
-            try FileManager.default.copyItem(atPath: "\(source)/\(name)", toPath: folder.path(name))
+        let copied = Monitor<Result<Void, any Error>?>(nil)
+        // On the writer's thread, so that what is copied belongs together.
+        test.coordinator.history { _ in
+            let result = Result {
+                for name in try FileManager.default.contentsOfDirectory(atPath: source) where !name.hasSuffix("-shm") {
+                    try FileManager.default.copyItem(atPath: "\(source)/\(name)", toPath: folder.path(name))
+                }
+            }
+            copied.broadcast {
+                $0 = result
+                return true
+            }
         }
+        try copied.patiently("a copy of the store") { $0 }.get()
         return folder
     }
 

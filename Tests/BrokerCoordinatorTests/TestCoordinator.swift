@@ -40,7 +40,8 @@ final class TestCoordinator: Sendable {
 
     private static func opened(
         _ text: JSONText, _ memory: JobMemory, _ id: String?, _ owner: JobOwner, _ policy: InvalidRecordPolicy,
-        _ predicate: String?, isSync: Bool = false, wantsKeys: Bool = false, wantsObjects: Bool = false, wantsAcceptance: Bool = false,
+        _ predicate: String?, isSync: Bool = false, wantsKeys: Bool = false, wantsObjects: Bool = false,
+        wantsAcceptance: Bool = false,
         _ observer: @escaping @Sendable (JobEvent) -> Void
     ) -> Opened {
         let document: JSONDocument

@@ -1,0 +1,67 @@
+import BrokerJSON
+import BrokerStore
+
+@testable import BrokerCoordinator
+
+/// What a client can send. Messages are numbered, and their numbers stand for their bytes.
+struct SimulatedMessage {
+    enum Kind {
+        case job
+        case cancel
+        case await
+        /// Wants to be told when every job before it has ended.
+        case barrier
+        /// It is answered at once, and is no job.
+        case nothing
+    }
+
+    var kind: Kind
+    var client: Int
+    var owner: JobOwner
+    /// Nil of a job that brought none.
+    var id: String?
+    /// Two jobs of one id and one content are the same job.
+    var content = 0
+    /// It cannot be staged.
+    var isFaulty = false
+    var isSearch = false
+    var wantsAcceptance = false
+}
+
+/// A message that has arrived at one run of the server, or was read from its log.
+struct SimulatedDelivery {
+    let message: Int
+    let run: Int
+    /// Nil of what was read from the log: nobody is told.
+    let connection: Int?
+    /// In the merge order; a search may be given another.
+    var place = 0
+    /// It has its answer, and may have no other.
+    var isAnswered = false
+    var wasCancelled = false
+}
+
+struct SimulatedConnection {
+    let number: Int
+    let client: Int
+    var toServer: [Int] = []
+    /// Messages that are answered.
+    var toClient: [Int] = []
+    /// The server reads no more of it before there is room.
+    var waitsForRoom = false
+    /// The newest sequence of a `completed` that left.
+    var newestCompleted: Int64 = 0
+}
+
+/// As `BrokerClient` behaves: a window of jobs without an outcome; those with ids are sent again on each new connection.
+struct SimulatedClient {
+    let owner: JobOwner
+    let window: Int
+    /// Jobs that were not sent yet.
+    var waiting: [Int] = []
+    /// In the order in which they were sent first.
+    var inFlight: [Int] = []
+    /// What is to be sent again on this connection, before anything else.
+    var again: [Int] = []
+    var connection: SimulatedConnection?
+}

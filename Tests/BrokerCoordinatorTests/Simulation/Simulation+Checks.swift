@@ -1,0 +1,221 @@
+import BrokerJSON
+import BrokerModel
+import BrokerStore
+
+@testable import BrokerCoordinator
+
+/// What was told to clients, over all runs of the server.
+struct SimulationTold {
+    /// By sequence: the delivery for which it was told.
+    var sequences: [Int64: Int] = [:]
+    /// Jobs that were told accepted while there is a log.
+    var accepted: Set<Int64> = []
+    /// Jobs that were told to be taken back.
+    var cancelled: Set<Int64> = []
+    var completed: [SimulatedStore.Effect] = []
+    /// Effects that were looked at already.
+    var checkedEffects = 0
+    var ids: Set<String> = []
+}
+
+extension Simulation {
+    private static let cancelledError: [UInt8] = {
+        var writer = JSONWriter()
+        Fault.cancelled.write(to: &writer)
+        return writer.bytes
+    }()
+
+    // MARK: - Of what the server does
+
+    /// A job is about to be applied.
+    mutating func checkMerge(_ job: ReadyJob, _ sequence: Int64, _ before: SimulatedStore) {
+        note("merges \(job.id.text) at \(sequence)")
+        if let delivery = server.deliveries[job.arrival], case .steps = job.work,
+            deliveries[delivery].wasCancelled || told.cancelled.contains(sequence)
+        {
+            violate("\(job.id.text) was told cancelled, and is merged at \(sequence)")
+        }
+        if let newest = before.contents.effects.last?.sequence, newest >= sequence {
+            violate("\(sequence) takes effect behind \(newest)")
+        }
+        guard let disk else { return }
+        if !disk.holds(sequence) { violate("\(sequence) is merged, and is not in the log") }
+        if let missed = disk.jobs(after: before.contents.applied).first?.position, missed < sequence {
+            violate("\(sequence) is merged before \(missed), which is in the log and not applied")
+        }
+    }
+
+    /// Each id takes effect once, and in the order of sequences.
+    mutating func checkEffects() {
+        let effects = store.durable.effects
+        for effect in effects.dropFirst(told.checkedEffects) {
+            if !told.ids.insert(effect.id).inserted { violate("\(effect.id) takes effect twice") }
+        }
+        told.checkedEffects = effects.count
+    }
+
+    // MARK: - Of what it tells
+
+    mutating func takeNotices() {
+        while violation == nil {
+            let notices = server.notices.withLock { notices in
+                defer { notices = [] }
+                return notices
+            }
+            if notices.isEmpty { return }
+            for notice in notices { take(notice) }
+        }
+    }
+
+    private mutating func take(_ notice: SimulatedNotice) {
+        switch notice {
+        case .event(let delivery, .accepted(let id, let sequence)): accepted(delivery, id, sequence)
+        case .event(let delivery, .ended(let outcome)): ended(delivery, outcome)
+        case .event(_, .progress): break
+        case .question(let delivery, let place): asked(delivery, place)
+        case .cancellation(let delivery, let answer):
+            note("delivery \(delivery): \(answer)")
+            answered(delivery)
+        case .awaited(let delivery, let outcome):
+            if let outcome, outcome.isCommitted { checkCommitted(outcome) }
+            answered(delivery)
+        case .passed(let delivery):
+            let place = deliveries[delivery].place
+            if messages[deliveries[delivery].message].kind == .barrier, server.begun.contains(where: { $0 < place }) {
+                violate("a job before place \(place) has not ended, and who waits for it is told")
+            }
+            answered(delivery)
+        case .reopened(let frame):
+            deliveries[server.deliveries[frame.arrival]!].place = frame.place
+            server.opening.append(frame)
+        case .room(let connection):
+            for number in clients.indices where clients[number].connection?.number == connection {
+                clients[number].connection?.waitsForRoom = false
+            }
+        }
+    }
+
+    private mutating func asked(_ delivery: Int, _ place: Int) {
+        let message = messages[deliveries[delivery].message]
+        deliveries[delivery].place = place
+        switch message.kind {
+        case .cancel: server.cancel(message.id!, before: place, as: message.owner, delivery)
+        case .await:
+            let notices = server.notices
+            server.await(message.id!, before: place, as: message.owner) { outcome in
+                notices.withLock { $0.append(.awaited(delivery: delivery, outcome)) }
+            }
+        case .barrier: server.passJobs(before: place, delivery)
+        case .job, .nothing: violate("delivery \(delivery) is no question")
+        }
+    }
+
+    /// Gives back whether the answer leaves on a connection.
+    @discardableResult private mutating func answered(_ delivery: Int) -> Int? {
+        if deliveries[delivery].isAnswered { violate("delivery \(delivery) is answered twice") }
+        deliveries[delivery].isAnswered = true
+        guard let connection = deliveries[delivery].connection else { return nil }
+        guard let client = clients.firstIndex(where: { $0.connection?.number == connection }) else { return nil }
+        clients[client].connection?.toClient.append(deliveries[delivery].message)
+        return client
+    }
+
+    private mutating func accepted(_ delivery: Int, _ id: String, _ sequence: Int64) {
+        note("delivery \(delivery): \(id) is accepted at \(sequence)")
+        if deliveries[delivery].isAnswered { violate("delivery \(delivery) is accepted behind its end") }
+        checkSequence(sequence, delivery)
+        guard let disk else { return }
+        told.accepted.insert(sequence)
+        if !disk.holds(sequence), !store.durable.ended.contains(sequence) {
+            violate("\(sequence) is told accepted, and is not on the disk")
+        }
+    }
+
+    private mutating func ended(_ delivery: Int, _ outcome: ToldOutcome) {
+        let client = answered(delivery)
+        guard case .completed(_, let isDuplicate) = outcome.result else {
+            return failed(delivery, outcome)
+        }
+        note("delivery \(delivery): \(outcome.id) completed at \(outcome.sequence ?? 0), duplicate: \(isDuplicate)")
+        checkCommitted(outcome)
+        guard let sequence = outcome.sequence, !isDuplicate else { return }
+        checkSequence(sequence, delivery)
+        guard let client, let connection = clients[client].connection else { return }
+        if connection.newestCompleted >= sequence {
+            violate("\(sequence) leaves completed behind \(connection.newestCompleted)")
+        }
+        clients[client].connection?.newestCompleted = sequence
+    }
+
+    private mutating func failed(_ delivery: Int, _ outcome: ToldOutcome) {
+        guard case .failed(let error) = outcome.result else { return }
+        note(
+            """
+            delivery \(delivery): \(outcome.id) failed at \(outcome.sequence ?? 0): \(String(decoding: error, as: UTF8.self))
+            """)
+        if let sequence = outcome.sequence { checkSequence(sequence, delivery) }
+        guard error == Self.cancelledError else { return }
+        deliveries[delivery].wasCancelled = true
+        guard let sequence = outcome.sequence else { return }
+        told.cancelled.insert(sequence)
+        if store.contents.effects.contains(where: { $0.sequence == sequence }) {
+            violate("\(outcome.id) is told cancelled, and has taken effect at \(sequence)")
+        }
+        if let disk, !disk.cancelled.contains(sequence), !store.durable.ended.contains(sequence) {
+            violate("\(sequence) is told cancelled, and the disk does not know")
+        }
+    }
+
+    /// A sequence is told for one job only, whatever happens.
+    private mutating func checkSequence(_ sequence: Int64, _ delivery: Int) {
+        // What was accepted before a crash is delivered again by the log.
+        if let other = told.sequences.updateValue(delivery, forKey: sequence),
+            deliveries[other].message != deliveries[delivery].message
+        {
+            violate("\(sequence) is told for deliveries \(other) and \(delivery)")
+        }
+        if sequence > store.durable.reservedThrough { violate("\(sequence) is told, and not set aside") }
+    }
+
+    private mutating func checkCommitted(_ outcome: ToldOutcome) {
+        let effect = SimulatedStore.Effect(sequence: outcome.sequence ?? 0, id: outcome.id)
+        if !store.durable.effects.contains(effect) {
+            return violate("\(effect.id) is told completed at \(effect.sequence) before that is durable")
+        }
+        told.completed.append(effect)
+    }
+
+    // MARK: - When nothing can happen any more
+
+    mutating func checkEnd() {
+        checkEffects()
+        let flight = server.flight
+        if flight.count != 0 || flight.jobCount != 0 || flight.unopened != 0 || flight.bytes != 0 {
+            violate("\(flight.count) frames are in flight at the end, \(flight.jobCount) jobs, \(flight.bytes) bytes")
+        }
+        if !flight.order.isEmpty || !flight.running.isEmpty || !flight.cancelled.isEmpty || !flight.kept.isEmpty {
+            violate("something is left in the flight at the end")
+        }
+        if server.isReplaying || !server.pending.isEmpty { violate("the replay does not end") }
+        for (number, client) in clients.enumerated() where !client.inFlight.isEmpty || !client.waiting.isEmpty {
+            violate("client \(number) waits for \(client.inFlight) and has not sent \(client.waiting)")
+        }
+        for (number, delivery) in deliveries.enumerated() where delivery.run == server.run && !delivery.isAnswered {
+            // Who sent a job that was read from the log, and cancelled before the crash, was told then.
+            let wasCancelled = delivery.connection == nil && messages[delivery.message].kind == .job
+            if !wasCancelled { violate("delivery \(number) of message \(delivery.message) has no answer") }
+        }
+        let durable = store.durable
+        for sequence in told.accepted.sorted() where !durable.ended.contains(sequence) {
+            violate("\(sequence) was told accepted, and never applied")
+        }
+        for sequence in told.cancelled.sorted() where !durable.ended.contains(sequence) && disk != nil {
+            violate("\(sequence) was told cancelled, and lost its place")
+        }
+        let sequences = durable.effects.map(\.sequence)
+        if sequences != sequences.sorted() { violate("effects are not in order: \(sequences)") }
+        for effect in told.completed where !durable.effects.contains(effect) {
+            violate("\(effect.id) was told completed at \(effect.sequence), and is gone")
+        }
+    }
+}

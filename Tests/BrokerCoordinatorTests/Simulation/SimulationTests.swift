@@ -1,0 +1,106 @@
+import Glibc
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Coordinator, log, merge order and clients in schedules that seeds decide; `scripts/simulate` runs more of them.
+@Suite(.timeLimit(.minutes(30))) struct SimulationTests {
+    /// What failed, with the seed and the last of what happened.
+    struct Failure: Error, CustomStringConvertible {
+        let seed: UInt64
+        let hasLog: Bool
+        let violation: String
+        let trace: [String]
+
+        var description: String {
+            """
+            Seed \(seed)\(hasLog ? " with a log" : ""): \(violation)
+            \(trace.joined(separator: "\n"))
+            See all of it: scripts/simulate \(seed)\(hasLog ? " log" : "")
+            """
+        }
+    }
+
+    private static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+
+    /// Runs a seed, and runs it again to tell how it failed.
+    private static func failure(
+        _ seed: UInt64, hasLog: Bool, bug: PlantedBug? = nil, lines: Int = 40
+    ) -> Failure? {
+        var simulation = Simulation(seed: seed, hasLog: hasLog, bug: bug)
+        guard let violation = simulation.run() else { return nil }
+        var again = Simulation(seed: seed, hasLog: hasLog, bug: bug, isTraced: true)
+        _ = again.run()
+        return Failure(
+            seed: seed, hasLog: hasLog, violation: violation, trace: (again.trace?.lines ?? []).suffix(lines))
+    }
+
+    /// Notes which seed is running, because one that traps can tell it no more.
+    private static func note(_ seed: UInt64, hasLog: Bool, in file: Int32) {
+        let text = Array("scripts/simulate \(seed)\(hasLog ? " log" : "")\n".utf8)
+        _ = pwrite(file, text, text.count, 0)
+    }
+
+    /// The first seed of a range that fails, in as many threads as there are processors.
+    private static func firstFailure(_ seeds: Range<UInt64>, hasLog: Bool) async -> Failure? {
+        await withTaskGroup(of: Failure?.self) { group in
+            let parts: UInt64 = 4
+            for part in 0..<parts {
+                group.addTask {
+                    let running = variable("BROKER_SIMULATION_RUNNING").map {
+                        open("\($0)/\(part)\(hasLog ? " log" : "")", O_CREAT | O_WRONLY | O_TRUNC, 0o600)
+                    }
+                    defer { if let running { close(running) } }
+                    for seed in seeds where seed % parts == part {
+                        if let running { note(seed, hasLog: hasLog, in: running) }
+                        if let failure = failure(seed, hasLog: hasLog) { return failure }
+                    }
+                    return nil
+                }
+            }
+            return await group.reduce(nil) { first, next in
+                guard let first, let next else { return first ?? next }
+                return first.seed < next.seed ? first : next
+            }
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `whatever the schedule, each job takes effect once and in order, and nothing stalls`(hasLog: Bool) async {
+        guard Self.variable("BROKER_SIMULATION_SEED") == nil else { return }
+        let count = Self.variable("BROKER_SIMULATION_COUNT").flatMap { UInt64($0) } ?? 2_000
+        let failure = await Self.firstFailure(0..<count, hasLog: hasLog)
+        #expect(failure == nil, "\(failure?.description ?? "")")
+    }
+
+    @Test(arguments: PlantedBug.allCases) func `a mistake in the glue is found`(bug: PlantedBug) {
+        guard Self.variable("BROKER_SIMULATION_SEED") == nil else { return }
+        // Without a log nothing is replayed.
+        let failure = (0..<2_000 as Range<UInt64>).lazy
+            .compactMap { Self.failure($0, hasLog: bug == .replayOneTooLate || $0 % 2 == 0, bug: bug) }.first
+        #expect(failure != nil)
+        if let failure { print("\(bug): seed \(failure.seed): \(failure.violation)") }
+    }
+
+    @Test func `a seed is the same run every time`() {
+        for seed in 0..<20 as Range<UInt64> {
+            var traces: [[String]?] = []
+            for _ in 0..<2 {
+                var simulation = Simulation(seed: seed, hasLog: true, isTraced: true)
+                _ = simulation.run()
+                traces.append(simulation.trace?.lines)
+            }
+            #expect(traces[0] == traces[1])
+        }
+    }
+
+    /// For `scripts/simulate SEED [log]`; without it, there is nothing to do.
+    @Test func `the wanted seed holds`() {
+        guard let seed = Self.variable("BROKER_SIMULATION_SEED").flatMap({ UInt64($0) }) else { return }
+        let hasLog = Self.variable("BROKER_SIMULATION_LOG") != nil
+        var simulation = Simulation(seed: seed, hasLog: hasLog, isTraced: true)
+        let violation = simulation.run()
+        for line in simulation.trace?.lines ?? [] { print(line) }
+        #expect(violation == nil, "Seed \(seed): \(violation ?? "")")
+    }
+}
