@@ -140,12 +140,12 @@ import Testing
         #expect(server.terminationStatus == 0)
     }
 
-    @Test func `SIGHUP is ignored with a line in the log`() throws {
+    @Test func `SIGHUP reads the model anew, and the log says so`() throws {
         let programs = try Programs()
         let complaints = Pipe()
         let server = try programs.startServer(complaints: complaints.fileHandleForWriting)
         kill(server.processIdentifier, SIGHUP)
-        #expect(line("SIGHUP", from: complaints)?.contains("notice") == true)
+        #expect(line("The model was read anew, and is in force.", from: complaints)?.contains("notice") == true)
         #expect(try RawClient(programs.path("broker.sock")).ask(ping).type == "pong")
         kill(server.processIdentifier, SIGTERM)
         server.waitUntilExit()
