@@ -2,8 +2,9 @@ internal import CSQLite
 internal import Glibc
 
 extension Connection {
-    /// Bytes that are rewritten at a time.
-    private static let logPieceBytes = 1 << 20
+    /// Bytes that are rewritten at a time: of a write of 128 KiB and more, SQLite's VFS passes on what is left of its length by 17
+    /// bits (os_unix.c, `seekAndWriteFd`), and takes the rest for a full disk.
+    private static let logPieceBytes = 64 << 10
 
     /// Writes the log's bytes over themselves and syncs them, so that what is found in it is on the disk before anything is
     /// built on it. Inside a transaction that may write, so that nobody appends to it meanwhile.
