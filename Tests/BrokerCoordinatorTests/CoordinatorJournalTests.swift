@@ -25,13 +25,14 @@ import TestSupport
         }
     }
 
-    /// What the process would leave behind if it were killed now, between two transactions.
-    private func crashed(_ test: TestCoordinator) throws -> TemporaryFolder {
+    /// What the process would leave behind if it were killed now.
+    ///
+    /// - Parameter isStuck: the writer waits for room. Else the copy is made on its thread, so that it belongs together.
+    private func crashed(_ test: TestCoordinator, isStuck: Bool = false) throws -> TemporaryFolder {
         let folder = TemporaryFolder()
-        let source = (test.storePath as NSString).deletingLastPathComponent
         let copied = Monitor<Result<Void, any Error>?>(nil)
-        // On the writer's thread, so that what is copied belongs together.
-        test.coordinator.history { _ in
+        let copy: @Sendable () -> Void = { [path = test.storePath] in
+            let source = (path as NSString).deletingLastPathComponent
             let result = Result {
                 for name in try FileManager.default.contentsOfDirectory(atPath: source) where !name.hasSuffix("-shm") {
                     try FileManager.default.copyItem(atPath: "\(source)/\(name)", toPath: folder.path(name))
@@ -42,6 +43,7 @@ import TestSupport
                 return true
             }
         }
+        if isStuck { copy() } else { test.coordinator.history { _ in copy() } }
         try copied.patiently("a copy of the store") { $0 }.get()
         return folder
     }
@@ -143,7 +145,7 @@ import TestSupport
         #expect(test.events.ends(1).map(\.code) == ["storeFull"])
         #expect(test.events.ends(1)[0].sequence == nil)
         // Killed and started with room, it applies the job.
-        let again = try coordinator(in: crashed(test))
+        let again = try coordinator(in: crashed(test, isStuck: true))
         #expect(again.events.ends(1).map(\.id) == ["large"])
         #expect(try again.rows("SELECT count(*) FROM Row") == ["20000"])
         // Stopped, the first one leaves it where it is.
