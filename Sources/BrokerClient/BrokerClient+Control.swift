@@ -53,6 +53,25 @@ extension BrokerClient {
     }
 }
 
+extension BrokerClient {
+    /// Has the server copy its store to a file, beside the writer, which goes on. For its own user and root.
+    ///
+    /// - Parameters:
+    ///   - file: an absolute path, where the server runs.
+    ///   - replacing: whether a file that is there gives way.
+    /// - Returns: the newest job in the copy (every job up to it is there, and none behind it), and the bytes of the file.
+    /// - Throws: `refused`; `connectionLost` when the connection was lost before the answer came, and then there is no copy.
+    public func backUp(to file: String, replacing: Bool = false) async throws -> (sequence: Int64, bytes: Int64) {
+        let answer = try await request(isSentOnce: true) {
+            ClientMessageWriter.backup(file: file, replaces: replacing, tag: $0)
+        }
+        guard case .done = answer.message, let sequence = answer.document.root["sequence"]?.int64,
+            let bytes = answer.document.root["bytes"]?.int64
+        else { throw unexpected(answer, to: "backup") }
+        return (sequence, bytes)
+    }
+}
+
 extension BrokerClient.JobTicket {
     /// Takes the job back; see ``BrokerClient/cancel(_:)``. Who waits for the ``completion`` gets `failed` with the code
     /// `cancelled` then.

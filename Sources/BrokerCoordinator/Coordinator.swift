@@ -18,7 +18,7 @@ public import Logging
 /// but ``finishAdmitted()`` and ``stop()``.
 ///
 /// Ordering: places are given in the order of
-/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:open:refuse:)``, but that a search may have to wait for a later
+/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, but that a search may have to wait for a later
 /// one, and what its source sent behind it, too. Jobs take effect, and end, in the order of their places. Observers are
 /// called one after the other, each on a thread of the coordinator's; they must not block.
 public final class Coordinator: Sendable {

@@ -182,7 +182,7 @@ final class Connection: Sendable {
     /// Whose everything is that it sends, for turns.
     var source: Int { Int(bitPattern: ObjectIdentifier(self)) }
 
-    private var isClosed: Bool { outbox.withLock { $0.isClosed } }
+    var isClosed: Bool { outbox.withLock { $0.isClosed } }
     private var isSomethingWaiting: Bool { outbox.withLock { $0.isReading || !$0.waiting.isEmpty } }
 
     private var mayHoldLarge: Bool { mayHold(behind: Self.readAheadBytes) }

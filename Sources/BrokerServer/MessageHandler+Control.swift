@@ -41,14 +41,7 @@ extension MessageHandler {
     }
 
     func administer(_ action: AdminAction, _ tag: [UInt8]?, _ connection: Connection) {
-        guard connection.peer.owner.isPrivileged else {
-            var error = WireError(
-                .unauthorized,
-                "The user with the id \(connection.peer.user) may not administer this server: only its own user and root "
-                    + "may. Nothing was done.")
-            error.tag = tag
-            return connection.send(error.encoded(), tag: tag, finishing: true)
-        }
+        guard mayAdminister(tag, connection) else { return }
         log.logger.notice("\(action.rawValue) was asked for.", metadata: connection.peer.metadata)
         let done: @Sendable ([UInt8]) -> Void = { members in
             connection.send(ServerMessageWriter.done(action, members: members, tag: tag), tag: tag, finishing: true)
@@ -85,6 +78,42 @@ extension MessageHandler {
                 }
             }
         }
+    }
+
+    /// Copies the store beside the writer. It does not wait for jobs, which a pause may hold.
+    func backUp(_ message: BackupMessage, _ tag: [UInt8]?, _ connection: Connection) {
+        guard mayAdminister(tag, connection) else { return }
+        coordinator.backup(to: message.file, replaces: message.replaces, isWanted: { !connection.isClosed }) {
+            progress in
+            guard message.wantsProgress, connection.bytes == 0 else { return }
+            connection.send(
+                ServerMessageWriter.backupProgress(pages: progress.pages, ofPages: progress.ofPages, tag: tag),
+                finishing: false)
+        } tell: { end in
+            switch end {
+            case .done(let copy):
+                connection.send(
+                    ServerMessageWriter.backedUp(sequence: copy.sequence, bytes: Int64(copy.bytes), tag: tag), tag: tag,
+                    finishing: true)
+            case .failed(let fault):
+                connection.send(ServerMessageWriter.error(fault.encoded, tag: tag), tag: tag, finishing: true)
+            case .stopped: connection.finish()
+            }
+        }
+    }
+
+    /// Whether the client may; if not, it is told.
+    private func mayAdminister(_ tag: [UInt8]?, _ connection: Connection) -> Bool {
+        guard connection.peer.owner.isPrivileged else {
+            var error = WireError(
+                .unauthorized,
+                "The user with the id \(connection.peer.user) may not administer this server: only its own user and root "
+                    + "may. Nothing was done.")
+            error.tag = tag
+            connection.send(error.encoded(), tag: tag, finishing: true)
+            return false
+        }
+        return true
     }
 
     private static func members(_ changes: [String]) -> [UInt8] {

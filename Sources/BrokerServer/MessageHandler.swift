@@ -104,6 +104,7 @@ final class MessageHandler: Sendable {
         case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, tag, connection) }
         // At once, whatever is in front of it: what a pause holds up ends with it.
         case .admin(let action): administer(action, tag, connection)
+        case .backup(let backup): backUp(backup, tag, connection)
         case .await(let id): return .question { [self] place in awaitJob(id, before: place, tag, connection) }
         }
         return .nothing

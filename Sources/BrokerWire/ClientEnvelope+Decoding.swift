@@ -75,7 +75,9 @@ extension ClientEnvelope {
         case "fetch": return .fetch(try FetchMessage(root))
         case "await": return .await(id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."))
         case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to take back."))
-        case "admin": return .admin(try adminAction(in: root))
+        case "admin":
+            if let backup = try BackupMessage(root) { return .backup(backup) }
+            return .admin(try adminAction(in: root))
         default:
             if let later = laterTypes.first(where: { type.isText($0) }) {
                 throw WireError(.unsupportedMessage, "This server does not do `\(later)` yet.", path: "/type")
@@ -95,7 +97,7 @@ extension ClientEnvelope {
     }
 
     private static func adminAction(in root: JSONValue) throws(WireError) -> AdminAction {
-        let names = AdminAction.allCases.map(\.rawValue).listed
+        let names = (AdminAction.allCases.map(\.rawValue) + [BackupMessage.action]).listed
         guard let value = root["action"] else {
             throw WireError(.unsupportedMessage, "An `admin` needs an `action`: \(names).", path: "/action")
         }
@@ -120,5 +122,23 @@ extension ClientEnvelope {
                 """, path: "/version")
         }
         return .hello(version: protocolVersion, client: try root.optionalString("client", in: ""))
+    }
+}
+
+extension BackupMessage {
+    /// Nil when it is another action.
+    fileprivate init?(_ root: JSONValue) throws(WireError) {
+        guard let action = root["action"], action.kind == .string, action.isText(Self.action) else { return nil }
+        guard let file = try root.optionalString("file", in: "") else {
+            throw WireError(.unsupportedMessage, "A `backup` needs a `file` to copy the store to.", path: "/file")
+        }
+        guard file.utf8.first == UInt8(ascii: "/") else {
+            throw WireError(
+                .unsupportedMessage, "The `file` of a `backup` is a path of the server's: an absolute one.",
+                path: "/file")
+        }
+        self.file = file
+        replaces = root["replace"]?.bool ?? false
+        wantsProgress = root["notify"].map { list in list.elements.contains { $0.isText("progress") } } ?? false
     }
 }

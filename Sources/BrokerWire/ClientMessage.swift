@@ -7,10 +7,24 @@ package enum ClientMessage {
     case await(id: String)
     case cancel(id: String)
     case admin(AdminAction)
+    /// An `admin` that copies the store.
+    case backup(BackupMessage)
     case fetch(FetchMessage)
     case ping
     case stats
     case model
+}
+
+/// The store is to be copied to a file, by the server.
+package struct BackupMessage: Sendable {
+    /// The word of its action.
+    package static let action = "backup"
+
+    /// Absolute.
+    package let file: String
+    /// A file that is there gives way.
+    package let replaces: Bool
+    package let wantsProgress: Bool
 }
 
 /// What whoever operates the server may ask of it.

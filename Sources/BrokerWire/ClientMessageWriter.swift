@@ -35,6 +35,16 @@ package enum ClientMessageWriter {
         message("admin", tag: tag) { $0.member("action", action.rawValue) }
     }
 
+    /// - Parameter file: absolute, where the server runs.
+    package static func backup(file: String, replaces: Bool, tag: [UInt8]? = nil) -> [UInt8] {
+        message("admin", tag: tag) { writer in
+            writer.member("action", BackupMessage.action)
+            writer.member("file", file)
+            writer.key("replace")
+            writer.bool(replaces)
+        }
+    }
+
     /// - Parameter members: `entity` and whatever else the fetch has, as JSON text without braces.
     package static func fetch(members: [UInt8], tag: [UInt8]? = nil) -> [UInt8] {
         message("fetch", tag: tag) { $0.rawMembers(members) }

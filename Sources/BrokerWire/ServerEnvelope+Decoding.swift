@@ -37,7 +37,7 @@ extension ServerEnvelope {
                     id: root["id"]?.string, sequence: root["sequence"]?.int64,
                     error: ErrorBody(try root.required("error"))))
         case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
-        case "progress":
+        case "progress" where root["action"] == nil:
             .progress(
                 id: try root.requiredString("id"), staged: Int(try root.requiredInteger("staged")),
                 merged: Int(try root.requiredInteger("merged")))

@@ -91,6 +91,31 @@ package enum ServerMessageWriter {
         message("cancelled", capacity: 0, tag: tag) { $0.member("id", id) }
     }
 
+    /// The store was copied.
+    ///
+    /// - Parameters:
+    ///   - sequence: every job up to this one is in the copy, and none behind it.
+    ///   - bytes: of the file.
+    package static func backedUp(sequence: Int64, bytes: Int64, tag: [UInt8]?) -> [UInt8] {
+        message("done", capacity: 0, tag: tag) { writer in
+            writer.member("action", BackupMessage.action)
+            writer.key("sequence")
+            writer.integer(sequence)
+            writer.key("bytes")
+            writer.integer(bytes)
+        }
+    }
+
+    package static func backupProgress(pages: Int, ofPages: Int, tag: [UInt8]?) -> [UInt8] {
+        message("progress", capacity: 0, tag: tag) { writer in
+            writer.member("action", BackupMessage.action)
+            writer.key("pages")
+            writer.integer(pages)
+            writer.key("ofPages")
+            writer.integer(ofPages)
+        }
+    }
+
     /// - Parameter members: what is to be told beside the action.
     package static func done(_ action: AdminAction, members: [UInt8] = [], tag: [UInt8]?) -> [UInt8] {
         message("done", capacity: members.count, tag: tag) { writer in

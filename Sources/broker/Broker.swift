@@ -14,7 +14,8 @@ struct Broker: AsyncParsableCommand {
             """,
         subcommands: [
             SubmitCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self, FetchCommand.self,
-            AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self, ModelCommand.self,
+            AwaitCommand.self, CancelCommand.self, StatsCommand.self, AdminCommand.self, BackupCommand.self,
+            ModelCommand.self,
             FrameCommand.self, UnframeCommand.self,
         ])
 

@@ -135,4 +135,25 @@ import Testing
             #expect(try programs.run("broker", [command, "--help"]).output.contains("USAGE: broker \(command)"))
         }
     }
+
+    @Test func `a backup holds every job up to the one that is told, and another server goes on with it`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let load = try submission(of: 1...50, programs, id: "load")
+        load.process.waitUntilExit()
+        let result = try broker(programs, ["backup", programs.path("copy.sqlite"), "--json"])
+        #expect(result.status == 0, "\(result.complaints)")
+        let rows = "SELECT count(*), (SELECT max(sequence) FROM _broker_jobs) FROM Employee"
+        let copied = try Database(programs.path("copy.sqlite")).rows(rows)
+        #expect(copied == (try Database(programs.path("store.sqlite")).rows(rows)))
+        #expect(result.output.contains("\"sequence\":1,"))
+        let again = try broker(programs, ["backup", programs.path("copy.sqlite")])
+        #expect(again.status == 1 && again.complaints.contains("copy.sqlite"))
+        // Who reads a copy leaves a log beside it, which would not go with another; one that nobody read gives way.
+        for _ in 0..<2 {
+            #expect(try broker(programs, ["backup", programs.path("other.sqlite"), "--replace"]).status == 0)
+        }
+        let nowhere = try broker(programs, ["backup", programs.path("nowhere/copy.sqlite")])
+        #expect(nowhere.status == 1 && nowhere.complaints.contains("nowhere"))
+    }
 }

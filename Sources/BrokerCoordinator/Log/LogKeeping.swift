@@ -94,5 +94,7 @@ struct LogKeeping {
 
     mutating func ended(_ place: Int) {
         if !faults.isEmpty { faults[place] = nil }
+        // It never had a sequence.
+        if !waiting.isEmpty { waiting[place] = nil }
     }
 }

@@ -40,6 +40,7 @@ final class MessageTarget: FuzzTarget {
             try require(!job.operations.isEmpty, "a job has no operation")
         case .await(let id), .cancel(let id):
             try require(JobMessage.idCounts.contains(id.utf8.count), "an id of \(id.utf8.count)")
+        case .backup(let backup): try require(backup.file.utf8.first == UInt8(ascii: "/"), "a copy without a folder")
         case .hello, .admin, .fetch, .ping, .stats, .model: break
         }
     }
