@@ -9,7 +9,7 @@ extension Coordinator {
     ///
     /// - Parameter open: opens a frame that was accepted, as
     ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)`` says; nobody is there to be answered.
-    /// - Throws: ``StoreError`` when the journal cannot be read.
+    /// - Throws: `StoreError` when the journal cannot be read.
     public func replay(
         _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], LoggedJob, JobMemory) -> Opened
     ) throws(StoreError) {
