@@ -144,7 +144,8 @@ let package = Package(
         .executableTarget(
             name: "brokerd",
             dependencies: [
-                "BrokerCommandLine", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer",
+                "BrokerCommandLine", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
+                "BrokerServer",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("UnixSignals", "swift-service-lifecycle"),
