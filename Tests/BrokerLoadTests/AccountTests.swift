@@ -1,7 +1,7 @@
 @testable import BrokerLoad
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct AccountTests {
     private let completed = Answer(kind: .completed)
 

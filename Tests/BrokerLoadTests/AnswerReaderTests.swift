@@ -3,7 +3,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct AnswerReaderTests {
     private let reader = AnswerReader(idPrefix: "run-")
 

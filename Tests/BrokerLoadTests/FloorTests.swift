@@ -4,7 +4,7 @@ import CSQLite
 import Testing
 import TestSupport
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct FloorTests {
     private let folder = TemporaryFolder()
 

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 import TestSupport
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct HistogramTests {
     /// What a reader of the log finds in a payload: counts by their index.
     private func decode(_ payload: [UInt8]) throws -> [Int: Int64] {

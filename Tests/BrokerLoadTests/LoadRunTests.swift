@@ -4,7 +4,7 @@ import BrokerWire
 import Testing
 import TestSupport
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct LoadRunTests {
     private func completed(_ id: String) -> String {
         #"{"type":"completed","id":"\#(id)","sequence":1,"duplicate":false,"changes":{},"rejected":[],"warnings":[],"timing":{"queued":1,"staged":2,"merged":3,"committed":4}}"#

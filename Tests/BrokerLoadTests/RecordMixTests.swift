@@ -3,7 +3,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct RecordMixTests {
     @Test func `the shares of a mix are exact in each of its periods`() throws {
         let mix = try RecordMix(parsing: "new:80,changed:10,unchanged:5,invalid:5")

@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerLoad
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct RecordTests {
     private func text(_ options: RecordOptions, _ numbers: Range<Int>, version: Int = 0) -> [String] {
         var generator = GeneratedRecords(options)

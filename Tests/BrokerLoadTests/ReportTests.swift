@@ -2,7 +2,7 @@ import BrokerJSON
 @testable import BrokerLoad
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct ReportTests {
     private func report(jobs: Int = 100, accepted: Bool = true) -> RunReport {
         var recorder = RunRecorder(wantsLog: false)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// What `broker submit` says and does when not everything can be submitted.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct SubmitFaultTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct SubmitFaultTests {
     private func submit(_ programs: Programs, _ arguments: [String], _ input: String = "") throws -> Programs.Result {
         try programs.run(
             "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee"] + arguments, input: input)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// `broker submit` whose server or whose patience ends before its input does.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct SubmitLifeTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct SubmitLifeTests {
     /// Waits until the server has committed that many jobs.
     private func wait(_ programs: Programs, forJobs count: Int) throws {
         while true {
