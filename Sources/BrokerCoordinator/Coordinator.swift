@@ -33,7 +33,7 @@ public final class Coordinator: Sendable {
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
-    private let storeFailure: StoreFailure
+    private let storageFailure: StorageFailure
     let pool: WorkerPool
     let memory: MemoryBudget
     let ledger: LedgerThread
@@ -53,12 +53,12 @@ public final class Coordinator: Sendable {
         let flight = Monitor(Flight(after: 0, reservedThrough: 0))
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
-        let storeFailure = StoreFailure()
+        let storageFailure = StorageFailure()
         let pool = WorkerPool(longTasks: limits.workers)
         do throws(StoreError) {
             writer = try Writer(
                 plan: plan, options: options, flight: flight, statistics: statistics, completions: completions,
-                storeFailure: storeFailure, logger: logger)
+                storageFailure: storageFailure, logger: logger)
         } catch {
             pool.stop()
             completions.stop()
@@ -71,14 +71,14 @@ public final class Coordinator: Sendable {
         self.flight = flight
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
-        self.storeFailure = storeFailure
+        self.storageFailure = storageFailure
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan)
         backups = BackupThread(logger)
         self.pool = pool
         self.completions = completions
-        onStoreFailure { [readers] in readers.fail($0) }
+        onFailure { [readers] in readers.fail($0) }
     }
 
     // MARK: - Admission
@@ -93,9 +93,9 @@ public final class Coordinator: Sendable {
     ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: who
     ///     sends one job at a time waits for a hand-over less.
     ///   - payload: the frame as it was received, for a log that keeps it; not called without one.
-    ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers it when it is no
-    ///     job. Called again, if it said that there is no room, or if there is none later on, or if the frame has to
-    ///     wait for its turn to search; then it must give the same. Must not call back here.
+    ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers
+    ///     it when it is no job. Called again, if it said that there is no room, or if there is none later on, or if the frame
+    ///     has to wait for its turn to search; then it must give the same. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     public func admit(
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,
@@ -209,14 +209,14 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// Calls `tell` once if the disk under the store fails or its file is damaged, on a thread of the coordinator's, after the
-    /// ends that were told before.
+    /// Calls `tell` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread of the
+    /// coordinator's, after the ends that were told before.
     ///
-    /// Nobody knows then what of the last transaction is in the file. Neither its jobs nor any later ones are told anything more,
+    /// Nobody knows then what of the last transaction, or of the newest entries, is on the disk. Neither its jobs nor any later ones are told anything more,
     /// nor is who awaits them: whoever has asked for that should look at the store when it has been opened again. Fetches fail. It
     /// is not used any more; ``stop()`` does not wait for those jobs.
-    public func onStoreFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
-        completions.run(storeFailure.observe(tell))
+    public func onFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
+        completions.run(storageFailure.observe(tell))
     }
 
     /// From now on new jobs are refused; those admitted before still take effect. A backup is given up. Any number of calls.

@@ -74,10 +74,6 @@ public struct CoordinatorOptions: Sendable {
     public var limits: CoordinatorLimits
     /// Jobs are kept on the disk, beside the store, before they are accepted, and applied after any crash.
     public var keepsJournal = false
-    /// Called once, on a thread of the coordinator's, when the journal can make nothing durable any more (of the store,
-    /// ``Coordinator/onStoreFailure(_:)`` tells): nothing is acknowledged
-    /// from then on, and whoever runs the coordinator ends the process.
-    public var onFailure: @Sendable (_ message: String) -> Void = { _ in }
 
     public init(storePath: String, limits: CoordinatorLimits) {
         self.storePath = storePath

@@ -72,7 +72,8 @@ extension Flight {
     /// The log has no room for the entries: the jobs are none, and those that were to be taken back are merged.
     mutating func unlogged(_ entries: [LogEntry], _ error: StoreError) -> [@Sendable () -> Void] {
         let fault = Fault(error.faultCode, error.message)
-        var tasks = logging.unlogged(entries, fault)
+        logging.unlogged(entries, fault)
+        var tasks: [@Sendable () -> Void] = []
         for entry in entries {
             switch entry.kind {
             case .job: if order.holds(entry.place) { order.change(entry.place) { $0.unlogged(fault) } }

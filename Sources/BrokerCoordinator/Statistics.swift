@@ -17,7 +17,7 @@ final class Statistics: Sendable {
         var latencies = Latencies()
         var batches = Batches()
         /// Why the store takes nothing more; nil while it does.
-        var storeFailure: String?
+        var storageFailure: String?
         /// As the writer left it after the newest commit.
         var log = StoreLog()
         /// The newest sequence whose outcome may be forgotten.
@@ -73,8 +73,8 @@ final class Statistics: Sendable {
         writer.key("store")
         writer.object { writer in
             writer.key("state")
-            writer.string(counters.storeFailure == nil ? "serving" : "failed")
-            guard let cause = counters.storeFailure else { return }
+            writer.string(counters.storageFailure == nil ? "serving" : "failed")
+            guard let cause = counters.storageFailure else { return }
             writer.key("cause")
             writer.string(cause)
         }

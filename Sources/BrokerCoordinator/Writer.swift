@@ -30,7 +30,7 @@ final class Writer: Sendable {
     /// - Throws: ``StoreError``; the thread has then ended.
     init(
         plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, statistics: Statistics,
-        completions: SerialThread, storeFailure: StoreFailure, logger: Logger
+        completions: SerialThread, storageFailure: StorageFailure, logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -52,8 +52,8 @@ final class Writer: Sendable {
                 if let journal {
                     let position = journal.lastPosition
                     let kept = JournalLog(
-                        journal, flight: flight, completions: completions, logger: logger,
-                        onFailure: { options.onFailure($0.message) })
+                        journal, flight: flight, statistics: statistics, completions: completions,
+                        storageFailure: storageFailure, logger: logger)
                     flight.withLock { $0.logging.begin(kept, after: position) }
                     log = kept
                 }
@@ -72,7 +72,7 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, log: log, flight: flight, statistics: statistics, completions: completions,
-                    storeFailure: storeFailure, limits: options.limits, logger: logger)
+                    storageFailure: storageFailure, limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

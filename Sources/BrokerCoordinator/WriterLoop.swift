@@ -53,7 +53,7 @@ struct WriterLoop {
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
-    let storeFailure: StoreFailure
+    let storageFailure: StorageFailure
     let limits: CoordinatorLimits
     let logger: Logger
     private let untold = UntoldObjects()
@@ -65,14 +65,14 @@ struct WriterLoop {
 
     init(
         store: Store, log: (any JobLog)?, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
-        storeFailure: StoreFailure, limits: CoordinatorLimits, logger: Logger
+        storageFailure: StorageFailure, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.log = log
         self.flight = flight
         self.statistics = statistics
         self.completions = completions
-        self.storeFailure = storeFailure
+        self.storageFailure = storageFailure
         self.limits = limits
         self.logger = logger
     }

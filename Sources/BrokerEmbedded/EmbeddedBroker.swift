@@ -52,7 +52,7 @@ public final class EmbeddedBroker: Sendable {
     private init(_ owned: OwnedStore) {
         self.owned = owned
         requests = Requests(owned.coordinator)
-        owned.coordinator.onStoreFailure { [weak requests] in requests?.fail($0) }
+        owned.coordinator.onFailure { [weak requests] in requests?.fail($0) }
     }
 
     deinit {

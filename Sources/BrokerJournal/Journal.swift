@@ -93,9 +93,12 @@ public final class Journal {
     deinit { if file >= 0 { close(file) } }
 
     /// A journal is there, or what is left of one.
-    public static func exists(_ path: String) -> Bool {
-        let numbers = try? JournalFolder(path: path).segmentNumbers()
-        return numbers?.isEmpty == false
+    ///
+    /// - Throws: ``JournalError`` when there is something that cannot be looked into.
+    public static func exists(_ path: String) throws(JournalError) -> Bool {
+        let folder = JournalFolder(path: path)
+        guard folder.isThere else { return false }
+        return try !folder.segmentNumbers().isEmpty
     }
 
     /// Takes the journal away, whatever is in it.

@@ -20,6 +20,9 @@ struct JournalFolder: Sendable {
         guard errno == EEXIST else { throw failed("cannot be made", errno) }
     }
 
+    /// Something of that name is there, as far as can be told.
+    var isThere: Bool { access(path, F_OK) == 0 || errno != ENOENT }
+
     /// Of the segments, in their order.
     func segmentNumbers() throws(JournalError) -> [UInt64] {
         guard let folder = opendir(path) else { throw failed("cannot be read", errno) }

@@ -48,7 +48,7 @@ final class LocalServer: Sendable {
         do throws(ServerError) {
             let options = ServerOptions(socketPath: nil)
             let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
-            owned.coordinator.onStoreFailure { _ in
+            owned.coordinator.onFailure { _ in
                 // The coordinator has said why; what is not told yet cannot be told any more.
                 server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
             }

@@ -90,7 +90,7 @@ struct Brokerd: AsyncParsableCommand {
         options.reload = reload
         signals.onHangup { reload { _ in } }
         let server = try await startServer(owned, options, logger)
-        owned.coordinator.onStoreFailure { _ in
+        owned.coordinator.onFailure { _ in
             // Told by the coordinator. Without an answer, clients ask again when there is a server that knows.
             server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
         }
@@ -123,11 +123,6 @@ struct Brokerd: AsyncParsableCommand {
         }
         var options = CoordinatorOptions(storePath: store, limits: limits.coordinator)
         options.keepsJournal = journal
-        options.onFailure = { message in
-            // Nothing is acknowledged any more. What was is safe, and the rest is found out at the next start.
-            Program.complain("brokerd: stopped at once: \(message)")
-            _exit(ExitStatus.failed.rawValue)
-        }
         options.store.synchronous = synchronous
         options.store.removal = removal
         options.store.fileMode = try access.storeFileMode()

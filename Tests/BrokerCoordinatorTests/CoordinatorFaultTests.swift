@@ -33,7 +33,7 @@ import TestSupport
             // So many that it is not copied meanwhile.
             let test = try open(disk, in: folder, logPages: 1_000)
             let failure = Monitor<StoreError?>(nil)
-            test.coordinator.onStoreFailure { error in
+            test.coordinator.onFailure { error in
                 failure.broadcast {
                     $0 = error
                     return true
@@ -53,7 +53,7 @@ import TestSupport
             #expect(test.log.count("critical: The store has failed") == 1)
             #expect(test.statistics.contains(#""store":{"state":"failed","cause":"The store "#))
             let late = Monitor(false)
-            test.coordinator.onStoreFailure { _ in
+            test.coordinator.onFailure { _ in
                 late.broadcast {
                     $0 = true
                     return true

@@ -176,6 +176,25 @@ import TestSupport
         #expect(try with.rows("SELECT count(*) FROM Row") == ["3"])
     }
 
+    @Test func `what lies where the journal was is not taken for no journal`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+        }
+        let journal = folder.path("store.sqlite.journal")
+        try FileManager.default.moveItem(atPath: journal, toPath: folder.path("kept"))
+        // It cannot be looked into, as a folder of somebody else cannot.
+        try Data("no folder".utf8).write(to: URL(filePath: journal))
+        #expect(throws: StoreError.self) { try coordinator(in: folder) { $0.keepsJournal = false } }
+        #expect(throws: StoreError.self) { try coordinator(in: folder) }
+        try FileManager.default.removeItem(atPath: journal)
+        try FileManager.default.moveItem(atPath: folder.path("kept"), toPath: journal)
+        let again = try coordinator(in: folder)
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["1"])
+    }
+
     @Test func `another store's journal and a journal that was cut short stop the start`() throws {
         let folder = TemporaryFolder()
         do {

@@ -26,17 +26,18 @@ final class JournalLog: JobLog {
 
     /// - Parameters:
     ///   - journal: handed over; the caller does not touch it any more.
-    ///   - onFailure: called once when nothing can be made durable any more; nothing is told of what was appended.
+    ///   - storageFailure: learns of it when nothing can be made durable any more; nothing is told of what was appended.
     init(
-        _ journal: Journal, flight: Monitor<Flight>, completions: SerialThread, logger: Logger,
-        onFailure: @escaping @Sendable (JournalError) -> Void
+        _ journal: Journal, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
+        storageFailure: StorageFailure, logger: Logger
     ) {
         let owned = Owned(journal: journal)
         let queue = Monitor(Queue(bytes: journal.byteCount))
         self.queue = queue
         thread = Thread(named: "journal") {
             var loop = JournalLoop(
-                journal: owned.journal, flight: flight, completions: completions, logger: logger, onFailure: onFailure)
+                journal: owned.journal, flight: flight, statistics: statistics, completions: completions,
+                storageFailure: storageFailure, logger: logger)
             while let (entries, applied) = Self.take(queue) {
                 loop.append(entries)
                 loop.trim(through: applied)
@@ -87,21 +88,23 @@ final class JournalLog: JobLog {
 private struct JournalLoop {
     let journal: Journal
     let flight: Monitor<Flight>
+    let statistics: Statistics
     let completions: SerialThread
+    let storageFailure: StorageFailure
     let logger: Logger
-    let onFailure: @Sendable (JournalError) -> Void
     private var isFull = false
     private var hasFailed = false
 
     init(
-        journal: Journal, flight: Monitor<Flight>, completions: SerialThread, logger: Logger,
-        onFailure: @escaping @Sendable (JournalError) -> Void
+        journal: Journal, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
+        storageFailure: StorageFailure, logger: Logger
     ) {
         self.journal = journal
         self.flight = flight
+        self.statistics = statistics
         self.completions = completions
+        self.storageFailure = storageFailure
         self.logger = logger
-        self.onFailure = onFailure
     }
 
     mutating func append(_ entries: [LogEntry]) {
@@ -131,7 +134,7 @@ private struct JournalLoop {
             accepted or completed is kept, and jobs with ids can be sent again.
             """,
             metadata: ["cause": "\(error)"])
-        onFailure(error)
+        storageFailure.happened(StoreError(error), statistics, completions)
     }
 
     private func tell(_ body: (inout Flight) -> [@Sendable () -> Void]) {

@@ -19,7 +19,7 @@ enum JournalOpening {
             if expected != nil { try leave(path, expected, remembered, mode, store, logger) }
             return nil
         }
-        let isThere = Journal.exists(path)
+        let isThere = try exists(path)
         let journal = try opened(path, expected, remembered, mode, store)
         if journal.identity != expected {
             if expected != nil, !isThere {
@@ -33,6 +33,14 @@ enum JournalOpening {
             try store.beginLog(journal.identity.description, after: journal.lastPosition)
         }
         return journal
+    }
+
+    private static func exists(_ path: String) throws(StoreError) -> Bool {
+        do throws(JournalError) {
+            return try Journal.exists(path)
+        } catch {
+            throw StoreError(error)
+        }
     }
 
     private static func opened(
@@ -52,7 +60,7 @@ enum JournalOpening {
         _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ mode: UInt32, _ store: Store,
         _ logger: Logger
     ) throws(StoreError) {
-        if Journal.exists(path) {
+        if try exists(path) {
             let journal = try opened(path, expected, remembered, mode, store)
             guard journal.pendingCount == 0 else {
                 throw StoreError(

@@ -73,14 +73,14 @@ struct LogKeeping {
         return takeAcceptances()
     }
 
-    /// The log has no room for the entries.
-    mutating func unlogged(_ entries: [LogEntry], _ fault: Fault) -> [@Sendable () -> Void] {
+    /// The log has no room for the entries: nobody is told that they are accepted.
+    mutating func unlogged(_ entries: [LogEntry], _ fault: Fault) {
         for entry in entries where entry.kind == .job {
             loggedThrough = entry.position
             faults[entry.place] = fault
-            acceptances.removeAll { $0.sequence == entry.position }
         }
-        return takeAcceptances()
+        // All that is in the log is told already.
+        while let first = acceptances.first, first.sequence <= loggedThrough { acceptances.removeFirst() }
     }
 
     private mutating func takeAcceptances() -> [@Sendable () -> Void] {

@@ -1,7 +1,7 @@
 internal import BrokerStore
 
-/// Whether the store has failed, and who is to be told. Any thread may call.
-final class StoreFailure: Sendable {
+/// Whether the disk under the store or its journal has failed, and who is to be told. Any thread may call.
+final class StorageFailure: Sendable {
     typealias Observer = @Sendable (StoreError) -> Void
 
     private struct State {
@@ -11,15 +11,19 @@ final class StoreFailure: Sendable {
 
     private let state = Monitor(State())
 
-    /// The store has failed. Gives back what is to be done about it; nil when that was known.
-    func happened(_ error: StoreError) -> [@Sendable () -> Void]? {
+    /// It has failed: tells `stats`, and the observers after all that was told before. Gives back false when that was known.
+    @discardableResult
+    func happened(_ error: StoreError, _ statistics: Statistics, _ completions: SerialThread) -> Bool {
         let observers = state.withLock { state -> [Observer]? in
             guard state.error == nil else { return nil }
             state.error = error
             defer { state.observers = [] }
             return state.observers
         }
-        return observers?.map { tell in { tell(error) } }
+        guard let observers else { return false }
+        statistics.count { $0.storageFailure = error.message }
+        completions.run(observers.map { tell in { tell(error) } })
+        return true
     }
 
     /// Gives back what is to be done now, if it has failed already.
