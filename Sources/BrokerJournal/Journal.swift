@@ -85,6 +85,7 @@ public final class Journal {
             file = try folder.open(last.head.path)
             (end, checksum) = (found.end, found.checksum)
             try folder.cut(file, to: end)
+            try folder.rewrite(last.head.path, file, to: end)
         } else {
             try startSegment(number: 1, before: applied)
         }

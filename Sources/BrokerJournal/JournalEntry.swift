@@ -4,12 +4,10 @@ public struct JournalEntry: Sendable, Equatable {
         case job = 1
         /// The job of that position was taken back before its merge.
         case cancellation = 2
-        /// Something that whoever reads the journal should know, such as which model is in force from here on.
-        case note = 3
     }
 
     public var kind: Kind
-    /// The job's place among all; of a cancellation the job's, of a note the newest before it.
+    /// The job's place among all; of a cancellation the job's.
     public var position: Int64
     /// 1 to 128 bytes; empty of what has none.
     public var id: String
@@ -19,7 +17,7 @@ public struct JournalEntry: Sendable, Equatable {
     public var user: UInt32
     /// When it was accepted: milliseconds since 1970.
     public var time: Int64
-    /// Of a job its frame without the length, as it was received; of a note its text.
+    /// Of a job its frame without the length, as it was received.
     public var payload: [UInt8]
 
     public init(

@@ -65,15 +65,32 @@ struct JournalFolder: Sendable {
     }
 
     func write(_ bytes: [UInt8], to file: Int32, at offset: Int) throws(JournalError) {
+        // A closure that throws such an error is one too many for `withUnsafeBytes` of an array.
+        let result = bytes.withUnsafeBytes { bytes in
+            Result { () throws(JournalError) in try write(bytes, to: file, at: offset) }
+        }
+        try result.get()
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer, to file: Int32, at offset: Int) throws(JournalError) {
         var written = 0
         while written < bytes.count {
-            let count = bytes.withUnsafeBytes {
-                system.write(file, UnsafeRawBufferPointer(rebasing: $0[written...]), offset + written)
-            }
+            let count = system.write(file, UnsafeRawBufferPointer(rebasing: bytes[written...]), offset + written)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { throw failed("cannot be written", count < 0 ? errno : ENOSPC) }
             written += count
         }
+    }
+
+    /// Writes a file's first bytes over themselves and syncs them, so that what was found in it is on the disk before anything
+    /// is built on it.
+    ///
+    /// The process before may have ended because a sync failed. The system then takes what it could not write for written: it
+    /// can be read, a sync succeeds without doing anything, and a loss of power takes it away.
+    func rewrite(_ path: String, _ file: Int32, to end: Int) throws(JournalError) {
+        let mapped = try map(path)
+        try write(UnsafeRawBufferPointer(rebasing: mapped.bytes[..<end]), to: file, at: 0)
+        try sync(file)
     }
 
     func sync(_ file: Int32) throws(JournalError) {

@@ -35,12 +35,23 @@ struct JournalRecovery {
                 break
             }
             let isOurs = head.identity == expected
+            if isOurs, head.before <= applied { try forgetApplied(upTo: head, folder) }
             try check(head, isOurs ? applied : .max, folder)
             try read(head, file.bytes, isLast: isLast, applied, isOurs ? id : nil, folder)
         }
         if let last = segments.last, last.head.identity == expected, last.last < applied {
             throw folder.cutShort(last: last.last, applied: applied)
         }
+    }
+
+    /// Of segments that were taken away one after the other, a loss of power may leave any: those before a gap are removed
+    /// when all that is missing was applied.
+    private mutating func forgetApplied(upTo head: JournalSegment, _ folder: JournalFolder) throws(JournalError) {
+        guard let before = segments.last, before.head.identity == head.identity,
+            before.head.number + 1 < head.number, before.last < head.before
+        else { return }
+        for segment in segments { byteCount -= try folder.remove(segment.head.path) }
+        segments = []
     }
 
     /// Whether the segment goes on where the one before it ended, and the journal where the store did.
@@ -68,7 +79,6 @@ struct JournalRecovery {
                 if last > applied { pendingCount += 1 }
                 if last == applied, let id, id != entry.id { throw folder.isExchanged(at: applied) }
             case .cancellation: cancelled.insert(entry.position)
-            case .note: break
             }
         }
         if scan.end(isLast: isLast) == .damaged { throw folder.damaged(head.path, at: scan.offset) }

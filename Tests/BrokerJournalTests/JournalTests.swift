@@ -198,6 +198,49 @@ import Testing
         #expect(found == [entry(1)] || found == [entry(1), entry(2)])
     }
 
+    @Test func `what a failed sync left is on the disk before anything is built on it`() throws {
+        let disk = LossyDisk()
+        var journal: Journal? = try open(segmentBytes: 1 << 20, system: disk)
+        let identity = journal!.identity
+        try journal!.append([entry(1)])
+        disk.failsSyncs = true
+        #expect(refusalCode { try journal!.append([entry(2)]) } == .broken)
+        journal = nil
+        disk.failsSyncs = false
+        journal = try open(identity, segmentBytes: 1 << 20, system: disk)
+        let found = try jobs(of: journal!)
+        try journal!.append([entry(3)])
+        journal = nil
+        try disk.losePower(over: files)
+        #expect(try jobs(of: open(identity, segmentBytes: 1 << 20)) == found + [entry(3)])
+    }
+
+    @Test func `nothing that was appended is lost with the power, and nothing is damaged by it`() throws {
+        for count in Int64(1)...12 {
+            try? FileManager.default.removeItem(atPath: path)
+            let disk = LossyDisk()
+            var journal: Journal? = try open(segmentBytes: 500, system: disk)
+            let identity = journal!.identity
+            for position in 1...count { try journal!.append([entry(position)]) }
+            disk.failsSyncs = true
+            _ = refusalCode { try journal!.append([entry(count + 1)]) }
+            journal = nil
+            try disk.losePower(over: files)
+            #expect(try jobs(of: open(identity, segmentBytes: 500)) == (1...count).map { entry($0) }, "\(count)")
+        }
+    }
+
+    @Test func `applied segments of which a loss of power has left some are no gap`() throws {
+        let identity = try fill(100)
+        let files = try files
+        try FileManager.default.removeItem(atPath: files[1])
+        let applied = try jobs(of: open(identity, applied: 100)).count
+        #expect(applied == 0 || applied < 100)
+        #expect(try !self.files.contains(files[0]))
+        let journal = try open(identity, applied: 100)
+        #expect(journal.pendingCount == 0 && journal.lastPosition == 100)
+    }
+
     private func refusalCode(_ body: () throws -> Void) -> JournalError.Code? {
         do {
             try body()
