@@ -91,7 +91,9 @@ extension Coordinator {
 
     private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
         let id = frame.logged?.id ?? job.id ?? madeId(frame.place)
-        let progress = job.wantsProgress ? JobProgress(JobID(id), completions, job.observer) : nil
+        let progress =
+            job.wantsProgress
+            ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
         let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt, progress: progress)
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
@@ -99,7 +101,11 @@ extension Coordinator {
             let id = run.id
             if job.wantsAcceptance {
                 let observer = job.observer
-                acceptance = { if let sequence = $0 { observer(.accepted(id: id.text, sequence: sequence)) } }
+                acceptance = {
+                    guard let sequence = $0 else { return }
+                    observer(.accepted(id: id.text, sequence: sequence))
+                    progress?.accepted()
+                }
             }
             completions.run(flight.began(run, addedWeight: run.weight - frame.weight, acceptance))
             woken = flight.takeWoken(limits)

@@ -42,13 +42,20 @@ public final class Coordinator: Sendable {
     let writer: Writer
     /// What opening the store changed, because the model is another than before.
     public var migration: StoreMigration { writer.migration }
+    /// The model that was wanted, when what the journal holds was accepted under another one: it comes after that.
+    let planAfterReplay: StagingPlan?
     /// Tells the ids that this run of the server made from those of earlier runs.
     private let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
     /// Opens the store and starts the threads.
     ///
+    /// With a journal, and a model that is another than the store's, ``replay(_:opening:)`` is what changes the model.
+    ///
     /// - Throws: `StoreError`.
-    public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
+    public init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
+        let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
+        let plan = inForce ?? wanted
+        planAfterReplay = inForce == nil ? nil : wanted
         let limits = options.limits
         let flight = Monitor(Flight(after: 0, reservedThrough: 0))
         let statistics = Statistics()

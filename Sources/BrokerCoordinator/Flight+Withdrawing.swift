@@ -81,7 +81,6 @@ extension Flight {
                 if let wish = logging.takeWish(at: entry.place) {
                     tasks += wish.answer.map { answer in [{ answer(.failed(error)) }] } ?? []
                 }
-            case .note: break
             }
         }
         return tasks

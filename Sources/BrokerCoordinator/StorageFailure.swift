@@ -11,19 +11,22 @@ final class StorageFailure: Sendable {
 
     private let state = Monitor(State())
 
-    /// It has failed: tells `stats`, and the observers after all that was told before. Gives back false when that was known.
-    @discardableResult
-    func happened(_ error: StoreError, _ statistics: Statistics, _ completions: SerialThread) -> Bool {
+    /// It has failed: tells `stats`, and the observers after all that was told before.
+    ///
+    /// - Parameter say: tells the operator, before any observer ends the process; not called when it was known.
+    func happened(
+        _ error: StoreError, _ statistics: Statistics, _ completions: SerialThread, _ say: () -> Void
+    ) {
         let observers = state.withLock { state -> [Observer]? in
             guard state.error == nil else { return nil }
             state.error = error
             defer { state.observers = [] }
             return state.observers
         }
-        guard let observers else { return false }
+        guard let observers else { return }
+        say()
         statistics.count { $0.storageFailure = error.message }
         completions.run(observers.map { tell in { tell(error) } })
-        return true
     }
 
     /// Gives back what is to be done now, if it has failed already.

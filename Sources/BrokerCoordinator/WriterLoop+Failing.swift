@@ -55,12 +55,15 @@ extension WriterLoop {
 
     /// Tells the operator, `stats`, and whoever asked to be told; once, and that one after all ends that were told before.
     private func tellFailure() {
-        guard let failure = store.failure, storageFailure.happened(failure, statistics, completions) else { return }
-        logger.critical(
-            """
-            The store has failed, and nobody knows what of the last transaction is on the disk. No job is answered any more. \
-            Look at the disk, then start again: what was told completed is kept, and a job with an id can be sent again.
-            """, metadata: ["cause": "\(failure)"])
+        guard let failure = store.failure else { return }
+        storageFailure.happened(failure, statistics, completions) {
+            logger.critical(
+                """
+                The store has failed, and nobody knows what of the last transaction is on the disk. No job is answered any \
+                more. Look at the disk, then start again: what was told completed is kept, and a job with an id can be sent \
+                again.
+                """, metadata: ["cause": "\(failure)"])
+        }
     }
 
     private struct Rest {

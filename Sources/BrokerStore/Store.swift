@@ -135,14 +135,19 @@ public final class Store {
     private static func look(
         at file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy, vfs: String? = nil
     ) throws(StoreError) -> StoreOpening {
+        let connection = try look(at: file, vfs: vfs)
+        try connection.execute("PRAGMA foreign_keys = ON")
+        return try StoreOpening(of: connection, path: file.path, to: plan, removal: removal)
+    }
+
+    /// A connection that changes nothing.
+    static func look(at file: StoreFile, vfs: String? = nil) throws(StoreError) -> Connection {
         if fileSize(file.location + "-journal") ?? 0 > 0 {
             // A change that a crash has left half done is undone first, by whoever opens the database; only one that may write
             // can do it.
             _ = try Connection(path: file.location, vfs: vfs).integer("SELECT count(*) FROM sqlite_schema")
         }
-        let connection = try Connection(path: file.location, .look, vfs: vfs)
-        try connection.execute("PRAGMA foreign_keys = ON")
-        return try StoreOpening(of: connection, path: file.path, to: plan, removal: removal)
+        return try Connection(path: file.location, .look, vfs: vfs)
     }
 
     // MARK: - Sequences

@@ -147,7 +147,7 @@ import TestSupport
     @Test func `progress is told at once, then ten times a second at most, and nothing is counted twice`() {
         let told = Monitor<[String]>([])
         let completions = SerialThread(named: "test")
-        let progress = JobProgress(JobID("a"), completions) { event in
+        let progress = JobProgress(JobID("a"), waitsForAcceptance: false, completions) { event in
             if case .progress(let id, let staged, let merged) = event {
                 told.withLock { $0.append("\(id) \(staged) \(merged)") }
             }
@@ -163,5 +163,20 @@ import TestSupport
         let lines = told.withLock { $0 }
         #expect(lines.first == "a 10 0")
         #expect((2...3).contains(lines.count), "\(lines) of \(count)")
+    }
+
+    @Test func `nothing is told before that the job is accepted, and then at once`() {
+        let told = Monitor<[String]>([])
+        let completions = SerialThread(named: "test")
+        let progress = JobProgress(JobID("a"), waitsForAcceptance: true, completions) { event in
+            if case .progress(_, let staged, let merged) = event { told.withLock { $0.append("\(staged) \(merged)") } }
+        }
+        progress.note(staged: 10)
+        progress.note(merged: 1)
+        completions.run { told.withLock { $0.append("accepted") } }
+        completions.run { progress.accepted() }
+        completions.run { told.withLock { $0.append("ended") } }
+        completions.stop()
+        #expect(told.withLock { $0 } == ["accepted", "10 1", "ended"])
     }
 }

@@ -16,9 +16,10 @@ import TestSupport
     private func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
 
     private func coordinator(
-        in folder: TemporaryFolder = TemporaryFolder(), _ configure: (inout CoordinatorOptions) -> Void = { _ in }
+        in folder: TemporaryFolder = TemporaryFolder(), of model: String? = nil,
+        _ configure: (inout CoordinatorOptions) -> Void = { _ in }
     ) throws -> TestCoordinator {
-        try TestCoordinator(model, in: folder) { options in
+        try TestCoordinator(model ?? self.model, in: folder) { options in
             options.keepsJournal = true
             options.store.synchronous = .full
             configure(&options)
@@ -98,6 +99,29 @@ import TestSupport
         #expect(again.events.ends(2).map(\.id) == ["1", "3"])
         #expect(again.await("2").ending?.code == "cancelled")
         #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
+    }
+
+    @Test func `what waits is applied by the model that it was accepted under, then the model is changed`() throws {
+        let test = try coordinator()
+        _ = test.coordinator.pause()
+        test.submit(#"{"Row": {"id": 1, "value": 5, "other": 6}}"#, id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 1")
+        let folder = try crashed(test)
+        let attributes = #""id": "integer64", "value": "integer64", "other": "integer64""#
+        let wider = "{\"entities\": {\"Row\": {\"identity\": \"id\", \"attributes\": {\(attributes)}}}}"
+        do {
+            let again = try coordinator(in: folder, of: wider)
+            #expect(again.events.ends(1).map(\.sequence) == [1])
+            // The other attribute was none then.
+            #expect(try again.rows("SELECT id, value, other FROM Row") == ["1|5|NULL"])
+            again.submit(#"{"Row": {"id": 2, "value": 5, "other": 6}}"#, id: "b")
+            _ = again.events.ends(2)
+            #expect(try again.rows("SELECT id, value, other FROM Row ORDER BY id") == ["1|5|NULL", "2|5|6"])
+        }
+        // Gone from the model: that is refused whether or not anything waits, and nothing is lost by it.
+        #expect(throws: StoreError.self) { try coordinator(in: folder) }
+        let after = try coordinator(in: folder, of: wider)
+        #expect(try after.rows("SELECT count(*) FROM Row") == ["2"])
     }
 
     @Test func `the same entries make the same store, in whatever batches and with whatever crashes`() throws {

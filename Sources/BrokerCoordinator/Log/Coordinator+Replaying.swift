@@ -1,19 +1,28 @@
 internal import BrokerJournal
 internal import BrokerModel
+internal import BrokerStaging
 public import BrokerStore
 public import Logging
 
 extension Coordinator {
-    /// Applies what the journal has accepted and the store has not applied, in order, each job at its own sequence. To be
-    /// called once, before anything is admitted; blocks until all of it has ended.
+    /// Applies what the journal has accepted and the store has not applied, in order, each job at its own sequence and by the
+    /// model that it was accepted under; then the wanted model, if it is another. To be called once, before anything is
+    /// admitted; blocks until all of it has ended.
     ///
     /// - Parameter open: opens a frame that was accepted, as
     ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)`` says; nobody is there to be answered.
-    /// - Throws: `StoreError` when the journal cannot be read.
+    /// - Throws: `StoreError` when the journal cannot be read, or the store cannot be changed to the wanted model.
     public func replay(
         _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], LoggedJob, JobMemory) -> Opened
     ) throws(StoreError) {
-        guard let pending = writer.pending, pending.count > 0 else { return }
+        if let pending = writer.pending, pending.count > 0 { try apply(pending, logger, open) }
+        if let plan = planAfterReplay { try useWanted(plan, logger) }
+    }
+
+    private func apply(
+        _ pending: Writer.PendingJobs, _ logger: Logger,
+        _ open: @escaping @Sendable ([UInt8], LoggedJob, JobMemory) -> Opened
+    ) throws(StoreError) {
         logger.notice("Jobs that were accepted before are applied first.", metadata: ["jobs": "\(pending.count)"])
         let start = monotonicMicroseconds()
         var reader = pending.reader
@@ -45,6 +54,22 @@ extension Coordinator {
             metadata: [
                 "jobs": "\(pending.count)", "milliseconds": "\((monotonicMicroseconds() - start) / 1_000)",
             ])
+    }
+
+    private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {
+        let ended = Monitor<Result<StoreMigration, Fault>?>(nil)
+        reload {
+            .success(plan)
+        } tell: { result in
+            ended.broadcast {
+                $0 = result
+                return true
+            }
+        }
+        switch ended.wait({ $0 }) {
+        case .success(let migration): for line in migration.lines { logger.notice("\(line)") }
+        case .failure(let fault): throw StoreError(.incompatible, fault.message)
+        }
     }
 
     private func next(_ reader: inout JournalReader) throws(StoreError) -> JournalEntry? {

@@ -128,13 +128,14 @@ private struct JournalLoop {
     /// Nobody is told anything of what cannot be made durable: after a crash it may be there or not.
     private mutating func fail(_ error: JournalError) {
         hasFailed = true
-        logger.critical(
-            """
-            The journal failed, and nothing is accepted any more. Look at its disk, and start the server again: what was \
-            accepted or completed is kept, and jobs with ids can be sent again.
-            """,
-            metadata: ["cause": "\(error)"])
-        storageFailure.happened(StoreError(error), statistics, completions)
+        storageFailure.happened(StoreError(error), statistics, completions) {
+            logger.critical(
+                """
+                The journal failed, and nothing is accepted any more. Look at its disk, and start the server again: what was \
+                accepted or completed is kept, and jobs with ids can be sent again.
+                """,
+                metadata: ["cause": "\(error)"])
+        }
     }
 
     private func tell(_ body: (inout Flight) -> [@Sendable () -> Void]) {

@@ -134,14 +134,19 @@ struct StoreOpening {
         try meta.set(.heldModel, to: held.keepsParts ? held.model.text : nil)
     }
 
-    private static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
+    /// The model that a store keeps.
+    static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
         do throws(ModelError) {
             return try ModelReader.read(JSONText(copying: Array(text.utf8)))
         } catch {
-            throw StoreError(
-                .incompatible,
-                "The model that the store \(path) keeps cannot be read (\(error.faults.first.map(\.description) ?? "")). "
-                    + "Use the Broker that made it; nothing was touched.")
+            throw unreadable(error, path)
         }
+    }
+
+    static func unreadable(_ error: ModelError, _ path: String) -> StoreError {
+        StoreError(
+            .incompatible,
+            "The model that the store \(path) keeps cannot be read (\(error.faults.first.map(\.description) ?? "")). "
+                + "Use the Broker that made it; nothing was touched.")
     }
 }
