@@ -46,6 +46,7 @@ public final class JSONText: Sendable {
 public struct JSONTextBuilder: ~Copyable {
     /// Bytes by which a large buffer grows: the system moves its pages, so that growing copies nothing.
     private static let largestStep = 4 << 20
+    private static let smallestStep = 64
     /// Unused bytes for which a text is moved to a smaller place.
     private static let worthShrinking = 4 << 10
 
@@ -77,8 +78,14 @@ public struct JSONTextBuilder: ~Copyable {
     public mutating func reserve(_ minimum: Int) -> Bool {
         let wanted = min(minimum, maximumCount - count)
         guard capacity - count < wanted || start == nil else { return true }
-        let step = start == nil ? firstCapacity : min(capacity, Self.largestStep)
-        return grow(to: min(maximumCount, max(count + wanted, capacity + step))) || grow(to: count + wanted)
+        var step = start == nil ? firstCapacity : min(capacity, Self.largestStep)
+        // Where there is no room for a whole step there may be for half of it. Never for so little that a text which comes
+        // to its limit creeps up to it: each time costs as much as a large one.
+        while !grow(to: min(maximumCount, max(count + wanted, capacity + step))) {
+            guard step > Self.smallestStep, capacity + step > count + wanted else { return false }
+            step /= 2
+        }
+        return true
     }
 
     private mutating func grow(to wanted: Int) -> Bool {

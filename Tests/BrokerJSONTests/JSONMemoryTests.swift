@@ -4,15 +4,19 @@ import Testing
 
 /// An allowance of so many bytes.
 final class Allowance: MemoryAllowance {
-    private let state: Mutex<(left: Int, mostTaken: Int, taken: Int)>
+    private let state: Mutex<(left: Int, mostTaken: Int, taken: Int, asked: Int)>
 
-    init(_ bytes: Int) { state = Mutex((bytes, 0, 0)) }
+    init(_ bytes: Int) { state = Mutex((bytes, 0, 0, 0)) }
+
+    /// How often it was asked.
+    var asked: Int { state.withLock { $0.asked } }
 
     var taken: Int { state.withLock { $0.taken } }
     var mostTaken: Int { state.withLock { $0.mostTaken } }
 
     func take(_ bytes: Int) -> Bool {
         state.withLock { state in
+            state.asked += 1
             guard bytes <= state.left else { return false }
             state.left -= bytes
             state.taken += bytes
@@ -78,6 +82,15 @@ final class Allowance: MemoryAllowance {
         let allowance = Allowance(.max)
         #expect(refusal(json, allowance) == "fault")
         #expect(allowance.taken == 0)
+    }
+
+    @Test(arguments: [1_000, 300_000, 20_000_000])
+    func `a text that comes to its limit asks now and then, not for each byte`(limit: Int) {
+        let allowance = Allowance(limit)
+        var builder = JSONTextBuilder(maximumCount: .max, allowance: allowance)
+        while builder.reserve(1) { builder.withFreeSpace(atLeast: 1) { $0.count } }
+        #expect(allowance.asked < 100, "\(allowance.asked)")
+        #expect(builder.count > limit / 2)
     }
 
     @Test func `a text that grows takes its bytes, and a bit while it grows`() {
