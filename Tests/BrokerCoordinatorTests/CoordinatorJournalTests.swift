@@ -177,6 +177,30 @@ import TestSupport
         #expect(test.events.ends(2)[1].code == "draining")
     }
 
+    @Test func `when the store has room again it takes what waits, and new jobs are accepted`() throws {
+        let folder = TemporaryFolder()
+        let rows = { (ids: ClosedRange<Int>) in
+            "{\"Row\": [" + ids.map { "{\"id\": \($0), \"value\": \($0)}" }.joined(separator: ",") + "]}"
+        }
+        let pages: Int
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(rows(1...8_000), id: "first")
+            _ = test.events.ends(1)
+            pages = Int(try test.rows("PRAGMA page_count")[0])!
+        }
+        let test = try coordinator(in: folder) { $0.store.maximumPages = pages + 4 }
+        test.submit(rows(8_001...16_000), id: "second", wantsAcceptance: true)
+        test.log.waitUntil("The store takes nothing")
+        let other = try Locker(test.storePath)
+        try other.execute("DELETE FROM Row WHERE id <= 8000; COMMIT")
+        #expect(test.events.ends(1)[0].code == nil)
+        test.log.waitUntil("The store takes jobs again")
+        test.submit(row(1), id: "third")
+        #expect(test.events.ends(2)[1].code == nil)
+        #expect(try test.rows("SELECT count(*) FROM Row") == ["8001"])
+    }
+
     @Test func `without its journal a store is not opened while jobs wait in it, and goes on once none do`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()

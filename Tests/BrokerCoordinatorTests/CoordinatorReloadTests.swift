@@ -33,6 +33,17 @@ import TestSupport
         test.submit(row(7), id: "7")
         #expect(test.events.ends(201)[200].isDuplicate)
         #expect(test.await("before").ending?.sequence == 1)
+        #expect(test.await("150").ending?.sequence == 150)
+    }
+
+    @Test func `a job that is being staged ends before the model is changed`() throws {
+        let test = try TestCoordinator(old)
+        let rows = (1...50_000).map { "{\"id\": \($0), \"value\": 1, \"name\": \"n\"}" }.joined(separator: ",")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
+        test.events.waitUntil("accepted large 1")
+        #expect(test.reload(new).count == 1)
+        #expect(test.events.all.count == 2)
+        #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["50000"])
     }
 
     @Test func `a model that the store cannot take, or that is none, changes nothing, and is told`() throws {

@@ -156,6 +156,21 @@ import Testing
         #expect(again.byteCount == journal.byteCount)
     }
 
+    @Test func `a segment that ends too early, and a record without the one before, are damage`() throws {
+        let identity = try fill(100)
+        let first = try files[0]
+        let whole = try Data(contentsOf: URL(filePath: first))
+        let record = JournalRecord.headerCount + "job-1".utf8.count + 100
+        try whole.prefix(JournalSegment.headerCount + record).write(to: URL(filePath: first))
+        #expect(refusal(identity)?.code == .unusable)
+        var rest = whole
+        rest.removeSubrange(JournalSegment.headerCount..<JournalSegment.headerCount + record)
+        try rest.write(to: URL(filePath: first))
+        #expect(refusal(identity)?.code == .unusable)
+        try whole.write(to: URL(filePath: first))
+        #expect(refusal(identity) == nil)
+    }
+
     @Test func `a segment whose making was not finished is made anew`() throws {
         let identity = try fill(100)
         let last = try files.last!
@@ -180,6 +195,8 @@ import Testing
             let code = refusalCode { try journal.append([entry(2, 10_000), entry(3, 10_000)]) }
             #expect(code == .full, "\(failing)")
             system.failWrites(after: .max, with: 0)
+            // Whoever sent them was told that they are not there, and that is so after a crash, too.
+            #expect(try jobs(of: open(journal.identity)) == [entry(1)])
             try journal.append([entry(4)])
             #expect(try jobs(of: open(journal.identity)) == [entry(1), entry(4)])
         }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// Who gets to a server's socket and files, with processes of other users and groups. They can be had by root alone.
@@ -10,11 +11,11 @@ import Testing
     /// util-linux's, which runs a program as another user.
     static let mayBeOthers = geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv")
 
-    /// What a client of that user and those groups is answered to a `ping`.
-    private func answer(as credentials: String) throws -> String {
+    /// What a client of that user and those groups is answered.
+    private func answer(as credentials: String, to message: String = #"{"type": "ping"}"#) throws -> String {
         let broker = programs.executable("broker").path
         let result = try programs.shell(
-            "echo '{\"type\": \"ping\"}' | \(broker) frame | setpriv --reuid=65534 \(credentials) socat -t 20 - "
+            "echo '\(message)' | \(broker) frame | setpriv --reuid=65534 \(credentials) socat -t 20 - "
                 + "UNIX-CONNECT:broker.sock | \(broker) unframe")
         return result.output + result.complaints
     }
@@ -72,6 +73,34 @@ import Testing
         #expect(
             Set(try FileManager.default.contentsOfDirectory(atPath: programs.folder)).subtracting(before)
                 .allSatisfy { $0.hasPrefix(".") })
+    }
+
+    @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
+    func `who is neither root nor the server's user gets at no other's jobs, and administers nothing`() throws {
+        _ = try programs.startServer(["--socket-mode", "0666", "--allow-user", "65534"])
+        #expect(chmod(programs.folder, 0o755) == 0)
+        let own = try RawClient(programs.path("broker.sock"))
+        _ = try own.ask(#"{"type": "admin", "action": "pause"}"#)
+        let job = #"{"id": "a", "entity": "Department", "json": {"id": 1}, "notify": ["accepted"]}"#
+        #expect(try own.ask(job).type == "accepted")
+        for action in ["pause", "resume", "drain", "checkpoint", "reload"] {
+            let answer = try other(#"{"type": "admin", "action": "\#(action)"}"#)
+            #expect(answer.contains("unauthorized"), "\(answer)")
+        }
+        let backup = try other(#"{"type": "admin", "action": "backup", "file": "\#(programs.path("copy"))"}"#)
+        #expect(backup.contains("unauthorized") && !FileManager.default.fileExists(atPath: programs.path("copy")))
+        #expect(try other(#"{"type": "cancel", "id": "a"}"#).contains("unknownJob"))
+        #expect(try other(#"{"type": "await", "id": "a"}"#).contains("unknownJob"))
+        _ = try own.ask(#"{"type": "admin", "action": "resume"}"#)
+        #expect(try own.ask(#"{"type": "await", "id": "a"}"#).type == "completed")
+        #expect(try other(#"{"type": "await", "id": "a"}"#).contains("unknownJob"))
+        #expect(try other(job).contains("idConflict"))
+        #expect(try other(#"{"id": "b", "entity": "Department", "json": {"id": 2}}"#).contains("completed"))
+        #expect(try own.ask(#"{"type": "await", "id": "b"}"#).type == "completed")
+    }
+
+    private func other(_ message: String) throws -> String {
+        try answer(as: "--regid=65534 --clear-groups", to: message)
     }
 
     @Test func `names do as well as numbers`() throws {

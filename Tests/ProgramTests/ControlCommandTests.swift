@@ -111,11 +111,16 @@ import Testing
     @Test func `a reload tells what changed, or why the old model stays`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
+        let fetch = ["fetch", "--entity", "Employee"]
+        #expect(try broker(programs, fetch).status == 0)
         let model = Programs.model.replacing(#""name": "string"}"#, with: #""name": "string", "email": "string"}"#)
         try programs.write(model, to: "model.json")
         let reloaded = try broker(programs, ["admin", "reload"])
         #expect(reloaded.status == 0, "\(reloaded.complaints)")
         #expect(reloaded.output.split(separator: "\n").contains { $0.contains("Employee") && $0.contains("email") })
+        try programs.write(#"[{"id": 1, "email": "a@b"}]"#, to: "employees.json")
+        #expect(try broker(programs, ["submit", "--entity", "Employee", "employees.json"]).status == 0)
+        #expect(try broker(programs, fetch).output.contains("a@b"))
         try programs.write("{}", to: "model.json")
         let refused = try broker(programs, ["admin", "reload"])
         #expect(refused.status == 1 && refused.output.isEmpty)

@@ -1,0 +1,117 @@
+import Foundation
+import Synchronization
+import TestSupport
+
+/// What hostile clients do all the time while somebody else works: each connects, sends frames and reads nothing, until the
+/// server does not take any more, and then comes again.
+enum Flood: String, CaseIterable, Sendable {
+    case hello, ping, stats, awaiting, fetch, cancel, checkpoint, reload, backup, progress, objects, oneID, nonsense
+    case hostileText, largestContents, connections
+
+    /// Frames that a connection sends before it goes; nil for as many as the server takes.
+    var framesPerConnection: Int? {
+        switch self {
+        case .connections: 1
+        case .largestContents: 2
+        default: nil
+        }
+    }
+
+    /// Sent over and over.
+    ///
+    /// - Parameter folder: where the server may write.
+    func messages(_ folder: String) -> [String] {
+        let text = String(repeating: "t", count: 1_000)
+        let rows = (1...200).map { #"{"id": \#($0), "name": "row \#($0)"}"# }.joined(separator: ",")
+        switch self {
+        case .hello: return [#"{"type": "hello", "version": 1, "client": "\#(text)"}"#]
+        case .ping: return [#"{"type": "ping", "tag": "\#(text)"}"#]
+        case .stats: return [#"{"type": "stats"}"#, #"{"type": "model"}"#]
+        case .awaiting: return [#"{"type": "await", "id": "other"}"#, #"{"type": "await", "id": "none"}"#]
+        case .fetch: return [#"{"type": "fetch", "entity": "Department", "tag": "\#(text)"}"#]
+        case .cancel: return [#"{"type": "cancel", "id": "other"}"#, #"{"type": "cancel", "id": "none"}"#]
+        case .checkpoint: return [#"{"type": "admin", "action": "checkpoint"}"#]
+        case .reload: return [#"{"type": "admin", "action": "reload"}"#, #"{"type": "admin", "action": "no"}"#]
+        case .backup: return [#"{"type": "admin", "action": "backup", "file": "\#(folder)/copy", "replace": true}"#]
+        case .progress:
+            return [#"{"entity": "Department", "json": [\#(rows)], "notify": ["accepted", "progress", "completed"]}"#]
+        case .objects: return [#"{"entity": "Department", "json": [\#(rows)], "reply": "objects"}"#]
+        case .oneID: return (1...2).map { #"{"id": "other", "entity": "Department", "json": [{"id": \#($0)}]}"# }
+        case .nonsense: return [#"{"type": "nothing", "tag": "\#(text)"}"#, "[]", "{", #"{"op": 1}"#]
+        case .hostileText:
+            let marks = String(repeating: "\\u0301", count: 200_000)
+            let deep = String(repeating: "[", count: 100_000)
+            let digits = String(repeating: "9", count: 1_000_000)
+            return [
+                #"{"entity": "Department", "json": [{"id": 3, "name": "\#(marks)"}]}"#,
+                #"{"entity": "Department", "json": \#(deep)"#,
+                #"{"entity": "Department", "json": [{"id": \#(digits)}]}"#,
+            ]
+        case .largestContents:
+            // As much as a frame's content may be, in a megabyte.
+            let name = String(repeating: " ", count: 250 << 20)
+            return [#"{"entity": "Department", "json": [{"id": 4, "name": "\#(name)"}]}"#]
+        case .connections: return [#"{"type": "ping"}"#]
+        }
+    }
+}
+
+/// Runs a flood on threads of its own until it is stopped.
+final class Flooding: Sendable {
+    private struct State {
+        var isStopping = false
+        var frames = 0
+        var connections = 0
+    }
+
+    /// Clients at a time.
+    private static let clients = 3
+
+    private let state = Mutex(State())
+    private let running = DispatchGroup()
+    private let flows = DispatchSemaphore(value: 0)
+    private let socket: String
+    private let frames: [[UInt8]]
+    private let framesPerConnection: Int
+
+    init(_ flood: Flood, in folder: String, on socket: String) throws {
+        frames = try flood.messages(folder).map { try RawClient.frame(Array($0.utf8)) }
+        framesPerConnection = flood.framesPerConnection ?? .max
+        self.socket = socket
+        for _ in 0..<Self.clients {
+            running.enter()
+            Thread.detachNewThread { [self] in
+                while !isStopping { attack() }
+                running.leave()
+            }
+        }
+    }
+
+    private var isStopping: Bool { state.withLock { $0.isStopping } }
+
+    /// One connection's life. What fails is the server's defence.
+    private func attack() {
+        guard let client = try? RawClient(socket) else { return }
+        // The server need not read from who does not.
+        client.setPatience(seconds: 1)
+        defer { flows.signal() }
+        state.withLock { $0.connections += 1 }
+        for number in 0..<framesPerConnection {
+            guard !isStopping, (try? client.send(bytes: frames[number % frames.count])) != nil else {
+                return
+            }
+            state.withLock { $0.frames += 1 }
+            if number == 2 { flows.signal() }
+        }
+    }
+
+    /// Waits until it is under way.
+    func waitUntilItFlows() { for _ in 0..<Self.clients { flows.wait() } }
+
+    /// Gives back how much was sent.
+    func stop() -> (frames: Int, connections: Int) {
+        state.withLock { $0.isStopping = true }
+        running.wait()
+        return state.withLock { ($0.frames, $0.connections) }
+    }
+}
