@@ -172,7 +172,7 @@ let package = Package(
             name: "FaultVFS", dependencies: ["CSQLite"], path: "Tests/FaultVFS",
             cSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)]),
         .target(
-            name: "TestSupport", dependencies: ["BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
+            name: "TestSupport", dependencies: ["BrokerJournal", "BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
             path: "Tests/TestSupport", swiftSettings: strict),
         .target(
             name: "RandomOperations", dependencies: ["TestSupport"], path: "Tests/RandomOperations",

@@ -240,8 +240,9 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// Waits until everything admitted before has taken effect. Blocks; to be called after ``refuseNewJobs(lockSeconds:)``.
-    public func finishAdmitted() { flight.wait { $0.count == 0 ? () : nil } }
+    /// Waits until everything admitted before has taken effect, but for what a journal that failed was to keep. Blocks; to be
+    /// called after ``refuseNewJobs(lockSeconds:)``.
+    public func finishAdmitted() { flight.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.

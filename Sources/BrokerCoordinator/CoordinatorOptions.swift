@@ -1,3 +1,4 @@
+package import BrokerJournal
 public import BrokerStore
 internal import Glibc
 
@@ -74,6 +75,8 @@ public struct CoordinatorOptions: Sendable {
     public var limits: CoordinatorLimits
     /// Jobs are kept on the disk, beside the store, before they are accepted, and applied after any crash.
     public var keepsJournal = false
+    /// What writes the journal; a seam for faults.
+    package var journalSystem: any JournalSystem = PosixSystem()
 
     public init(storePath: String, limits: CoordinatorLimits) {
         self.storePath = storePath

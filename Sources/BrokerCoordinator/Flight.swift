@@ -84,6 +84,8 @@ struct Flight {
     var refusal: Fault?
     /// Nothing will come any more: the writer may end.
     var isStopped = false
+    /// The log keeps nothing any more: what is on its way there has no end.
+    var isLogLost = false
     /// Nothing is merged until it goes on.
     var isPaused = false
     /// While the model is changed: jobs and questions behind that place wait for the new one.

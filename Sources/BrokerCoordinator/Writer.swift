@@ -36,9 +36,7 @@ final class Writer: Sendable {
         thread = Thread(named: "writer") {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
-                let journal = try JournalOpening.open(
-                    for: store, isWanted: options.keepsJournal, mode: options.store.fileMode ?? StoreLock.defaultMode,
-                    logger: logger)
+                let journal = try JournalOpening.open(for: store, options, logger)
                 // Durable before anybody can be told one of them.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block)

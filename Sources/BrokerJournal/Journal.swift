@@ -49,12 +49,15 @@ public final class Journal {
     ///   - expected: the identity that the store remembers; nil when it was not fed from a journal.
     ///   - applied: the newest position that the store has applied.
     ///   - id: of the job at that position, as the store has it; nil when it does not know.
+    ///   - mode: permissions of the files that it makes, less the mask of the process.
+    ///   - system: what writes; a seam for faults.
     /// - Throws: ``JournalError``: `unusable` with the place when something is damaged, or it is not the store's.
-    public convenience init(
-        path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String? = nil, mode: UInt32 = 0o640
+    package convenience init(
+        path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?, mode: UInt32,
+        system: any JournalSystem
     ) throws(JournalError) {
         try self.init(
-            JournalFolder(path: path, mode: mode), expected: expected, applied: applied, id: id,
+            JournalFolder(path: path, mode: mode, system: system), expected: expected, applied: applied, id: id,
             segmentBytes: Self.segmentBytes)
     }
 

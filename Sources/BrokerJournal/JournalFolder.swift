@@ -191,7 +191,7 @@ struct JournalFolder: Sendable {
 }
 
 /// What a journal asks of the system when it writes: a seam for faults.
-protocol JournalSystem: Sendable {
+package protocol JournalSystem: Sendable {
     /// As pwrite(2).
     func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int
     /// As fdatasync(2).
@@ -200,14 +200,16 @@ protocol JournalSystem: Sendable {
     func truncate(_ file: Int32, _ size: Int) -> Int32
 }
 
-struct PosixSystem: JournalSystem {
-    func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+package struct PosixSystem: JournalSystem {
+    package init() {}
+
+    package func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
         pwrite(file, bytes.baseAddress, bytes.count, off_t(offset))
     }
 
-    func sync(_ file: Int32) -> Int32 { fdatasync(file) }
+    package func sync(_ file: Int32) -> Int32 { fdatasync(file) }
 
-    func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
+    package func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
 }
 
 /// A file as memory, to be read while this object lives.

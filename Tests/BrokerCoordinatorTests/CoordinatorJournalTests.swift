@@ -201,6 +201,47 @@ import TestSupport
         #expect(try test.rows("SELECT count(*) FROM Row") == ["8001"])
     }
 
+    @Test func `a job that the journal has no room for is refused, never accepted, and no job after a crash`() throws {
+        let disk = FailingSystem()
+        let test = try coordinator { $0.journalSystem = disk }
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        _ = test.events.ends(1)
+        disk.failWrites(after: 0, with: ENOSPC)
+        test.submit(row(2), id: "b", wantsAcceptance: true)
+        #expect(test.events.ends(2)[1].code == "storeFull")
+        #expect(!test.events.all.contains { $0.hasPrefix("accepted b") })
+        disk.failWrites(after: .max, with: 0)
+        test.submit(row(3), id: "c", wantsAcceptance: true)
+        #expect(test.events.ends(3)[2].code == nil)
+        test.log.waitUntil("The journal has room again")
+        let again = try coordinator(in: crashed(test))
+        #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
+    }
+
+    @Test func `when the journal's disk fails nobody is told anything more, and whoever runs it is told that`() throws {
+        let disk = FailingSystem()
+        let test = try coordinator { $0.journalSystem = disk }
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        _ = test.events.ends(1)
+        let failure = Monitor<String?>(nil)
+        test.coordinator.onFailure { error in
+            failure.broadcast {
+                $0 = error.message
+                return true
+            }
+        }
+        disk.failSyncs(with: EIO)
+        test.submit(row(2), id: "b", wantsAcceptance: true)
+        #expect(failure.patiently("the failure") { $0 }.contains("cannot be made durable"))
+        test.log.waitUntil("The journal failed")
+        #expect(test.events.all.count == 2, "\(test.events.all)")
+        #expect(try test.rows("SELECT id FROM Row") == ["1"])
+        disk.failSyncs(with: 0)
+        let again = try coordinator(in: crashed(test, isStuck: true))
+        // Whether it was durable nobody knows: it is whole or not there.
+        #expect(try ["1", "2"].contains(again.rows("SELECT count(*) FROM Row")[0]))
+    }
+
     @Test func `without its journal a store is not opened while jobs wait in it, and goes on once none do`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()

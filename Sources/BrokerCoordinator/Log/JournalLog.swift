@@ -136,6 +136,10 @@ private struct JournalLoop {
                 """,
                 metadata: ["cause": "\(error)"])
         }
+        flight.broadcast {
+            $0.isLogLost = true
+            return true
+        }
     }
 
     private func tell(_ body: (inout Flight) -> [@Sendable () -> Void]) {

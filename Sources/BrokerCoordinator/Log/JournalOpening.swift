@@ -4,23 +4,20 @@ internal import Logging
 
 /// Brings a store and the journal beside it together, before anything is written to either.
 enum JournalOpening {
-    /// - Parameters:
-    ///   - isWanted: the server runs with a journal.
-    ///   - mode: permissions of the files that it makes, less the mask of the process.
     /// - Returns: the journal, with what the store has not applied; nil when none is wanted.
     /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be given up.
     static func open(
-        for store: Store, isWanted: Bool, mode: UInt32, logger: Logger
+        for store: Store, _ options: CoordinatorOptions, _ logger: Logger
     ) throws(StoreError) -> Journal? {
         let path = store.location + ".journal"
         let remembered = try store.logPosition()
         let expected = remembered.identity.flatMap { JournalIdentity($0) }
-        guard isWanted else {
-            if expected != nil { try leave(path, expected, remembered, mode, store, logger) }
+        guard options.keepsJournal else {
+            if expected != nil { try leave(path, expected, remembered, options, store, logger) }
             return nil
         }
         let isThere = try exists(path)
-        let journal = try opened(path, expected, remembered, mode, store)
+        let journal = try opened(path, expected, remembered, options)
         if journal.identity != expected {
             if expected != nil, !isThere {
                 logger.warning(
@@ -44,12 +41,12 @@ enum JournalOpening {
     }
 
     private static func opened(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ mode: UInt32, _ store: Store
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ options: CoordinatorOptions
     ) throws(StoreError) -> Journal {
         do throws(JournalError) {
             return try Journal(
                 path: path, expected: expected, applied: remembered.applied, idOfApplied: remembered.id,
-                mode: mode)
+                mode: options.store.fileMode ?? StoreLock.defaultMode, system: options.journalSystem)
         } catch {
             throw StoreError(error)
         }
@@ -57,11 +54,11 @@ enum JournalOpening {
 
     /// The server runs without a journal, and the store was fed from one: it is taken away, if it is not needed any more.
     private static func leave(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ mode: UInt32, _ store: Store,
-        _ logger: Logger
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ options: CoordinatorOptions,
+        _ store: Store, _ logger: Logger
     ) throws(StoreError) {
         if try exists(path) {
-            let journal = try opened(path, expected, remembered, mode, store)
+            let journal = try opened(path, expected, remembered, options)
             guard journal.pendingCount == 0 else {
                 throw StoreError(
                     .incompatible,

@@ -1,10 +1,9 @@
-import Foundation
-import Synchronization
-
-@testable import BrokerJournal
+internal import BrokerJournal
+internal import Foundation
+internal import Synchronization
 
 /// A disk that becomes full, or fails.
-final class FailingSystem: JournalSystem {
+package final class FailingSystem: JournalSystem {
     private struct Faults {
         var writesLeft = Int.max
         var writeFault: Int32 = 0
@@ -13,15 +12,17 @@ final class FailingSystem: JournalSystem {
 
     private let faults = Mutex(Faults())
 
+    package init() {}
+
     /// So many more parts of what is appended are written, and then none.
-    func failWrites(after count: Int, with fault: Int32) {
+    package func failWrites(after count: Int, with fault: Int32) {
         faults.withLock { ($0.writesLeft, $0.writeFault) = (count, fault) }
     }
 
     /// - Parameter fault: 0 for none.
-    func failSyncs(with fault: Int32) { faults.withLock { $0.syncFault = fault } }
+    package func failSyncs(with fault: Int32) { faults.withLock { $0.syncFault = fault } }
 
-    func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
+    package func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
         let fault = faults.withLock { faults -> Int32 in
             guard faults.writeFault != 0 else { return 0 }
             faults.writesLeft -= 1
@@ -35,12 +36,12 @@ final class FailingSystem: JournalSystem {
         return pwrite(file, bytes.baseAddress, fault == 0 ? bytes.count : min(bytes.count, 4_096), off_t(offset))
     }
 
-    func sync(_ file: Int32) -> Int32 {
+    package func sync(_ file: Int32) -> Int32 {
         let fault = faults.withLock { $0.syncFault }
         guard fault != 0 else { return fdatasync(file) }
         errno = fault
         return -1
     }
 
-    func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
+    package func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
 }
