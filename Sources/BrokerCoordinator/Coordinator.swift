@@ -56,6 +56,9 @@ public final class Coordinator: Sendable {
         let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
         let plan = inForce ?? wanted
         planAfterReplay = inForce == nil ? nil : wanted
+        var opening = options
+        // What is in the file and not in that model may be in the wanted one.
+        if inForce != nil { opening.store.removal = .keep }
         let limits = options.limits
         let flight = Monitor(Flight(after: 0, reservedThrough: 0))
         let statistics = Statistics()
@@ -64,7 +67,7 @@ public final class Coordinator: Sendable {
         let pool = WorkerPool(longTasks: limits.workers)
         do throws(StoreError) {
             writer = try Writer(
-                plan: plan, options: options, flight: flight, statistics: statistics, completions: completions,
+                plan: plan, options: opening, flight: flight, statistics: statistics, completions: completions,
                 storageFailure: storageFailure, logger: logger)
         } catch {
             pool.stop()

@@ -124,6 +124,27 @@ import TestSupport
         #expect(try after.rows("SELECT count(*) FROM Row") == ["2"])
     }
 
+    @Test(arguments: [false, true])
+    func `what an earlier model left in the file is there again with a model that has it`(isJournaled: Bool) throws {
+        let folder = TemporaryFolder()
+        let row = #""Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}"#
+        let extra = #""Extra": {"identity": "id", "attributes": {"id": "integer64"}}"#
+        let start = { (entities: String, removal: RemovalPolicy) in
+            try coordinator(in: folder, of: "{\"entities\": {\(entities)}}") {
+                $0.keepsJournal = isJournaled
+                $0.store.removal = removal
+            }
+        }
+        do {
+            let test = try start("\(row), \(extra)", .refuse)
+            test.submit(#"{"Extra": {"id": 1}}"#)
+            _ = test.events.ends(1)
+        }
+        do { _ = try start(row, .keep) }
+        let test = try start("\(row), \(extra)", .drop)
+        #expect(try test.rows("SELECT id FROM Extra") == ["1"])
+    }
+
     @Test func `the same entries make the same store, in whatever batches and with whatever crashes`() throws {
         var generator = SeededGenerator()
         let test = try coordinator()
