@@ -99,6 +99,19 @@ import TestSupport
         #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
     }
 
+    @Test func `a file that is there is told of before anything is copied, and never the store under another name replaced`()
+        throws
+    {
+        _ = files.createFile(atPath: folder.path("copy"), contents: nil)
+        var steps = 0
+        #expect(throws: StoreError.self) { try backup().run(progress: { _ in steps += 1 }) }
+        #expect(steps == 0)
+        try files.removeItem(atPath: folder.path("copy"))
+        #expect(link(store.path, folder.path("copy")) == 0)
+        #expect(try refusal(backup(replaces: true)).message.contains("is the store itself"))
+        #expect(FileIdentity(ofFileAt: folder.path("copy")) == FileIdentity(ofFileAt: store.path))
+    }
+
     @Test func `a file that comes while the copy is made is kept`() throws {
         let error = try #require(throws: StoreError.self) {
             try backup().run(progress: { _ in _ = files.createFile(atPath: folder.path("copy"), contents: nil) })

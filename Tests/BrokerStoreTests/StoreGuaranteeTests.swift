@@ -65,4 +65,18 @@ import Testing
             }
         }
     }
+
+    @Test func `what the journal may forget is on the disk: at COMMIT, or once the log has been copied`() throws {
+        for synchronous in [Synchronous.full, .normal] {
+            var options = StoreOptions()
+            options.synchronous = synchronous
+            let store = try TestStore(Self.model, options: options)
+            try store.store.beginLog("log", after: 0)
+            store.nextSequence = 7
+            try store.apply(#"{"Person": {"id": 1}}"#)
+            #expect(store.store.durablePosition == (synchronous == .full ? 7 : nil), "\(synchronous)")
+            _ = try store.store.checkpointAtOnce()
+            #expect(store.store.durablePosition == 7)
+        }
+    }
 }
