@@ -91,6 +91,8 @@ public final class FrozenTable: Sendable {
     /// The columns that identify the row's object.
     public func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: kind(of: row)) }
 
+    public func identity(ofRow row: Int) -> [Cell] { identityColumns(ofRow: row).map { self.row(row)[$0] } }
+
     /// Whether a record of the row may be left out for what the store has.
     public func isComparable(_ row: Int) -> Bool { firstModified[row].kind.rawValue > Cell.Kind.null.rawValue }
 

@@ -18,6 +18,9 @@ public final class PassedOver {
     private let inserts: Bool
     private let updates: Bool
     private let existing: TableSet
+    /// Objects that are not made, though the newest staging named them: of its rows' memory.
+    private var absent: TableSet
+    private let plan: StagingPlan
     private var arena = ByteArena()
 
     public init(_ sync: StagedSync, _ plan: StagingPlan) {
@@ -26,6 +29,17 @@ public final class PassedOver {
         inserts = sync.inserts
         updates = sync.updates
         existing = TableSet(plan)
+        absent = TableSet(plan)
+        self.plan = plan
+    }
+
+    /// A new staging names anew.
+    func begin() { absent = TableSet(plan) }
+
+    /// The identities of those of that table which the newest staging named and did not make.
+    func namedAlone(_ table: Int) -> [[Cell]] {
+        guard absent.exists(table) else { return [] }
+        return (0..<absent[table].pointee.rowCount).map { absent[table].pointee.identity(ofRow: $0) }
     }
 
     /// The object of that staged row is in the store.
@@ -45,7 +59,11 @@ public final class PassedOver {
     func word(_ identity: UnsafePointer<Cell>?, kind: Int) -> Word {
         let exists = identity.map { existing[table].pointee.find(identity: $0, kind: kind) != nil } ?? false
         if exists { return updates ? .taken : .named }
-        return inserts ? .taken : .absent
+        if inserts { return .taken }
+        if let identity {
+            _ = absent[table].pointee.findOrAdd(identity: identity, offset: 0, origin: .passedOver, kind: kind)
+        }
+        return .absent
     }
 }
 

@@ -106,6 +106,7 @@ public final class StagedExclusions: @unchecked Sendable {
     /// A new staging meets what is left out anew. What is nested in something left out it does not meet.
     func begin() {
         for number in objects.indices { (objects[number].metAt, objects[number].metAs) = (nil, .passedOver) }
+        passedOver?.begin()
         modified?.begin()
         kinds?.begin()
     }
@@ -132,6 +133,20 @@ public final class StagedExclusions: @unchecked Sendable {
     private func meet(_ number: Int, at offset: Int, as origin: RowOrigin) {
         objects[number].metAt = min(offset, objects[number].metAt ?? offset)
         if origin.rawValue < objects[number].metAs.rawValue { objects[number].metAs = origin }
+    }
+
+    /// A table's objects that the newest staging named without a word and without a row: they are not there, and need not
+    /// be.
+    ///
+    /// - Returns: their identities; good as long as what was staged.
+    func namedAlone(_ table: Int) -> [[Cell]] {
+        let passedOver = passedOver?.namedAlone(table) ?? []
+        guard tables.exists(table) else { return passedOver }
+        let met = numbers[table].indices.filter { row in
+            let object = objects[numbers[table][row]]
+            return object.metAt != nil && object.told == nil
+        }
+        return passedOver + met.map { tables[table].pointee.identity(ofRow: $0) }
     }
 
     /// What is to be told of the objects that the newest staging met, each at the place that first names it.

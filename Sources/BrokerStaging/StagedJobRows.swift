@@ -8,12 +8,13 @@ public enum StagedJobRows {
     public static func unite(
         _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
     ) -> StagedRows {
-        unite(parts, plan, adding: rejections, modified: nil)
+        unite(parts, plan, adding: rejections, without: nil)
     }
 
-    /// - Parameter modified: what was known of the store while they were staged.
+    /// - Parameter exclusions: what they were staged without.
     static func unite(
-        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList?, modified: ModifiedValues?
+        _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList?,
+        without exclusions: StagedExclusions?
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
         let buried = StagedTombstones.united(parts, plan)
@@ -27,6 +28,7 @@ public enum StagedJobRows {
         resolution.resolve(whole.pairs)
         let (replacements, spared) = resolution.resolve(
             whole.replacements, whole.spared, &whole.links, &whole.places)
+        let modified = exclusions?.modified
         let isKnown = modified?.isComplete ?? false, hasMetUnknown = modified?.hasMetUnknown ?? false
         return StagedRows(
             tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
@@ -36,7 +38,8 @@ public enum StagedJobRows {
             isCompared: isKnown && !hasMetUnknown,
             warnings: whole.warnings, subject: whole.subject,
             buried: buried,
-            payload: whole.payload, collections: parts.map(\.collection), memory: whole.memory)
+            payload: whole.payload, collections: parts.map(\.collection), exclusions: exclusions,
+            memory: whole.memory)
     }
 }
 

@@ -42,6 +42,7 @@ public final class StagedRows: Sendable {
     public let isJoinable: Bool
     /// What was staged, in payload order.
     let collections: [JobCollection]
+    private let exclusions: StagedExclusions?
     private let memory: [ArenaChunks]
 
     init(
@@ -49,7 +50,7 @@ public final class StagedRows: Sendable {
         places: [StagedPlace], nestings: [StagedNesting], rejections: RejectionList,
         conditionalFault: ConditionalFault?, hasDoubtfulKinds: Bool, hasOvertaken: Bool, isCompared: Bool,
         warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, payload: StagedPayload?,
-        collections: [JobCollection], memory: [ArenaChunks]
+        collections: [JobCollection], exclusions: StagedExclusions?, memory: [ArenaChunks]
     ) {
         self.tables = tables
         self.links = links
@@ -68,6 +69,7 @@ public final class StagedRows: Sendable {
         self.buried = buried
         self.payload = payload
         self.collections = collections
+        self.exclusions = exclusions
         self.memory = memory
         let isPlain = replacements.isEmpty && spared.isEmpty && places.isEmpty && subject == nil && buried == nil
         isJoinable =
@@ -97,6 +99,12 @@ public final class StagedRows: Sendable {
         for collection in collections {
             parts.append(try collection.stage(plan, exclusions.policy, nil, without: exclusions))
         }
-        return StagedJobRows.unite(parts, plan, adding: exclusions.rejections, modified: exclusions.modified)
+        return StagedJobRows.unite(parts, plan, adding: exclusions.rejections, without: exclusions)
     }
+
+    /// A table's objects that were named, and yet have no row, because they are not there and need not be: bare keys with
+    /// `missing` `ignore`, and whatever a sync may not insert. Of rows that are the newest staging of theirs.
+    ///
+    /// - Returns: their identities.
+    public func namedAlone(_ table: Int) -> [[Cell]] { exclusions?.namedAlone(table) ?? [] }
 }

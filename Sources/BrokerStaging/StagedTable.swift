@@ -159,6 +159,8 @@ struct StagedTable: ~Copyable {
     }
 
     /// The row has a value for its entity's whole identity.
+    func identity(ofRow row: Int) -> [Cell] { identityColumns(of: kind(of: row)).map { self.row(row)[$0] } }
+
     func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: kind(of: row)), self.row(row)) }
 
     /// Freezes the rows: grouped by the columns they bring, each group in the identity's order.

@@ -269,6 +269,44 @@ import Testing
         }
     }
 
+    /// Where naming leaves no row behind: passed over, or a bare key that need not lead anywhere.
+    @Test(arguments: [
+        #"[{"id": 7}]"#, #"[{"id": 1, "boss": 7}]"#, #"[{"id": 8, "boss": {"id": 7}}]"#, #"[{"id": 1, "friend": 7}]"#,
+    ])
+    func `what a part named is kept though it is made only before the last part`(named: String) async throws {
+        for isOptional in [false, true] {
+            let model = """
+                {"entities": {"Employee": {
+                  "identity": "id", "identityOptional": \(isOptional), "attributes": {"id": "integer64", "name": "string"},
+                  "relationships": {
+                    "boss": {"entity": "Employee"}, "friend": {"entity": "Employee", "missing": "ignore"}}}}}
+                """
+            try await OperationSession.run(model) { session in
+                try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
+                _ = try session.answer(part(named, #", "actions": ["update", "delete"]"#))
+                try session.process("Employee", #"[{"id": 7}, {"id": 9}]"#)
+                #expect(try session.job(part(#"[{"id": 1}]"#, last: true)) == "Employee =1 -2", "\(isOptional)")
+                #expect(try session.rows("SELECT id FROM Employee ORDER BY id") == ["1", "7"], "\(isOptional)")
+            }
+        }
+    }
+
+    @Test func `of an entity with a key of the store's own a part names by identity, too`() async throws {
+        let model = #"""
+            {"entities": {"Employee": {
+              "identity": "id", "identityOptional": true, "attributes": {"id": "integer64", "name": "string"}}}}
+            """#
+        try await OperationSession.run(model) { session in
+            try session.process("Employee", #"[{"id": 1}, {"id": 2}, {"name": "none"}]"#)
+            _ = try session.answer(part(#"[{"id": 1}, {"id": 2}]"#))
+            // 2 becomes an object of another `_pk`, and the one without identity is named by nothing.
+            _ = try session.answer(#"{"op": "delete", "entity": "Employee", "objects": [2]}"#)
+            try session.process("Employee", #"[{"id": 3}, {"id": 2}]"#)
+            #expect(try session.job(part("[]", last: true)) == "Employee -2")
+            #expect(try session.rows("SELECT id FROM Employee ORDER BY id") == ["1", "2"])
+        }
+    }
+
     @Test func `a part that fails has named nothing`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)

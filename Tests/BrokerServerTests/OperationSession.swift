@@ -72,7 +72,7 @@ struct OperationSession {
     }
 
     /// Starts a server, runs the body, stops the server whatever happens.
-    static func run(_ body: (OperationSession) throws -> Void) async throws {
+    static func run(_ model: String = model, _ body: (OperationSession) throws -> Void) async throws {
         try await RunningServer.run(model: model) { running in
             try body(OperationSession(client: running.connect(), storePath: running.storePath))
         }

@@ -93,16 +93,7 @@ struct OpenSyncPart {
         _ rows: StagedRows, _ merged: MergedRows, _ statements: EntityStatements, isComplete: Bool
     ) throws(MergeFailure) -> Bool {
         do throws(StoreError) {
-            let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
-            insert.bind(number, at: 1)
-            for case let table? in rows.tables where statements.isAbout(table) {
-                for position in 0..<table.rowCount {
-                    let row = table.order[position]
-                    let key = merged.key(of: row, table.entityIndex, table, statements.entity)
-                    insert.bind(blob: key.bytes, at: 2)
-                    try insert.run()
-                }
-            }
+            try note(rows, merged, statements)
             let update = try parts.connection.prepare(
                 "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "
                     + "RETURNING rejected")
@@ -117,11 +108,40 @@ struct OpenSyncPart {
         }
     }
 
+    private func note(
+        _ rows: StagedRows, _ merged: MergedRows, _ statements: EntityStatements
+    ) throws(StoreError) {
+        let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
+        insert.bind(number, at: 1)
+        func keep(_ key: StoredKey) throws(StoreError) {
+            insert.bind(blob: key.bytes, at: 2)
+            try insert.run()
+        }
+        for case let table? in rows.tables where statements.isAbout(table) {
+            for position in 0..<table.rowCount {
+                let row = table.order[position]
+                try keep(merged.key(of: row, table.entityIndex, table, statements.entity))
+                guard statements.entity.hasRowKey, table.hasIdentity(row) else { continue }
+                try keep(.naming(table.identity(ofRow: row)))
+            }
+        }
+        // Another job may make them before the last part comes.
+        for identity in rows.namedAlone(statements.tableIndex) {
+            try keep(statements.entity.hasRowKey ? .naming(identity) : StoredKey(identity))
+        }
+    }
+
     /// The condition that no part named an object `o`. Its one parameter is the sync's number.
     func isUnnamed(_ statements: EntityStatements) -> String {
-        let columns = statements.keyNames.map { "o.\(quoted($0))" }.joined(separator: ", ")
+        func key(_ values: [String]) -> String { "\(StoredKey.function)(\(values.joined(separator: ", ")))" }
+        func columns(_ names: [String]) -> [String] { names.map { "o.\(quoted($0))" } }
+        var keys = [key(columns(statements.keyNames))]
+        let entity = statements.entity
+        if entity.hasRowKey, statements.hasIdentity {
+            keys.append(key(["NULL"] + columns(entity.identity.map { entity.attributes[$0].column })))
+        }
         return "NOT EXISTS (SELECT 1 FROM _broker_open_sync_keys WHERE sync = ? "
-            + "AND key = \(StoredKey.function)(\(columns)))"
+            + "AND key IN (\(keys.joined(separator: ", "))))"
     }
 
     /// The id is free again.
@@ -145,6 +165,9 @@ struct OpenSyncPart {
 }
 
 extension StoredKey {
+    /// Of an object whose key is the store's own, what names it beside that: an identity, which no key is taken for.
+    fileprivate static func naming(_ identity: [Cell]) -> StoredKey { StoredKey([.null] + identity) }
+
     /// The function of SQL that makes a key's bytes of columns.
     static let function = "_broker_key"
 

@@ -48,7 +48,9 @@ final class EntityStatements {
     }
 
     /// Whether the rows are those of the entity's table.
-    func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == plan.model.topmost(of: index) }
+    func isAbout(_ table: FrozenTable) -> Bool { table.entityIndex == tableIndex }
+
+    var tableIndex: Int { plan.model.topmost(of: index) }
 
     /// What the model calls a staged column.
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
