@@ -101,7 +101,11 @@ struct StoreCheck {
         let bySequence = Dictionary(uniqueKeysWithValues: lines.map { ($0.sequence, $0) })
         let completed = Dictionary(
             lines.filter { !$0.isFailure }.map { (names[$0.sequence]!, $0) }, uniquingKeysWith: { first, _ in first })
+        let newest = Dictionary(lines.filter(\.hasClientID).map { ($0.id, $0.sequence) }, uniquingKeysWith: max)
         for (name, end) in tellings.ends {
+            // A failure does not hold its id: what was sent earlier, over a connection that was lost, may run behind it.
+            let isSentAgain = tellings.sendings[name] ?? 0 > 1
+            if !end.isCompleted, isSentAgain, newest[name] ?? 0 > end.sequence ?? 0 { continue }
             let line = end.sequence.flatMap { bySequence[$0] }
             guard let line, names[line.sequence] == name, line.isFailure != end.isCompleted else {
                 throw Difference("Told, but not in the ledger: \(end.message.text)")

@@ -15,8 +15,8 @@ extension OperationGraph {
         var touched: Set<Node> = []
         /// Links in link tables that an object's own record changed.
         var changedLinks: [Node: Set<Link>] = [:]
-        /// Objects whose set a record of theirs replaced or cleared, that stands in an order; or whose record names a link that
-        /// an earlier operation of the job made.
+        /// Objects whose set a record of theirs replaced or cleared, that stands in an order, or that another operation
+        /// had taken links from; or whose record names a link that an earlier operation of the job made or ended.
         var reordered: Set<Node> = []
         /// Objects that are gone, by the key that they had: who comes again with it is the same one.
         var gone: [String: [[String]: Node]] = [:]

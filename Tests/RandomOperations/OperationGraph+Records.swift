@@ -23,6 +23,7 @@ extension OperationGraph {
         _ sync: (entity: GraphModel.Entity, actions: Set<String>)?, _ job: inout Job
     ) throws(Stop) -> Set<Node> {
         let selection = try select(step, hasSubject: subject != nil, later, sync, &job)
+        let before = links
         var all: Set<Node> = []
         for (reading, leftOut) in zip(step, selection.leftOut) {
             var nodes: [Int: Node] = [:]
@@ -30,7 +31,7 @@ extension OperationGraph {
             where !leftOut.contains(place) && !selection.absent.contains(place) {
                 nodes[place] = place == 0 && subject != nil ? subject! : try findOrMake(name, &job)
             }
-            say(reading, nodes, selection.kept, &job)
+            say(reading, nodes, selection.kept, before, &job)
             job.touched.formUnion(nodes.filter { !selection.kept.contains($0.key) }.values)
             all.formUnion(nodes.values)
         }
@@ -165,7 +166,10 @@ extension OperationGraph {
     /// By object and relationship.
     private typealias Sets = [Node: [String: [Node]]]
 
-    private mutating func say(_ reading: OperationReading, _ nodes: [Int: Node], _ kept: Set<Int>, _ job: inout Job) {
+    /// - Parameter beforeStep: the links when the first of the operations began that are one thing to the contract.
+    private mutating func say(
+        _ reading: OperationReading, _ nodes: [Int: Node], _ kept: Set<Int>, _ beforeStep: Set<Link>, _ job: inout Job
+    ) {
         let before = links
         let spared = spared(reading, nodes)
         var united: Sets = [:]
@@ -182,10 +186,15 @@ extension OperationGraph {
             for (relationship, elements) in reading.names[place].words where relationship.hasLinkTable {
                 let named = Set((elements ?? []).compactMap { nodes[$0] }.map { link(relationship, node, $0) })
                 var changed = links.subtracting(before).intersection(named)
+                // It went in one operation of the step and came again in another.
+                if !changed.isDisjoint(with: beforeStep) { job.reordered.insert(node) }
+                changed.subtract(beforeStep)
                 if elements == nil || relationship.replaces {
                     let reading = Set(linkSet(relationship, of: node))
                     changed.formUnion(before.filter { isOf($0, relationship, node) }.subtracting(reading))
-                    if relationship.isOrdered { job.reordered.insert(node) }
+                    // Another operation of the step has taken a link from the set before this one.
+                    let taken = beforeStep.subtracting(before).filter { isOf($0, relationship, node) }
+                    if relationship.isOrdered || !taken.isEmpty { job.reordered.insert(node) }
                 }
                 job.changedLinks[node, default: []].formUnion(changed)
                 if !links.subtracting(job.linksBefore).isDisjoint(with: named) { job.reordered.insert(node) }
