@@ -31,13 +31,20 @@ extension StagingContext {
     private mutating func stageSorted(
         _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int
     ) throws(StagingFault) {
+        for (value, relationship) in valuesInTextOrder(entity, slots) where place(value) < limit {
+            try stage(value, relationship, speaker)
+        }
+    }
+
+    private func valuesInTextOrder(
+        _ entity: EntityPlan, _ slots: Int
+    ) -> [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] {
         var values: [(value: JSONValue, relationship: EntityPlan.RelationshipPlan)] = []
         for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots), place(value) < limit else { continue }
-            values.append((value, relationship))
+            if let value = scanner.value(relationship.nodes, slots) { values.append((value, relationship)) }
         }
         values.sort { ($0.value.offset, $0.relationship.index) < ($1.value.offset, $1.relationship.index) }
-        for (value, relationship) in values { try stage(value, relationship, speaker) }
+        return values
     }
 
     /// Stages a relationship's value: nested records, bare keys, or null.
@@ -84,8 +91,7 @@ extension StagingContext {
     mutating func stageNestedAlone(
         _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker
     ) throws(StagingFault) {
-        for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots), !value.isNull else { continue }
+        for (value, relationship) in valuesInTextOrder(entity, slots) where !value.isNull {
             if value.kind == .array, relationship.relationship.isToMany {
                 for element in value.elements {
                     _ = try destination(element, relationship, speaker, isLinked: false)

@@ -269,6 +269,28 @@ import Testing
         }
     }
 
+    @Test(arguments: [["update"], ["insert"]])
+    func `what is nested in a record that is passed over counts in the order of the text`(
+        actions: [String]
+    ) async throws {
+        let model = """
+            {"entities": {
+              "Person": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+                "first": {"entity": "Room"}, "second": {"entity": "Room"}, "third": {"entity": "Room", "toMany": true}}},
+              "Room": {"identity": "id", "attributes": {"id": "integer64", "colour": "string"}}}}
+            """
+        try await OperationSession.run(model) { session in
+            if actions == ["insert"] { try session.process("Person", #"{"id": 1}"#) }
+            for last in ["second", "first", "third"] {
+                let others = ["third", "second", "first"].filter { $0 != last }
+                let words = (others + [last]).map { #""\#($0)": {"id": 5, "colour": "\#($0)"}"# }
+                _ = try session.answer(
+                    sync("Person", #"[{"id": 1, \#(words.joined(separator: ", "))}]"#, #", "actions": \#(actions)"#))
+                #expect(try session.rows("SELECT colour FROM Room") == [last])
+            }
+        }
+    }
+
     /// Where naming leaves no row behind: passed over, or a bare key that need not lead anywhere.
     @Test(arguments: [
         #"[{"id": 7}]"#, #"[{"id": 1, "boss": 7}]"#, #"[{"id": 8, "boss": {"id": 7}}]"#, #"[{"id": 1, "friend": 7}]"#,
