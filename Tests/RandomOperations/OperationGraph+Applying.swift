@@ -148,7 +148,10 @@ extension OperationGraph {
         guard known.definition == definition else { throw .failed("idConflict \(step[0].path)/part") }
         let rejections = job.rejections.count
         let named = try process(step, nil, later, (entity, actions), &job)
-        known.named.formUnion(named.filter { objects[$0]!.entity.name == entity.name }.map(key))
+        let own = named.filter { objects[$0]!.entity.name == entity.name }
+        known.named.formUnion(own.map(key))
+        // The number that the store has given it may not be known yet.
+        if entity.identity.isEmpty { known.nameless.formUnion(own) }
         known.named.formUnion(step[0].names.filter { $0.entity.name == entity.name }.compactMap(\.identity))
         if job.rejections.count > rejections { known.isIncomplete = true }
         if let part { parts[part.id] = part.isLast ? nil : known }
@@ -157,7 +160,7 @@ extension OperationGraph {
             job.warnings["deletionSkipped \(entity.name)", default: 0] += 1
             return
         }
-        let unnamed = nodes(entity).filter { !known.named.contains(key($0)) && matches(condition, $0) }
+        let unnamed = nodes(entity).filter { !known.named.contains(key($0)) && !known.nameless.contains($0) && matches(condition, $0) }
         try delete(Set(unnamed), step[0].path, &job)
     }
 

@@ -20,6 +20,8 @@ public struct OperationGraph {
     struct Part {
         let definition: String
         var named: Set<[String]> = []
+        /// Of an entity without identity.
+        var nameless: Set<Node> = []
         /// A record was left out.
         var isIncomplete = false
     }
