@@ -99,9 +99,7 @@ import TestSupport
         #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
     }
 
-    @Test func `a file that is there is told of before anything is copied, and never the store under another name replaced`()
-        throws
-    {
+    @Test func `a file in the way is told of before anything is copied, and the store itself never replaced`() throws {
         _ = files.createFile(atPath: folder.path("copy"), contents: nil)
         var steps = 0
         #expect(throws: StoreError.self) { try backup().run(progress: { _ in steps += 1 }) }

@@ -160,7 +160,9 @@ extension OperationGraph {
             job.warnings["deletionSkipped \(entity.name)", default: 0] += 1
             return
         }
-        let unnamed = nodes(entity).filter { !known.named.contains(key($0)) && !known.nameless.contains($0) && matches(condition, $0) }
+        let unnamed = nodes(entity).filter {
+            !known.named.contains(key($0)) && !known.nameless.contains($0) && matches(condition, $0)
+        }
         try delete(Set(unnamed), step[0].path, &job)
     }
 
