@@ -91,6 +91,7 @@ public final class FrozenTable: Sendable {
     /// The columns that identify the row's object.
     public func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: kind(of: row)) }
 
+    /// What identifies the row's object; without identity an empty list, or one with NULL in it. As long valid as the rows.
     public func identity(ofRow row: Int) -> [Cell] { identityColumns(ofRow: row).map { self.row(row)[$0] } }
 
     /// Whether a record of the row may be left out for what the store has.

@@ -158,9 +158,10 @@ struct StagedTable: ~Copyable {
         return IdentityIndex.hash(cells, columns)
     }
 
-    /// The row has a value for its entity's whole identity.
+    /// What identifies the row's object. Valid until the next row is added.
     func identity(ofRow row: Int) -> [Cell] { identityColumns(of: kind(of: row)).map { self.row(row)[$0] } }
 
+    /// The row has a value for its entity's whole identity.
     func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: kind(of: row)), self.row(row)) }
 
     /// Freezes the rows: grouped by the columns they bring, each group in the identity's order.
