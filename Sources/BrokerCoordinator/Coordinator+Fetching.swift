@@ -32,7 +32,7 @@ extension Coordinator {
         let task = FetchTask(
             request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong, tell: tell)
         let waits = flight.withLock { flight in
-            flight.ends.wait(before: place) { [readers] in readers.fetch(task) }
+            flight.ends.wait(before: place, from: source) { [readers] in readers.fetch(task) }
         }
         if !waits { readers.fetch(task) }
     }

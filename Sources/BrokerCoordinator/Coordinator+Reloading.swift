@@ -47,7 +47,7 @@ extension Coordinator {
         // It is of no source of frames, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] place in
-            let waits = flight.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
+            let waits = flight.withLock { $0.ends.wait(before: place, from: nil) { self.change(to: plan, tell) } }
             if !waits { change(to: plan, tell) }
         }
     }

@@ -9,6 +9,8 @@ struct ReadyJob: Sendable {
     let place: Int
     /// Its name for ``SearchTurns``.
     let arrival: Int
+    /// Whose it is.
+    let source: Int
     let contentHash: [UInt8]?
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
@@ -54,9 +56,9 @@ struct ReadyJob: Sendable {
         _ withdrawal: Withdrawal, _ fault: Fault, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) -> ReadyJob {
         var job = ReadyJob(
-            id: id, owner: owner, place: place, arrival: arrival, contentHash: contentHash, policy: policy,
-            wantsKeys: false, wantsObjects: false, work: .refused(fault), memory: memory, observer: observer,
-            weight: weight, admittedAt: admittedAt, timing: timing, acceptedAt: acceptedAt)
+            id: id, owner: owner, place: place, arrival: arrival, source: source, contentHash: contentHash,
+            policy: policy, wantsKeys: false, wantsObjects: false, work: .refused(fault), memory: memory,
+            observer: observer, weight: weight, admittedAt: admittedAt, timing: timing, acceptedAt: acceptedAt)
         job.withdrawal = withdrawal
         return job
     }
@@ -220,7 +222,7 @@ struct Flight {
         bytes += addedWeight
         unopened -= 1
         running.began(run.id, place, of: run.owner, run.observer)
-        ends.began(place)
+        ends.began(place, from: run.frame.source)
         jobCount += 1
         whenSettled[place] = acceptance
         if logging.isOn, run.frame.logged == nil { logging.willLog(run.logEntry) }
@@ -267,7 +269,7 @@ struct Flight {
         bytes -= job.weight
         count -= 1
         jobCount -= 1
-        ends.ended(job.place)
+        ends.ended(job.place, from: job.source)
         turns.ended(job.arrival)
         callNext()
         if !cancelled.isEmpty { cancelled.remove(job.place) }

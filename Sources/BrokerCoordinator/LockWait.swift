@@ -1,6 +1,6 @@
 internal import Logging
 
-/// One incident of a store that another program has locked: how long it lasts, and what the log says of it.
+/// One incident of a store that another program has locked: how long it lasts, and what the log and `stats` say of it.
 ///
 /// It is waited for on the flight's condition, longer and longer, so that it costs next to nothing and ends when the server
 /// stops.
@@ -10,12 +10,16 @@ struct LockWait {
     /// Between two attempts at most: how much later than need be the jobs go on.
     private static let longestPauseMicroseconds: Int64 = 50_000
 
+    private let statistics: Statistics
     private let logger: Logger
     private var beganAt: Int64?
     private var pauseMicroseconds: Int64 = 1_000
     private var isTold = false
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ statistics: Statistics, _ logger: Logger) {
+        self.statistics = statistics
+        self.logger = logger
+    }
 
     /// Waits before the next attempt; false when there shall be none.
     mutating func pause(_ flight: Monitor<Flight>) -> Bool {
@@ -24,6 +28,7 @@ struct LockWait {
         self.beganAt = beganAt
         if !isTold, now - beganAt >= Self.silentMicroseconds {
             isTold = true
+            statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
             logger.warning("Another program has locked the store; jobs wait until it lets go.")
         }
         let isOver = flight.wait(until: now + pauseMicroseconds) { flight -> Bool? in
@@ -40,6 +45,7 @@ struct LockWait {
 
     private func tellEnd(_ words: Logger.Message) {
         guard isTold, let beganAt else { return }
+        statistics.count { $0.store = .serving }
         logger.warning(words, metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
     }
 }

@@ -84,9 +84,9 @@ struct StagingRun: Sendable {
         timing.queued = openedAt - frame.admittedAt
         timing.staged = monotonicMicroseconds() - openedAt
         return ReadyJob(
-            id: id, owner: owner, place: place, arrival: frame.arrival, contentHash: contentHash, policy: policy,
-            wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory, observer: observer,
-            weight: weight, admittedAt: frame.admittedAt, timing: timing, acceptedAt: acceptedAt,
+            id: id, owner: owner, place: place, arrival: frame.arrival, source: frame.source, contentHash: contentHash,
+            policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory,
+            observer: observer, weight: weight, admittedAt: frame.admittedAt, timing: timing, acceptedAt: acceptedAt,
             progress: progress)
     }
 

@@ -16,8 +16,7 @@ final class Statistics: Sendable {
         var objects = ChangeCounts()
         var latencies = Latencies()
         var batches = Batches()
-        /// Why the store takes nothing more; nil while it does.
-        var storageFailure: String?
+        var store = StoreState.serving
         /// As the writer left it after the newest commit.
         var log = StoreLog()
         /// The newest sequence whose outcome may be forgotten.
@@ -73,8 +72,8 @@ final class Statistics: Sendable {
         writer.key("store")
         writer.object { writer in
             writer.key("state")
-            writer.string(counters.storageFailure == nil ? "serving" : "failed")
-            guard let cause = counters.storageFailure else { return }
+            writer.string(counters.store.name)
+            guard let cause = counters.store.cause else { return }
             writer.key("cause")
             writer.string(cause)
         }
@@ -107,6 +106,31 @@ final class Statistics: Sendable {
         let fields = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self).split(
             separator: " ")
         return fields.count > 1 ? (Int(fields[1]) ?? 0) * Int(sysconf(Int32(_SC_PAGESIZE))) : 0
+    }
+}
+
+/// Whether the store takes what is merged, for `stats`.
+enum StoreState {
+    case serving
+    /// It takes nothing at the moment, and jobs wait for it.
+    case waiting(cause: String)
+    /// It takes nothing any more.
+    case failed(cause: String)
+
+    var name: String {
+        switch self {
+        case .serving: "serving"
+        case .waiting: "waiting"
+        case .failed: "failed"
+        }
+    }
+
+    /// For people.
+    var cause: String? {
+        switch self {
+        case .serving: nil
+        case .waiting(let cause), .failed(let cause): cause
+        }
     }
 }
 

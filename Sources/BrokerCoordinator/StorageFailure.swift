@@ -25,7 +25,7 @@ final class StorageFailure: Sendable {
         }
         guard let observers else { return }
         say()
-        statistics.count { $0.storageFailure = error.message }
+        statistics.count { $0.store = .failed(cause: error.message) }
         completions.run(observers.map { tell in { tell(error) } })
     }
 

@@ -161,7 +161,7 @@ struct WriterLoop {
     private func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
-        var wait = LockWait(logger)
+        var wait = LockWait(statistics, logger)
         while true {
             do throws(StoreError) {
                 try store.begin()
@@ -272,7 +272,7 @@ struct WriterLoop {
     ///
     /// With a log, what the machine cannot store is no failure of the job's: it is tried until it can be, or the server stops.
     private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied? {
-        var wait = StoreWait(logger)
+        var wait = StoreWait(statistics, logger)
         while true {
             if leavesJobs { return Applied(sequence: nil, job: job, end: .failed(.leftInLog)) }
             do throws(StoreError) {

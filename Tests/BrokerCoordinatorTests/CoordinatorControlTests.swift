@@ -43,6 +43,26 @@ import TestSupport
         #expect(test.statistics.contains(#""paused":false"#))
     }
 
+    @Test func `a fetch waits for the jobs of its own source that are held back, and for no others`() throws {
+        let test = try TestCoordinator(model)
+        _ = test.coordinator.pause()
+        test.submit(row(1), id: "a", from: 1)
+        let told = Monitor<[Int: String]>([:])
+        for source in [1, 2] {
+            let request = try test.coordinator.plan.fetchRequest(FetchDescription(entity: "Row"))
+            test.coordinator.fetch(request, from: source) { end in
+                told.broadcast {
+                    if case .found(let objects) = end { $0[source] = String(decoding: objects.bytes, as: UTF8.self) }
+                    return true
+                }
+            }
+        }
+        #expect(told.patiently("the other source's fetch") { $0[2] } == "[]")
+        #expect(told.withLock { $0[1] } == nil)
+        test.coordinator.resume()
+        #expect(told.patiently("the source's own fetch") { $0[1] }.hasPrefix(#"[{"id":1,"#))
+    }
+
     @Test func `a server that refuses new jobs holds nothing back`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()

@@ -213,10 +213,12 @@ import TestSupport
         let test = try coordinator(in: folder) { $0.store.maximumPages = pages + 4 }
         test.submit(rows(8_001...16_000), id: "second", wantsAcceptance: true)
         test.log.waitUntil("The store takes nothing")
+        #expect(test.statistics.contains(#""state":"waiting","cause":"The store "#))
         let other = try Locker(test.storePath)
         try other.execute("DELETE FROM Row WHERE id <= 8000; COMMIT")
         #expect(test.events.ends(1)[0].code == nil)
         test.log.waitUntil("The store takes jobs again")
+        #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
         test.submit(row(1), id: "third")
         #expect(test.events.ends(2)[1].code == nil)
         #expect(try test.rows("SELECT count(*) FROM Row") == ["8001"])

@@ -17,11 +17,13 @@ import TestSupport
         test.submit(#"{"Row": {"id": "x"}}"#, id: "4")
         #expect(test.events.all.isEmpty)
         #expect(test.await("never") == .unknown)
+        #expect(test.statistics.contains(#""state":"waiting","cause":"Another program has locked the store.""#))
         try locker.unlock()
         let ends = test.events.ends(4)
         #expect(ends.map(\.code) == [nil, nil, nil, "invalidValue"])
         #expect(ends.map(\.sequence) == [1, 2, 3, 4])
         test.log.waitUntil("no longer locked; jobs go on. [\"milliseconds\"]")
+        #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
         #expect(test.log.count("locked") == 2)
         #expect(try test.rows("SELECT count(*) FROM Row") == ["3"])
     }

@@ -20,10 +20,10 @@ import Testing
             flight.order.finish(
                 place,
                 ReadyJob(
-                    id: JobID("job \(place)"), owner: .server, place: place, arrival: place, contentHash: nil,
-                    policy: .fail,
-                    wantsKeys: false, wantsObjects: false, work: .refused(Fault(.busy, "")),
-                    memory: budget.admit(place, payloadBytes: 0), observer: { _ in }, weight: weight, admittedAt: 0,
+                    id: JobID("job \(place)"), owner: .server, place: place, arrival: place, source: 0,
+                    contentHash: nil, policy: .fail, wantsKeys: false, wantsObjects: false,
+                    work: .refused(Fault(.busy, "")), memory: budget.admit(place, payloadBytes: 0),
+                    observer: { _ in }, weight: weight, admittedAt: 0,
                     timing: Timing(), acceptedAt: 0))
         }
         return flight

@@ -3,19 +3,25 @@ internal import BrokerStore
 internal import Logging
 
 /// One incident of a store that takes nothing, while the log keeps what was accepted: how long it lasts, what the log of
-/// the server says of it, and what clients are told meanwhile.
+/// the server and `stats` say of it, and what clients are told meanwhile.
 struct StoreWait {
     private static let longestPauseMicroseconds: Int64 = 1_000_000
 
+    private let statistics: Statistics
     private let logger: Logger
     private var beganAt: Int64?
     private var pauseMicroseconds: Int64 = 10_000
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ statistics: Statistics, _ logger: Logger) {
+        self.statistics = statistics
+        self.logger = logger
+    }
 
     /// Waits before the next attempt; false when there shall be none, because the server stops.
     mutating func pause(_ flight: Monitor<Flight>, _ error: StoreError) -> Bool {
         let now = monotonicMicroseconds()
+        // Perhaps another cause than before.
+        statistics.count { $0.store = .waiting(cause: error.message) }
         if beganAt == nil {
             beganAt = now
             let fault = Fault(error.faultCode, error.message)
@@ -43,6 +49,7 @@ struct StoreWait {
     /// The store took the job.
     func ended(_ flight: Monitor<Flight>) {
         guard let beganAt else { return }
+        statistics.count { $0.store = .serving }
         flight.withLock { if !$0.isDraining { $0.refusal = nil } }
         logger.notice(
             "The store takes jobs again.", metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
