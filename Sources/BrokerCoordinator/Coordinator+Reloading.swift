@@ -32,23 +32,33 @@ extension Coordinator {
 
     private func hold(for plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
         // A frame of its own, with nothing in it but the question whether all before it has ended.
-        let begun = flight.withLock { flight -> (place: Int, memory: JobMemory)? in
-            guard flight.holdsBehind == nil, !flight.isPaused, !flight.isDraining else { return nil }
-            let place = flight.admit(0, from: Self.ownSource)
-            flight.holdsBehind = place
-            return (place, memory.admit(place, payloadBytes: 0))
+        let begun: (place: Int, memory: JobMemory)
+        do throws(Fault) {
+            begun = try beginHolding()
+        } catch {
+            return tell(.failure(error))
         }
-        guard let begun else { return tell(.failure(.notNow)) }
         let frame = AdmittedFrame(
-            place: begun.place, arrival: begun.place, source: Self.ownSource, payloadBytes: 0, contentBytesAtMost: 0,
-            weight: 0,
-            memory: begun.memory, refusal: nil, admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
+            place: begun.place, arrival: begun.place, source: Self.ownSource, payloadBytes: 0,
+            contentBytesAtMost: 0, weight: 0, memory: begun.memory, refusal: nil,
+            admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
             open: { _ in .nothing }, refuse: { _ in })
         // It is of no source of frames, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] place in
             let waits = flight.withLock { $0.ends.wait(before: place, from: nil) { self.change(to: plan, tell) } }
             if !waits { change(to: plan, tell) }
+        }
+    }
+
+    private func beginHolding() throws(Fault) -> (place: Int, memory: JobMemory) {
+        try flight.withLock { flight throws(Fault) in
+            guard flight.holdsBehind == nil, !flight.isPaused, !flight.isDraining else { throw .notNow }
+            // The jobs before it wait for a store that takes nothing; all others should not wait with them.
+            if let refusal = flight.refusal { throw refusal }
+            let place = flight.admit(0, from: Self.ownSource)
+            flight.holdsBehind = place
+            return (place, memory.admit(place, payloadBytes: 0))
         }
     }
 

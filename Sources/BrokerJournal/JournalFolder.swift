@@ -131,8 +131,8 @@ struct JournalFolder: Sendable {
         if [ENOSPC, EDQUOT, EFBIG].contains(cause) {
             return JournalError(
                 .full,
-                "The disk of the journal \(path) is full (\(String(cString: strerror(cause)))). Free some space; nothing of "
-                    + "this is in the journal, so it can be sent again.")
+                "The disk of the journal \(path) is full (\(String(cString: strerror(cause)))). Nothing of this is in "
+                    + "the journal: free some space, then try again.")
         }
         return broken(what, cause, file)
     }

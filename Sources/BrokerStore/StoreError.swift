@@ -96,8 +96,8 @@ extension StoreError {
     private init(full store: String, _ said: String, _ result: Int32) {
         self.init(
             .full,
-            "\(store), or its disk, is full (\(said)). Free some space; nothing of this is in the store, so it can be "
-                + "sent again.", sqliteCode: result)
+            "\(store), or its disk, is full (\(said)). Nothing of this was stored: free some space, then try again.",
+            sqliteCode: result)
     }
 
     /// A write that found no room, or no room for us: SQLite knows the first of these alone. Of a write only: a sync that finds

@@ -189,6 +189,7 @@ import TestSupport
         test.submit(row(0, 7), id: "refused", wantsAcceptance: true)
         #expect(test.events.ends(1).map(\.code) == ["storeFull"])
         #expect(test.events.ends(1)[0].sequence == nil)
+        #expect(test.reload(model).first?.hasPrefix("refused storeFull") == true)
         // Killed and started with room, it applies the job.
         let again = try coordinator(in: crashed(test, isStuck: true))
         #expect(again.events.ends(1).map(\.id) == ["large"])

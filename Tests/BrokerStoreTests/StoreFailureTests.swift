@@ -58,7 +58,7 @@ import TestSupport
             try apply(1, to: store)
             let error = try error(.write, fault, disk, store)
             #expect(error.code == .full && !error.isDiskFailure)
-            #expect(error.message.contains("is full") && error.message.contains("Free some space"))
+            #expect(error.message.contains("is full") && error.message.contains("free some space"))
             #expect(store.failure == nil)
             try apply(3, to: store)
             // An error after it is told by its own cause.
