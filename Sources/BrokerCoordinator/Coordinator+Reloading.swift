@@ -33,10 +33,9 @@ extension Coordinator {
     private func hold(for plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
         // A frame of its own, with nothing in it but the question whether all before it has ended.
         let begun: (place: Int, memory: JobMemory)
-        do throws(Fault) {
-            begun = try beginHolding()
-        } catch {
-            return tell(.failure(error))
+        switch beginHolding() {
+        case .success(let holding): begun = holding
+        case .failure(let fault): return tell(.failure(fault))
         }
         let frame = AdmittedFrame(
             place: begun.place, arrival: begun.place, source: Self.ownSource, payloadBytes: 0,
@@ -46,19 +45,19 @@ extension Coordinator {
         // It is of no source of frames, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] place in
-            let waits = flight.withLock { $0.ends.wait(before: place, from: nil) { self.change(to: plan, tell) } }
+            let waits = flight.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
             if !waits { change(to: plan, tell) }
         }
     }
 
-    private func beginHolding() throws(Fault) -> (place: Int, memory: JobMemory) {
-        try flight.withLock { flight throws(Fault) in
-            guard flight.holdsBehind == nil, !flight.isPaused, !flight.isDraining else { throw .notNow }
+    private func beginHolding() -> Result<(place: Int, memory: JobMemory), Fault> {
+        flight.withLock { flight in
+            guard flight.holdsBehind == nil, !flight.isPaused, !flight.isDraining else { return .failure(.notNow) }
             // The jobs before it wait for a store that takes nothing; all others should not wait with them.
-            if let refusal = flight.refusal { throw refusal }
+            if let refusal = flight.refusal { return .failure(refusal) }
             let place = flight.admit(0, from: Self.ownSource)
             flight.holdsBehind = place
-            return (place, memory.admit(place, payloadBytes: 0))
+            return .success((place, memory.admit(place, payloadBytes: 0)))
         }
     }
 

@@ -24,12 +24,14 @@ struct JobEnds {
         if lines[source]?.isEmpty == true { lines[source] = nil }
     }
 
-    /// Waits until every job before the place has ended, of one source or of all of them (nil). All of them must have begun.
+    /// Waits until every job before the place has ended. All of them must have begun.
     ///
     /// - Returns: false when there is nothing to wait for; the waiter is then not kept.
-    mutating func wait(before place: Int, from source: Int?, _ waiter: @escaping Waiter) -> Bool {
-        guard let source else { return all.wait(before: place, waiter) }
-        return lines[source]?.wait(before: place, waiter) ?? false
+    mutating func wait(before place: Int, _ waiter: @escaping Waiter) -> Bool { all.wait(before: place, waiter) }
+
+    /// The same for the jobs of one source.
+    mutating func wait(before place: Int, from source: Int, _ waiter: @escaping Waiter) -> Bool {
+        lines[source]?.wait(before: place, waiter) ?? false
     }
 
     /// Takes those who need not wait any longer; each is to be told once.

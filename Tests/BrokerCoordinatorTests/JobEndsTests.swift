@@ -14,14 +14,14 @@ import Testing
         let log = Log()
         // Opened out of order.
         for place in [3, 1, 7, 4] { ends.began(place, from: place % 2) }
-        let waits = [1, 5, 2, 9].map { ends.wait(before: $0, from: nil, log.waiter($0)) }
+        let waits = [1, 5, 2, 9].map { ends.wait(before: $0, log.waiter($0)) }
         #expect(waits == [false, true, true, true])
         for (ended, told) in [(1, [2]), (3, [2]), (4, [2, 5]), (7, [2, 5, 9])] {
             ends.ended(ended, from: ended % 2)
             for waiter in ends.takeReady() { waiter() }
             #expect(log.told.withLock { $0 } == told)
         }
-        let waitsLate = ends.wait(before: 99, from: nil, log.waiter(99))
+        let waitsLate = ends.wait(before: 99, log.waiter(99))
         #expect(!waitsLate)
     }
 

@@ -242,6 +242,6 @@ struct SimulatedServer {
 
     mutating func passJobs(before place: Int, _ delivery: Int) {
         let tell: Task = { [notices] in notices.withLock { $0.append(.passed(delivery: delivery)) } }
-        if !flight.ends.wait(before: place, from: nil, tell) { tell() }
+        if !flight.ends.wait(before: place, tell) { tell() }
     }
 }
