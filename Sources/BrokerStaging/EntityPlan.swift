@@ -8,6 +8,8 @@ final class EntityPlan: Sendable {
         /// Tree nodes, most preferred first; none of an attribute that only relatives in the same table have.
         let nodes: [Int]
         let isIdentity: Bool
+        /// `null` is no value of it.
+        private let isRequired: Bool
         /// What a record brings that does not bring the attribute; nil where it then says nothing of it.
         let missingCell: OwnedCell?
         let onInvalid: InvalidValuePolicy
@@ -16,8 +18,19 @@ final class EntityPlan: Sendable {
             self.converter = converter
             self.nodes = nodes
             self.isIdentity = isIdentity
+            isRequired = !attribute.isOptional && !isIdentity
             missingCell = attribute.usesDefaultWhenMissing ? converter.defaultCell : nil
             onInvalid = attribute.onInvalid
+        }
+
+        /// What `null` becomes.
+        @inline(__always)
+        func nullCell(of entity: EntityPlan) throws(ValueFault) -> Cell {
+            guard isRequired else { return .null }
+            throw ValueFault(
+                reason: .missing,
+                message: "\(self.converter.name) of \(entity.name) is required and may not be null. "
+                    + "Send a value, or make the attribute optional.")
         }
     }
 
@@ -92,7 +105,7 @@ final class EntityPlan: Sendable {
         var converters: [ValueConverter] = []
         for attribute in entity.attributes {
             do throws(ModelError) {
-                converters.append(try ValueConverter(attribute))
+                converters.append(try ValueConverter.compiled(attribute))
             } catch {
                 faults += error.faults
             }

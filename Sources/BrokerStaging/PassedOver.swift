@@ -69,10 +69,16 @@ public final class PassedOver {
 
 extension StagingContext {
     /// What becomes of a record, or a bare key, of that identity.
+    @inline(__always)  // A call would copy the context, which is large.
     func passing(_ entity: EntityPlan, identity: Int?) -> PassedOver.Word {
-        guard let passedOver = exclusions?.passedOver,
-            entity.kind == passedOver.entity || entity.family?.inherits(from: passedOver.entity) ?? false
-        else { return .taken }
+        guard let passedOver = exclusions?.passedOver else { return .taken }
+        return passing(entity, identity: identity, passedOver)
+    }
+
+    private func passing(_ entity: EntityPlan, identity: Int?, _ passedOver: PassedOver) -> PassedOver.Word {
+        guard entity.kind == passedOver.entity || entity.family?.inherits(from: passedOver.entity) ?? false else {
+            return .taken
+        }
         guard let identity else { return passedOver.word(nil, kind: entity.kind) }
         return scratch.withCells(at: identity) { passedOver.word($0, kind: entity.kind) }
     }

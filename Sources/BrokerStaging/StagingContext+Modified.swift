@@ -106,6 +106,7 @@ struct ConditionalFault {
 extension StagingContext {
     /// Whether the job would fail for what is nested in this record only if the record is newer than its object, which
     /// the first staging cannot know.
+    @inline(__always)  // A call would copy the context, which is large.
     func isConditional(_ entity: EntityPlan, _ row: Int) -> Bool {
         guard policy == .fail, exclusions == nil, let modified = entity.modified else { return false }
         return tables[entity.index].pointee.row(row)[modified.column].kind.rawValue > Cell.Kind.null.rawValue

@@ -223,13 +223,13 @@ extension StagingContext {
     ) throws(StagingFault) -> Cell {
         let meant = try converted(value, column, entity) ?? value
         do throws(ValueFault) {
-            if meant.isNull { return try nullCell(column, entity) }
+            if meant.isNull { return try attribute.nullCell(of: entity) }
             do throws(ValueFault) {
                 return try attribute.converter.convert(meant, arena: &arena)
             } catch {
                 switch attribute.onInvalid {
                 case .skip: return .absent
-                case .null: return try nullCell(column, entity)
+                case .null: return try attribute.nullCell(of: entity)
                 case .fail: throw error
                 }
             }
@@ -243,17 +243,6 @@ extension StagingContext {
             Fault(
                 fault.code, rejections.isListing ? fault.message : "", entity: entity.name,
                 attribute: plan.model.entities[entity.kind].attributes[column].name), offset: place(value))
-    }
-
-    private func nullCell(_ column: Int, _ entity: EntityPlan) throws(ValueFault) -> Cell {
-        let attribute = plan.model.entities[entity.kind].attributes[column]
-        guard attribute.isOptional || entity.attributes[column].isIdentity else {
-            throw ValueFault(
-                reason: .missing,
-                message: "\(attribute.name) of \(entity.name) is required and may not be null. "
-                    + "Send a value, or make the attribute optional.")
-        }
-        return .null
     }
 
     func fault(

@@ -9,7 +9,7 @@ import TestSupport
     private func stored(
         _ json: String, formats: [String] = [], zone: String? = nil, storage: DateStorage = .iso8601
     ) throws -> StoredValue {
-        try ValueConverter(
+        try ValueConverter.compiled(
             Attribute(name: "at", type: .date, dateFormats: formats, timeZone: zone, dateStorage: storage)
         ).stored(json)
     }
@@ -124,7 +124,7 @@ import TestSupport
     @Test func `random instants are written as Foundation writes them, and read back`() throws {
         var generator = SeededGenerator(for: "instants")
         let formatter = ISO8601DateFormatter()
-        let converter = try ValueConverter(Attribute(name: "at", type: .date))
+        let converter = try ValueConverter.compiled(Attribute(name: "at", type: .date))
         for _ in 0..<5000 {
             let seconds = Int.random(in: -12_000_000_000...Instant.representableSeconds.upperBound, using: &generator)
             let millisecond = Int.random(in: 0...999, using: &generator)

@@ -8,7 +8,7 @@ import Testing
         _ type: AttributeType, _ constraints: ValueConstraints, transforms: [Transform] = [],
         _ cases: [(String, StoredValue)]
     ) throws {
-        let converter = try ValueConverter(
+        let converter = try ValueConverter.compiled(
             Attribute(name: "value", type: type, constraints: constraints, transforms: transforms))
         for (json, expected) in cases {
             #expect(try converter.stored(json) == expected, "\(type) \(json)")
@@ -85,17 +85,17 @@ import Testing
     }
 
     @Test func `violations say what was wanted`() throws {
-        let name = try ValueConverter(
+        let name = try ValueConverter.compiled(
             Attribute(name: "name", type: .string, constraints: ValueConstraints(maximumLength: 3)))
         #expect(
             try name.refusal(of: "\"abcd\"") == "\"abcd\" has 4 characters; attribute \"name\" wants at most 3")
-        let age = try ValueConverter(Attribute(name: "age", type: .integer16, constraints: range("0", "150")))
+        let age = try ValueConverter.compiled(Attribute(name: "age", type: .integer16, constraints: range("0", "150")))
         #expect(try age.refusal(of: "-1") == "-1 is outside of the \"min\" and \"max\" of attribute \"age\"")
     }
 
     @Test func `the default is converted once and owned`() throws {
         func stored(_ type: AttributeType, _ json: String) throws -> StoredValue? {
-            let converter = try ValueConverter(
+            let converter = try ValueConverter.compiled(
                 Attribute(name: "value", type: type, defaultValue: JSONFragment(json)))
             return converter.defaultCell.map { StoredValue($0.cell) }
         }
@@ -106,8 +106,9 @@ import Testing
         #expect(try stored(.integer32, "\"5\"") == .integer(5))
         #expect(try stored(.double, "5") == .real(5))
         #expect(try stored(.integer32, "null") == nil)
-        #expect(try ValueConverter(Attribute(name: "value", type: .string)).defaultCell == nil)
-        let empty = try ValueConverter(Attribute(name: "value", type: .binary, defaultValue: JSONFragment("\"\"")))
+        #expect(try ValueConverter.compiled(Attribute(name: "value", type: .string)).defaultCell == nil)
+        let empty = try ValueConverter.compiled(
+            Attribute(name: "value", type: .binary, defaultValue: JSONFragment("\"\"")))
         #expect(empty.defaultCell?.cell.bytes.baseAddress != nil)
     }
 
@@ -117,7 +118,7 @@ import Testing
             var attribute = attribute
             attribute.place = place
             do {
-                _ = try ValueConverter(attribute)
+                _ = try ValueConverter.compiled(attribute)
                 return []
             } catch {
                 #expect(error.faults.allSatisfy { $0.place == place })

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct ValuesNumberTests {
     private func check(_ type: AttributeType, _ cases: [(String, StoredValue)]) throws {
-        let converter = try ValueConverter(Attribute(name: "value", type: type))
+        let converter = try ValueConverter.compiled(Attribute(name: "value", type: type))
         for (json, expected) in cases {
             #expect(try converter.stored(json) == expected, "\(type) \(json)")
         }
@@ -123,14 +123,14 @@ import Testing
     }
 
     @Test func `numbers that need no change are not copied`() throws {
-        let converter = try ValueConverter(Attribute(name: "value", type: .decimal))
+        let converter = try ValueConverter.compiled(Attribute(name: "value", type: .decimal))
         #expect(try converter.storesInPlace("12.50"))
         #expect(try converter.storesInPlace("-12.50"))
         #expect(try !converter.storesInPlace("-0.50"))
     }
 
     @Test func `refusals say the value, what was wanted and the remedy`() throws {
-        let age = try ValueConverter(Attribute(name: "age", type: .integer16))
+        let age = try ValueConverter.compiled(Attribute(name: "age", type: .integer16))
         #expect(try age.refusal(of: "\"abc\"") == "\"abc\" is not a whole number; attribute \"age\" is integer16")
         #expect(
             try age.refusal(of: "3.7")

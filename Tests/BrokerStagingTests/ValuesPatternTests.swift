@@ -97,14 +97,14 @@ import Testing
     }
 
     @Test func `a value that is given up is not allowed, and the message says why`() throws {
-        let email = try ValueConverter(
+        let email = try ValueConverter.compiled(
             Attribute(name: "email", type: .string, constraints: ValueConstraints(pattern: ".+@.+")))
         let long = "\"\(String(repeating: "x", count: 64_000))\""
         #expect(try email.stored(long) == .notAllowed)
         let message = try #require(try email.refusal(of: long))
         #expect(message.contains("too many steps") && message.contains("\"email\"") && message.count < 300)
         #expect(try email.refusal(of: "\"a\"") == "\"a\" does not match the pattern: attribute \"email\", .+@.+")
-        let password = try ValueConverter(
+        let password = try ValueConverter.compiled(
             Attribute(name: "password", type: .string, constraints: ValueConstraints(pattern: "^(?=.*[0-9]).{8,}$")))
         #expect(try password.stored("\"abcdefg1\"") == .text("abcdefg1"))
         #expect(try #require(try password.refusal(of: long)).contains("4096 UTF-16 units"))

@@ -40,7 +40,7 @@ enum PredicateConversion {
         let plain = Attribute(
             name: attribute.name, type: type, timeZone: attribute.timeZone, dateStorage: attribute.dateStorage)
         do throws(ModelError) {
-            return try ValueConverter(plain)
+            return try ValueConverter.compiled(plain)
         } catch {
             throw PredicateFault(error.description, at: offset)
         }

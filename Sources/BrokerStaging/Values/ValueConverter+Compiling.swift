@@ -3,11 +3,11 @@ import BrokerModel
 
 extension ValueConverter {
     /// - Throws: everything that is wrong with the attribute's formats, time zone, constraints and default value.
-    init(_ attribute: Attribute) throws(ModelError) {
+    static func compiled(_ attribute: Attribute) throws(ModelError) -> ValueConverter {
         var compiler = Compiler(attribute: attribute)
         let converter = compiler.compile()
         guard compiler.faults.isEmpty else { throw ModelError(faults: compiler.faults) }
-        self = converter
+        return converter
     }
 }
 

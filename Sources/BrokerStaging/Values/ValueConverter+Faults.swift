@@ -7,7 +7,7 @@ extension ValueConverter {
     private static let shownCount = 40
 
     @inline(never) func refusal(of value: JSONValue, as wanted: String, remedy: String? = nil) -> ValueFault {
-        ValueFault(reason: .inconvertible, message: sentence(value, wanted, remedy))
+        ValueFault(reason: .inconvertible, message: self.sentence(value, wanted, remedy))
     }
 
     private func sentence(_ value: JSONValue, _ wanted: String, _ remedy: String?) -> String {
@@ -16,7 +16,7 @@ extension ValueConverter {
     }
 
     @inline(never) func violation(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> ValueFault {
-        ValueFault(reason: .notAllowed, message: sentence(breach, value, cell))
+        ValueFault(reason: .notAllowed, message: self.sentence(breach, value, cell))
     }
 
     private func sentence(_ breach: ValueLimits.Breach, _ value: JSONValue, _ cell: Cell) -> String {

@@ -36,7 +36,7 @@ extension ValueConverter {
             ? "decimal keeps every digit" : "integer64 holds more, and decimal keeps every digit"
         return ValueFault(
             reason: .inconvertible,
-            message: "\(Self.shown(value)) does not fit attribute \"\(name)\": \(type.rawValue) holds "
+            message: "\(Self.shown(value)) does not fit attribute \"\(self.name)\": \(self.type.rawValue) holds "
                 + "\(range.lowerBound) to \(range.upperBound); \(remedy)")
     }
 
@@ -54,7 +54,7 @@ extension ValueConverter {
         guard let text = DecimalText.normalise(number, arena: &arena) else {
             throw ValueFault(
                 reason: .inconvertible,
-                message: "\(Self.shown(value)) has an exponent too large for attribute \"\(name)\": a decimal may "
+                message: "\(Self.shown(value)) has an exponent too large for attribute \"\(self.name)\": a decimal may "
                     + "have \(DecimalText.maximumExpandedDigits) digits when it is written out; double holds it, "
                     + "rounded")
         }
@@ -78,8 +78,8 @@ extension ValueConverter {
         guard let number, number.magnitude <= largest || Float(number).isFinite else {
             throw ValueFault(
                 reason: .inconvertible,
-                message: "\(Self.shown(value)) is too large for attribute \"\(name)\": \(type.rawValue) ends at "
-                    + "\(largest); decimal keeps every digit")
+                message: "\(Self.shown(value)) is too large for attribute \"\(self.name)\": \(self.type.rawValue) ends "
+                    + "at \(largest); decimal keeps every digit")
         }
         return .real(number)
     }

@@ -3,9 +3,11 @@ import BrokerModel
 
 /// One attribute's conversion, compiled once from the model; immutable, shared by all workers.
 ///
+/// A class: it is large, and every value of every record is handed to one.
+///
 /// Converts as RestKit's table does and never loses information: what does not fit exactly is refused. Texts that need
 /// no change stay where they are in the document, anything else lies in the caller's arena.
-struct ValueConverter: Sendable {
+final class ValueConverter: Sendable {
     /// How dates are read and stored; of use for dates alone.
     struct Dates: Sendable {
         var formats: [DateFormat] = []
@@ -20,6 +22,18 @@ struct ValueConverter: Sendable {
     let limits: ValueLimits
     /// For inserts that bring no value; nil when that means NULL.
     let defaultCell: OwnedCell?
+
+    init(
+        name: String, type: AttributeType, transform: TextTransform?, dates: Dates, limits: ValueLimits,
+        defaultCell: OwnedCell?
+    ) {
+        self.name = name
+        self.type = type
+        self.transform = transform
+        self.dates = dates
+        self.limits = limits
+        self.defaultCell = defaultCell
+    }
 
     /// The cell to store: never `absent` or `object`, and `null` for JSON's null alone.
     ///
