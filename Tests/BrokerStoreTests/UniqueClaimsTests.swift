@@ -150,6 +150,24 @@ import Testing
         #expect(try store.rows("SELECT id, u, v FROM U ORDER BY id") == rows)
     }
 
+    @Test func `a value of which the job does not speak hangs on nothing that the job leaves out`() throws {
+        let store = try TestStore(Self.model)
+        _ = try store.outcome(
+            #"{"U": [{"id": 8, "u": "p"}, {"id": 2, "u": "2", "v": "x"}, {"id": 4, "u": "9"}]}"#, .skip)
+        // 2 loses its claim whatever becomes of 5, and keeps "x"; what is nested in it then says nothing of 5.
+        let outcome = try store.outcome(
+            #"""
+            {"U": [{"id": 5, "child": {"id": 2, "child": {"id": 5, "u": "p"}}}, {"id": 1, "u": "9"}, {"id": 4, "u": "2"},
+                   {"id": 2, "u": "9"}]}
+            """#, .skip)
+        #expect(
+            outcome.rejections == [
+                "constraintViolation /U/0/child", "constraintViolation /U/1", "constraintViolation /U/2",
+            ])
+        #expect(
+            try store.rows("SELECT id, u, v FROM U ORDER BY id") == ["2|2|x", "4|9|NULL", "5|NULL|NULL", "8|p|NULL"])
+    }
+
     @Test func `an object that only left out records would have made is not looked for`() throws {
         let store = try TestStore(
             Self.model.replacing(#""u": "string""#, with: #""u": {"type": "string", "optional": false}"#))

@@ -128,8 +128,12 @@ private struct Claimants {
             numbers[Object(entity: entity, row: row)] = objects.count
             objects.append(Object(entity: entity, row: row))
             wants.append(
-                listed.map { number in
+                listed.compactMap { number in
                     let list = lists[number].attributes
+                    // Of what the job does not speak the object keeps, whatever becomes of its records.
+                    guard !exists || list.contains(where: { staged[$0].kind != .absent || taking.contains($0) }) else {
+                        return nil
+                    }
                     let new = list.map { column -> Cell in
                         if staged[column].kind != .absent { return staged[column] }
                         return exists && !taking.contains(column)
