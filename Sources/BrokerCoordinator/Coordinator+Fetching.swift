@@ -5,7 +5,7 @@ extension Coordinator {
     /// Fetches objects beside the writer. It blocks nobody: whoever must wait is called later.
     ///
     /// - Parameters:
-    ///   - place: of the question among the frames, all of which before it have been opened; what the jobs in them did is
+    ///   - place: of the question among the frames, all of which before it have been opened; what those of the source did is
     ///     seen. Nil asks after everything admitted so far from that source.
     ///   - source: whose it is; sources take turns.
     ///   - envelope: what is to stand around the objects.

@@ -32,6 +32,9 @@ struct FloorCommand: AsyncParsableCommand {
     @Flag(inversion: .prefixedNo, help: "With --group: each job is in a savepoint of its own.")
     var savepoints = true
 
+    @Flag(help: "With --group: each job is noted in a table, in the transaction of its record.")
+    var ledger = false
+
     @OptionGroup var size: SizeArguments
     @OptionGroup(title: "Records") var record: RecordArguments
 
@@ -82,6 +85,7 @@ struct FloorCommand: AsyncParsableCommand {
     private func runGroup(_ group: Int) throws {
         var floor = GroupFloor(path: store, records: record.options, inFlight: group, jobs: size.jobs)
         floor.hasSavepoints = savepoints
+        floor.hasLedger = ledger
         let result = try told { () throws(LoadError) in try floor.run() }
         var report = FloorReport(name: "floor", amount: result.jobs, unit: "jobs", seconds: result.seconds)
         report.commits = result.commits

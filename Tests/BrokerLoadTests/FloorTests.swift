@@ -78,6 +78,14 @@ struct FloorTests {
         #expect(try value("SELECT count(*) FROM Employee") == "500")
     }
 
+    @Test func `the group floor with a ledger notes every job once, in the order of answers`() throws {
+        var floor = GroupFloor(path: folder.path("f"), records: RecordOptions(), inFlight: 7, jobs: 300)
+        floor.hasLedger = true
+        #expect(try floor.run().jobs == 300)
+        #expect(try value("SELECT count(*) || ' ' || min(sequence) || ' ' || max(sequence) FROM ledger") == "300 1 300")
+        #expect(try value("SELECT count(DISTINCT id) FROM ledger WHERE outcome LIKE '%\"inserted\":1%'") == "300")
+    }
+
     @Test func `what is no database cannot be one`() {
         let error = #expect(throws: LoadError.self) {
             try Floor(path: "/nowhere/f", records: RecordOptions()).load([])

@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import CSQLite
 internal import Glibc
 
-/// A database written in the plainest way: no mapping, no ledger. Belongs to one thread.
+/// A database written in the plainest way: no mapping, and no ledger unless it is asked for. Belongs to one thread.
 ///
 /// What it does for a record is what a loop in C would do: walk the parsed record, bind, step. Texts are bound where they
 /// lie.
@@ -17,6 +17,8 @@ final class FloorDatabase {
     private var departmentStub: OpaquePointer?
     private var project: OpaquePointer?
     private var membership: OpaquePointer?
+    /// Of the ledger, while there is one.
+    private var line: OpaquePointer?
 
     /// How a member of a record is written.
     private struct Column {
@@ -60,7 +62,7 @@ final class FloorDatabase {
     }
 
     deinit {
-        for statement in [record, department, departmentStub, project, membership] { sqlite3_finalize(statement) }
+        for statement in [record, department, departmentStub, project, membership, line] { sqlite3_finalize(statement) }
         sqlite3_close(handle)
     }
 
@@ -166,6 +168,33 @@ final class FloorDatabase {
             bindKey(key, membership, 2)
             try step(membership)
         }
+    }
+
+    // MARK: - The ledger
+
+    /// From now on jobs can be noted, each in a line such as Broker's ledger has.
+    func makeLedger() throws(LoadError) {
+        try execute(
+            """
+            CREATE TABLE ledger (sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, hash BLOB, failed INTEGER NOT NULL, \
+            ended INTEGER NOT NULL, outcome TEXT NOT NULL, owner INTEGER)
+            """)
+        line = try prepare("INSERT INTO ledger VALUES (?1, ?2, zeroblob(16), 0, 1321956000000, ?3, 0)")
+    }
+
+    /// What Broker keeps of a job that brought a record and its department.
+    private static let outcome: StaticString = """
+        "changes":{"Department":{"inserted":0,"updated":0,"unchanged":1,"deleted":0,"rejected":0},\
+        "Employee":{"inserted":1,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[]
+        """
+
+    func note(job sequence: Int64) throws(LoadError) {
+        sqlite3_bind_int64(line, 1, sequence)
+        // A number of twelve digits: the text of an id.
+        sqlite3_bind_int64(line, 2, 100_000_000_000 + sequence)
+        let outcome = UnsafeRawPointer(Self.outcome.utf8Start).assumingMemoryBound(to: CChar.self)
+        broker_sqlite_bind_static_text(line, 3, outcome, UInt64(Self.outcome.utf8CodeUnitCount))
+        try step(line)
     }
 
     // MARK: - SQLite

@@ -4,7 +4,7 @@ internal import Glibc
 internal import Synchronization
 
 /// The least that one-record jobs cost when each is durable before its answer: a loop that reads what is there from a
-/// socket, upserts, commits once for all of it, and answers. Neither LZ4 nor ids nor a ledger.
+/// socket, upserts, commits once for all of it, and answers. Neither LZ4 nor ids, and a ledger only if it is asked for.
 ///
 /// A job is a 4-byte length and the JSON of a record, an answer is one byte.
 package struct GroupFloor {
@@ -15,6 +15,8 @@ package struct GroupFloor {
     package var jobs: Int
     /// Each job is in a savepoint of its own, as it must be where one may fail and the others not.
     package var hasSavepoints = true
+    /// Each job is noted in a table in the transaction of its record, as it must be where none may be applied twice.
+    package var hasLedger = false
 
     /// More would not fit the buffers of the socket, and both sides would wait.
     package static let mostInFlight = 400
@@ -42,6 +44,7 @@ package struct GroupFloor {
         }
         defer { for socket in sockets { close(socket) } }
         let database = try FloorDatabase(path: path, options: records)
+        if hasLedger { try database.makeLedger() }
         let (client, server) = (sockets[0], sockets[1])
         let frames = makeFrames()
         let measured = Mutex<(seconds: Double, latencies: LatencyHistogram)?>(nil)
@@ -76,7 +79,7 @@ package struct GroupFloor {
     private func serve(_ socket: Int32, _ database: FloorDatabase) throws(LoadError) -> Int {
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         var filled = 0
-        var commits = 0
+        var (commits, noted) = (0, Int64(0))
         while true {
             let count = read(socket, &buffer[filled], buffer.count - filled)
             guard count > 0 else { return commits }
@@ -87,7 +90,8 @@ package struct GroupFloor {
             while filled - place >= 4 {
                 let length = buffer[place..<place + 4].reduce(0) { $0 << 8 | Int($1) }
                 guard filled - place - 4 >= length else { break }
-                try upsert(buffer[place + 4..<place + 4 + length], database)
+                noted += 1
+                try upsert(buffer[place + 4..<place + 4 + length], noted, database)
                 answers.append(1)
                 place += 4 + length
             }
@@ -101,7 +105,9 @@ package struct GroupFloor {
         }
     }
 
-    private func upsert(_ record: ArraySlice<UInt8>, _ database: FloorDatabase) throws(LoadError) {
+    private func upsert(
+        _ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: FloorDatabase
+    ) throws(LoadError) {
         let text = record.withUnsafeBytes { JSONText(copying: $0) }
         let document: JSONDocument
         do throws(JSONError) {
@@ -111,6 +117,7 @@ package struct GroupFloor {
         }
         if hasSavepoints { try database.savepoint() }
         try database.upsert(document.root)
+        if hasLedger { try database.note(job: sequence) }
         if hasSavepoints { try database.release() }
         withExtendedLifetime(document) {}
     }
