@@ -4,7 +4,8 @@ internal import Glibc
 ///
 /// Append only; everything is freed at once with the arena.
 struct ByteArena: ~Copyable {
-    private static let smallestChunk = 4 << 10
+    /// Small jobs make few bytes, and many chunks.
+    private static let smallestChunk = 512
     private static let largestChunk = 1 << 20
 
     private let chunks = ArenaChunks()

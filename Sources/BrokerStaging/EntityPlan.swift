@@ -83,6 +83,8 @@ final class EntityPlan: Sendable {
     /// Those that its objects have.
     let ownRelationships: [RelationshipPlan]
     let layout: EntityLayout
+    /// Of the table, ascending.
+    let allColumns: [Int]
     /// Columns of lists that are unique besides the identity.
     let uniqueColumns: [Int]
     /// Tells whether a record is newer than its object; nil where every record is taken.
@@ -123,6 +125,7 @@ final class EntityPlan: Sendable {
         self.kind = kind
         self.firstNode = firstNode
         self.layout = layout
+        allColumns = Array(0..<layout.columnCount)
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         ownColumns = entity.attributeIndices
@@ -154,7 +157,8 @@ final class EntityPlan: Sendable {
         (identity, hasIntegerIdentity) = (plan.identity, plan.hasIntegerIdentity)
         isIdentityOptional = plan.isIdentityOptional
         self.firstNode = firstNode
-        (layout, uniqueColumns, modified, tombstone) = (plan.layout, plan.uniqueColumns, plan.modified, plan.tombstone)
+        (layout, allColumns) = (plan.layout, plan.allColumns)
+        (uniqueColumns, modified, tombstone) = (plan.uniqueColumns, plan.modified, plan.tombstone)
         isJoinable = plan.isJoinable
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)

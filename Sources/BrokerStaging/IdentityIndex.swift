@@ -1,8 +1,11 @@
-/// Identity → row of one staged table: open addressing over row numbers, the cells themselves are the keys.
+/// Identity → row of one staged table: open addressing over row numbers, the cells themselves are the keys. The first few
+/// rows are looked at one by one, as long as no other has an identity.
 struct IdentityIndex {
+    private static let rowsWithoutSlots = 8
     /// Row + 1, zero where free; a power of two of them, at most half full.
     private var slots: [UInt32] = []
-    private var hashes: [UInt32] = []
+    /// By row: part of its hash, never zero; zero without identity.
+    private var tags: [UInt32] = []
     private var count = 0
 
     @inline(__always)
@@ -20,12 +23,14 @@ struct IdentityIndex {
     /// The row whose identity `isSame` recognises, nil when there is none.
     @inline(__always)
     func find(_ hash: UInt64, _ isSame: (Int) -> Bool) -> Int? {
-        guard !slots.isEmpty else { return nil }
-        let tag = UInt32(truncatingIfNeeded: hash >> 32)
+        let tag = Self.tag(hash)
+        guard !slots.isEmpty else {
+            return tags.prefix(Self.rowsWithoutSlots).indices.first { tags[$0] == tag && isSame($0) }
+        }
         var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
         while slots[position] != 0 {
             let row = Int(slots[position]) - 1
-            if hashes[row] == tag, isSame(row) { return row }
+            if tags[row] == tag, isSame(row) { return row }
             position = (position + 1) & (slots.count - 1)
         }
         return nil
@@ -33,13 +38,17 @@ struct IdentityIndex {
 
     /// - Precondition: rows are inserted in order, 0, 1, 2 …, with ``skip()`` for those without identity.
     mutating func insert(_ hash: UInt64, row: Int, rehash: (Int) -> UInt64?) {
-        if (count + 1) * 2 > slots.count { grow(rehash) }
-        hashes.append(UInt32(truncatingIfNeeded: hash >> 32))
-        place(hash, row)
         count += 1
+        guard !slots.isEmpty || row >= Self.rowsWithoutSlots else { return tags.append(Self.tag(hash)) }
+        if count * 2 > slots.count { grow(rehash) }
+        tags.append(Self.tag(hash))
+        place(hash, row)
     }
 
-    mutating func skip() { hashes.append(0) }
+    mutating func skip() { tags.append(0) }
+
+    @inline(__always)
+    private static func tag(_ hash: UInt64) -> UInt32 { max(1, UInt32(truncatingIfNeeded: hash >> 32)) }
 
     private mutating func place(_ hash: UInt64, _ row: Int) {
         var position = Int(truncatingIfNeeded: hash) & (slots.count - 1)
@@ -48,8 +57,8 @@ struct IdentityIndex {
     }
 
     private mutating func grow(_ rehash: (Int) -> UInt64?) {
-        slots = Array(repeating: 0, count: max(16, slots.count * 2))
-        for row in hashes.indices {
+        slots = Array(repeating: 0, count: max(4 * Self.rowsWithoutSlots, slots.count * 2))
+        for row in tags.indices where tags[row] != 0 {
             if let hash = rehash(row) { place(hash, row) }
         }
     }

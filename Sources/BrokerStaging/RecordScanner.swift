@@ -54,7 +54,8 @@ struct RecordScanner: ~Copyable {
         let base = depth
         let count = entity.tree.nodes.count
         if slots.count < base + count {
-            slots.append(contentsOf: repeatElement(nil, count: base + count - slots.count))
+            // With room for a record nested in it.
+            slots.append(contentsOf: repeatElement(nil, count: 2 * (base + count) - slots.count))
         }
         for slot in base..<base + count { slots[slot] = nil }
         depth = base + count
@@ -109,6 +110,7 @@ struct RecordScanner: ~Copyable {
         if position < predictions[place].count {
             predictions[place][position] = prediction
         } else if position == predictions[place].count, position < Self.predictedPositions {
+            if position == 0 { predictions[place].reserveCapacity(entity.tree.nodes[node].children.count) }
             predictions[place].append(prediction)
         }
         return target

@@ -4,6 +4,9 @@ public final class RowOrder: Sendable {
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
 
+    /// Of a table of one row.
+    static let single = RowOrder([0])
+
     init(_ order: [UInt32]) {
         count = order.count
         let rows = UnsafeMutablePointer<UInt32>.allocate(capacity: max(1, order.count))
@@ -46,7 +49,7 @@ struct RowGrouping {
 
     /// All rows, one group for each kind.
     func groups() -> [RowGroup] {
-        guard rowCount > 0 else { return [] }
+        guard rowCount > 1 else { return rowCount == 0 ? [] : [single] }
         var rowsByKind: [(kind: Int, rows: [UInt32])] = []
         if kinds.isEmpty {
             rowsByKind = [(entity.kind, Array(0..<UInt32(rowCount)))]
@@ -67,6 +70,12 @@ struct RowGrouping {
                 let isUniform = rows.allSatisfy { brings($0, exactly: columns) }
                 return (kind, isUniform ? columns : nil, sorted(rows, kind))
             })
+    }
+
+    /// Of a table of one row, as most small jobs have them.
+    private var single: RowGroup {
+        RowGroup(
+            kind: kinds.first.map(Int.init) ?? entity.kind, columns: columns(ofRow: 0), order: .single, range: 0..<1)
     }
 
     /// The rows of a group by the columns that they bring, each such group in the group's order.
@@ -102,7 +111,9 @@ struct RowGrouping {
     }
 
     private func columns(ofRow row: UInt32) -> [Int] {
-        (0..<columnCount).filter { cells[Int(row) * columnCount + $0].kind != .absent }
+        let own = cells + Int(row) * columnCount
+        let bringsAll = (0..<columnCount).allSatisfy { own[$0].kind != .absent }
+        return bringsAll ? entity.allColumns : entity.allColumns.filter { own[$0].kind != .absent }
     }
 
     private func brings(_ row: UInt32, exactly columns: [Int]) -> Bool {

@@ -42,8 +42,6 @@ struct StagedTable: ~Copyable {
     init(_ entity: EntityPlan) {
         self.entity = entity
         otherIndexes = Array(repeating: IdentityIndex(), count: max(0, (entity.family?.identities.count ?? 1) - 1))
-        capacity = 8
-        storage.grow(to: capacity * entity.layout.columnCount)
     }
 
     private var cells: UnsafeMutablePointer<Cell> { storage.cells }
@@ -134,7 +132,8 @@ struct StagedTable: ~Copyable {
 
     private mutating func add(_ offset: Int, _ origin: RowOrigin, _ kind: Int) -> Int {
         if rowCount == capacity {
-            capacity *= 2
+            // As a rule a small job has one row of a table.
+            capacity = capacity == 0 ? 1 : max(8, capacity * 2)
             storage.grow(to: capacity * columnCount)
         }
         // All zero is `.absent`.

@@ -17,7 +17,7 @@ public enum ContentHash {
         }
         state.absorb(last)
         let (low, high) = state.finish()
-        return withUnsafeBytes(of: low.littleEndian, Array.init) + withUnsafeBytes(of: high.littleEndian, Array.init)
+        return withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)
     }
 
     private struct SipState {

@@ -164,7 +164,10 @@ public:
         const size_t size = most_elements() * sizeof(broker_json_element);
         if (!memory_.take(size)) return BROKER_JSON_NO_ROOM;
         tape_->elements = static_cast<broker_json_element *>(std::malloc(size));
-        stack_.reset(new (std::nothrow) uint32_t[maximum_depth_ + 1]);
+        if (maximum_depth_ > kUsualDepth) {
+            deep_stack_.reset(new (std::nothrow) uint32_t[maximum_depth_ + 1]);
+            stack_ = deep_stack_.get();
+        }
         if (!tape_->elements || !stack_) return BROKER_JSON_OUT_OF_MEMORY;
         const broker_json_status status = document();
         if (status != BROKER_JSON_OK) *fault = fault_;
@@ -347,7 +350,11 @@ private:
     Memory &memory_;
     const uint32_t *structural_, *structural_end_;
     broker_json_tape *tape_;
-    std::unique_ptr<uint32_t[]> stack_;
+    /// The open containers' places on the tape; of the usual depth no memory has to be asked for.
+    static constexpr uint32_t kUsualDepth = 512;
+    uint32_t usual_stack_[kUsualDepth + 1];
+    std::unique_ptr<uint32_t[]> deep_stack_;
+    uint32_t *stack_ = usual_stack_;
     uint32_t depth_ = 0;
     size_t fault_ = 0;
 };

@@ -33,6 +33,32 @@ import TestSupport
         #expect(staged("Thing") == order.map { "\($0) value=\(expected[$0]!)" })
     }
 
+    @Test func `an identity has one row among any number of rows without identity`() throws {
+        let staging = try Staging(
+            """
+            {"entities": {"Thing": {"identity": "number", "identityOptional": true, "attributes": {
+              "number": "integer64", "value": "integer64"}}}}
+            """)
+        var generator = SeededGenerator(for: "rows with and without identity")
+        for count in 0..<200 {
+            var expected: [Int: Int] = [:]
+            var nameless = 0
+            let records = (0..<count % 40).map { value in
+                let number = Int.random(in: -6..<6, using: &generator)
+                guard number >= 0 else {
+                    nameless += 1
+                    return #"{"number": null, "value": \#(value)}"#
+                }
+                expected[number] = value
+                return #"{"number": \#(number), "value": \#(value)}"#
+            }
+            let staged = try staging.stage("{\"Thing\": [\(records.joined(separator: ","))]}")("Thing")
+            let named = staged.filter { !$0.hasPrefix("number=nil") }
+            #expect(named.sorted() == expected.map { "number=\($0) value=\($1)" }.sorted())
+            #expect(staged.count - named.count == nameless)
+        }
+    }
+
     @Test func `rows are merged in groups of the same columns, each in the order of its identity`() throws {
         let staged = try Self.staging(#""number""#).stage(
             """
