@@ -84,7 +84,7 @@ extension Coordinator {
 
     /// The attempt is given up; all that it took is gone. It is made again when there is room.
     private func waitForRoom(_ frame: AdmittedFrame, _ run: StagingRun?) {
-        frame.memory.wait(contentBytes: run?.contentBytes ?? frame.contentBytesAtMost) { [self] granted in
+        frame.memory.wait(contentBytes: run?.accepted.contentBytes ?? frame.contentBytesAtMost) { [self] granted in
             pool.run(.opening, .long, from: frame.source) { self.openWhole(frame, granted: granted, run) }
         }
     }
@@ -94,11 +94,12 @@ extension Coordinator {
         let progress =
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
-        let run = StagingRun(job, id: JobID(id), frame, openedAt: openedAt, progress: progress)
+        let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: openedAt, progress: progress)
+        let run = StagingRun(frame: frame, accepted: accepted)
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
             var acceptance: (@Sendable (Int64?) -> Void)?
-            let id = run.id
+            let id = accepted.id
             if job.wantsAcceptance {
                 let observer = job.observer
                 acceptance = {
@@ -107,7 +108,7 @@ extension Coordinator {
                     progress?.accepted()
                 }
             }
-            completions.run(flight.began(run, addedWeight: run.weight - frame.weight, acceptance))
+            completions.run(flight.began(run, addedWeight: accepted.weight - frame.weight, acceptance))
             woken = flight.takeWoken(limits)
             return flight.hasWork
         }
@@ -187,7 +188,7 @@ extension Coordinator {
         flight.broadcast { flight in
             flight.finish(ready)
             // Who took the job back has been told its end.
-            if !flight.cancelled.contains(run.place) { run.progress?.note(staged: ready.rowCount) }
+            if !flight.cancelled.contains(ready.place) { ready.progress?.note(staged: ready.rowCount) }
             return flight.hasWork
         }
         // It will not be opened again.

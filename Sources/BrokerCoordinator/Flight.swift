@@ -2,75 +2,6 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// A job that is staged, or has failed to be: what the writer takes.
-struct ReadyJob: Sendable {
-    let id: JobID
-    let owner: JobOwner
-    let place: Int
-    /// Its name for ``SearchTurns``.
-    let arrival: Int
-    /// Whose it is.
-    let source: Int
-    let contentHash: [UInt8]?
-    let policy: InvalidRecordPolicy
-    let wantsKeys: Bool
-    let wantsObjects: Bool
-    let work: StoreJob.Work
-    /// Behind `work`, so that the rows are gone when their memory is given back.
-    let memory: JobMemory
-    let observer: @Sendable (JobEvent) -> Void
-    /// Bytes that it keeps from others while it is in flight.
-    let weight: Int
-    let admittedAt: Int64
-    let timing: Timing
-
-    /// When it was accepted, for the ledger: milliseconds since 1970.
-    let acceptedAt: Int64
-    /// Nil when nobody wants to know.
-    var progress: JobProgress?
-
-    /// Why it is not to be merged, though it keeps its place.
-    enum Withdrawal {
-        /// It was taken back, and has been told so.
-        case cancelled
-        /// The log could not take it: it is no job at all, and the store never hears of it.
-        case unlogged
-    }
-
-    var withdrawal: Withdrawal?
-
-    var isLarge: Bool { weight > CoordinatorLimits.largeBytes }
-
-    func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work) }
-
-    /// The job as one that has failed already.
-    func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault)) }
-
-    /// The job as one that was taken back: who waits for it has been told, and its rows are gone.
-    func cancelled() -> ReadyJob { withdrawal == nil ? withdrawn(.cancelled, .cancelled) { _ in } : self }
-
-    /// The job as one that the log could not take.
-    func unlogged(_ fault: Fault) -> ReadyJob { withdrawn(.unlogged, fault, observer) }
-
-    private func withdrawn(
-        _ withdrawal: Withdrawal, _ fault: Fault, _ observer: @escaping @Sendable (JobEvent) -> Void
-    ) -> ReadyJob {
-        var job = ReadyJob(
-            id: id, owner: owner, place: place, arrival: arrival, source: source, contentHash: contentHash,
-            policy: policy, wantsKeys: false, wantsObjects: false, work: .refused(fault), memory: memory,
-            observer: observer, weight: weight, admittedAt: admittedAt, timing: timing, acceptedAt: acceptedAt)
-        job.withdrawal = withdrawal
-        return job
-    }
-
-    private func storeJob(_ sequence: Int64, _ work: StoreJob.Work) -> StoreJob {
-        StoreJob(
-            id: id.text, owner: owner, contentHash: contentHash, sequence: sequence, policy: policy,
-            wantsKeys: wantsKeys,
-            wantsObjects: wantsObjects, work: work, now: acceptedAt)
-    }
-}
-
 /// What the coordinator knows of the jobs between admission and their end. A value behind the coordinator's lock.
 struct Flight {
     var order: MergeOrder<ReadyJob>
@@ -138,7 +69,7 @@ struct Flight {
     }
 
     /// The next job is a search that may take long: those before it should not wait for its transaction.
-    var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.arrival) } ?? false }
+    var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.accepted.arrival) } ?? false }
 
     /// Takes the next job of a transaction; nil when none is ready, or it should have another.
     ///
@@ -149,7 +80,7 @@ struct Flight {
             guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {
                 return nil
             }
-            let isFull = { batch.reduce(0) { $0 + $1.job.weight } >= CoordinatorLimits.transactionBytes }
+            let isFull = { batch.reduce(0) { $0 + $1.job.accepted.weight } >= CoordinatorLimits.transactionBytes }
             if next.isLarge, !last.job.isLarge || isFull() { return nil }
         }
         return order.takeReady().map { ($0.sequence, $0.work) }
@@ -218,11 +149,12 @@ struct Flight {
     mutating func began(
         _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> [@Sendable () -> Void] {
-        let place = run.place
+        let job = run.accepted
+        let place = job.place
         bytes += addedWeight
         unopened -= 1
-        running.began(run.id, place, of: run.owner, run.observer)
-        ends.began(place, from: run.frame.source)
+        running.began(job.id, place, of: job.owner, job.observer)
+        ends.began(place, from: job.source)
         jobCount += 1
         whenSettled[place] = acceptance
         if logging.isOn, run.frame.logged == nil { logging.willLog(run.logEntry) }
@@ -263,7 +195,7 @@ struct Flight {
     ///   - microseconds: that it took the writer.
     ///   - now: of the monotonic clock.
     mutating func ended(
-        _ job: ReadyJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
+        _ job: AcceptedJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
     ) -> [RunningJobs.Waiter] {
         turns.note(job.arrival, took: microseconds, at: now)
         bytes -= job.weight

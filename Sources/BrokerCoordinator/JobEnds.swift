@@ -20,8 +20,9 @@ struct JobEnds {
 
     mutating func ended(_ place: Int, from source: Int) {
         all.ended(place, &ready)
-        lines[source]?.ended(place, &ready)
-        if lines[source]?.isEmpty == true { lines[source] = nil }
+        guard var line = lines.removeValue(forKey: source) else { return }
+        line.ended(place, &ready)
+        if !line.isEmpty { lines[source] = line }
     }
 
     /// Waits until every job before the place has ended. All of them must have begun.

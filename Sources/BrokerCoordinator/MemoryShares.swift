@@ -28,7 +28,9 @@ struct MemoryShares<Waiter> {
     }
 
     private struct Holder {
+        let place: Place
         var bytes: Int
+        var isGone = false
         /// Of somebody who waits: what it needs, and what wakes it.
         var waiting: (bytes: Int, waiter: Waiter)?
     }
@@ -38,9 +40,9 @@ struct MemoryShares<Waiter> {
     /// Bytes that one job may hold.
     let one: Int
     private(set) var total = 0
-    private var holders: [Place: Holder] = [:]
-    /// Places in order, with some that are gone; the first is always there.
-    private var order = Deque<Place>()
+    /// In the order of their places, with some that are gone; the first is always there.
+    private var holders = Deque<Holder>()
+    private var goneCount = 0
     /// Those who wait, in order; few, because each has at least begun.
     private var waiting: [Place] = []
 
@@ -49,56 +51,81 @@ struct MemoryShares<Waiter> {
         self.one = one
     }
 
-    var first: Place? { order.first }
+    var first: Place? { holders.first?.place }
 
-    private var takenByOthers: Int { total - (first.flatMap { holders[$0]?.bytes } ?? 0) }
+    private var takenByOthers: Int { total - (holders.first?.bytes ?? 0) }
+
+    /// Where a holder stands that is not gone.
+    private func position(of place: Place) -> Int? {
+        var low = 0
+        var high = holders.count
+        while low < high {
+            let middle = (low + high) / 2
+            if holders[middle].place < place { low = middle + 1 } else { high = middle }
+        }
+        return low < holders.count && holders[low].place == place && !holders[low].isGone ? low : nil
+    }
 
     /// Adds a holder behind all others, with what it holds already.
     mutating func add(_ place: Place, bytes: Int) {
-        holders[place] = Holder(bytes: bytes)
-        order.append(place)
+        holders.append(Holder(place: place, bytes: bytes))
         total += bytes
     }
 
     /// - Parameter passesWaiting: takes room also where an earlier place waits for it, because what is taken is little.
     mutating func take(_ bytes: Int, for place: Place, passesWaiting: Bool = false) -> Answer {
-        guard let held = holders[place]?.bytes else { return .never }
-        if place == first {
+        guard let position = position(of: place) else { return .never }
+        let held = holders[position].bytes
+        if position == 0 {
             guard held + bytes <= one else { return .never }
         } else {
             let hasRoom = takenByOthers + bytes <= shared && (passesWaiting || !isWaiting(before: place))
             guard hasRoom else { return held + bytes <= one ? .later : .never }
         }
-        holders[place]?.bytes += bytes
+        holders[position].bytes += bytes
         total += bytes
         return .granted
     }
 
     /// The place has taken so much already, whether there is room or not.
     mutating func hold(_ bytes: Int, for place: Place) {
-        guard holders[place] != nil else { return }
-        holders[place]?.bytes += bytes
+        guard let position = position(of: place) else { return }
+        holders[position].bytes += bytes
         total += bytes
     }
 
     mutating func giveBack(_ bytes: Int, of place: Place) {
-        holders[place]?.bytes -= bytes
+        guard let position = position(of: place) else { return }
+        holders[position].bytes -= bytes
         total -= bytes
     }
 
     /// Everything of the place is gone.
     mutating func remove(_ place: Place) {
-        guard let holder = holders.removeValue(forKey: place) else { return }
-        total -= holder.bytes
-        waiting.removeAll { $0 == place }
-        while let first = order.first, holders[first] == nil { order.removeFirst() }
+        guard let position = position(of: place) else { return }
+        total -= holders[position].bytes
+        holders[position].isGone = true
+        holders[position].bytes = 0
+        if holders[position].waiting != nil {
+            holders[position].waiting = nil
+            waiting.removeAll { $0 == place }
+        }
+        goneCount += 1
+        while let first = holders.first, first.isGone {
+            holders.removeFirst()
+            goneCount -= 1
+        }
         // Those that are gone behind a first that stays are swept up now and then, for the price of adding them.
-        if order.count > 64, order.count > holders.count * 2 { order.removeAll { holders[$0] == nil } }
+        if goneCount > 32, goneCount * 2 > holders.count {
+            holders.removeAll { $0.isGone }
+            goneCount = 0
+        }
     }
 
     /// The place waits for `bytes` of room beside what it holds, or until it is the first.
     mutating func wait(_ place: Place, for bytes: Int, _ waiter: Waiter) {
-        holders[place]?.waiting = (bytes, waiter)
+        guard let position = position(of: place) else { return }
+        holders[position].waiting = (bytes, waiter)
         waiting.insert(place, at: waiting.firstIndex { $0 > place } ?? waiting.count)
     }
 
@@ -108,7 +135,7 @@ struct MemoryShares<Waiter> {
         guard !waiting.isEmpty else { return [] }
         var woken: [(Waiter, Int)] = []
         for place in waiting {
-            guard let (bytes, waiter) = holders[place]?.waiting else { continue }
+            guard let position = position(of: place), let (bytes, waiter) = holders[position].waiting else { continue }
             if take(bytes, for: place) == .granted {
                 woken.append((waiter, bytes))
             } else if place == first {
@@ -117,7 +144,7 @@ struct MemoryShares<Waiter> {
                 // Who comes later must not take the room away for which an earlier one waits.
                 break
             }
-            holders[place]?.waiting = nil
+            holders[position].waiting = nil
             waiting.removeFirst()
         }
         return woken

@@ -1,5 +1,4 @@
 internal import BrokerStore
-internal import DequeModule
 
 /// The jobs in flight by id, and who awaits their ends. A pure value.
 ///
@@ -34,11 +33,11 @@ struct RunningJobs {
         /// By number, which rises.
         var waiters: [Int: Waiter] = [:]
 
-        var waitersInOrder: [Waiter] { waiters.sorted { $0.key < $1.key }.map(\.value) }
+        var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
 
     /// Of each id, in the order of places, which is that of their ends.
-    private var jobs: [JobID: Deque<Running>] = [:]
+    private var jobs: [JobID: [Running]] = [:]
     private var nextNumber = 0
 
     var isEmpty: Bool { jobs.isEmpty }
@@ -46,10 +45,11 @@ struct RunningJobs {
     mutating func began(
         _ id: JobID, _ place: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
+        let job = Running(job: Found(place: place, owner: owner, observer: observer))
+        guard var others = jobs.updateValue([job], forKey: id) else { return }
         // Frames are opened out of order, though rarely by much.
-        let position = (jobs[id]?.lastIndex { $0.job.place < place } ?? -1) + 1
-        let job = Found(place: place, owner: owner, observer: observer)
-        jobs[id, default: []].insert(Running(job: job), at: position)
+        others.insert(job, at: (others.lastIndex { $0.job.place < place } ?? -1) + 1)
+        jobs[id] = others
     }
 
     /// The first job of an id has ended. Gives back who is to be told: of that end, or of the committed job's.
@@ -58,14 +58,14 @@ struct RunningJobs {
     ///   - isCommitted: a job of that id is committed: this one, or one before it.
     ///   - committed: whose that one is.
     mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
-        guard let ended = jobs[id]?.popFirst() else { return [] }
-        var told = ended.waitersInOrder
-        if jobs[id]?.isEmpty == true { jobs[id] = nil }
-        guard isCommitted, let others = jobs[id] else { return told }
-        for position in others.indices where !others[position].waiters.isEmpty {
+        guard var others = jobs.removeValue(forKey: id) else { return [] }
+        var told = others.removeFirst().waitersInOrder
+        guard !others.isEmpty else { return told }
+        for position in others.indices where isCommitted && !others[position].waiters.isEmpty {
             told += others[position].waitersInOrder.filter { $0.asker.maySee(jobOf: committed) }
-            jobs[id]?[position].waiters = others[position].waiters.filter { !$0.value.asker.maySee(jobOf: committed) }
+            others[position].waiters = others[position].waiters.filter { !$0.value.asker.maySee(jobOf: committed) }
         }
+        jobs[id] = others
         return told
     }
 

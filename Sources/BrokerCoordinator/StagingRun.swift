@@ -37,64 +37,23 @@ struct AdmittedFrame: Sendable {
     }
 }
 
-/// A job that has its sequence, on its way through staging: what is kept of it when it must be opened again.
+/// A job that has its sequence, on its way through staging, with what is needed to open it again.
 struct StagingRun: Sendable {
     let frame: AdmittedFrame
-    let id: JobID
-    let owner: JobOwner
-    private let contentHash: [UInt8]?
-    private let policy: InvalidRecordPolicy
-    private let wantsKeys: Bool
-    private let wantsObjects: Bool
-    let observer: @Sendable (JobEvent) -> Void
-    /// Nil when nobody wants to know.
-    let progress: JobProgress?
-    private let openedAt: Int64
-    private let isIDMade: Bool
-    private let acceptedAt: Int64
-    let contentBytes: Int
-    /// Bytes of the frame and of its content, more for many elements in few bytes, and what its answer counts for beside
-    /// them.
-    let weight: Int
-
-    var place: Int { frame.place }
-
-    init(
-        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress? = nil
-    ) {
-        self.frame = frame
-        self.id = id
-        owner = job.owner
-        isIDMade = job.id == nil
-        acceptedAt = frame.logged?.time ?? wallClockMilliseconds()
-        contentHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
-        policy = job.policy
-        wantsKeys = job.wantsKeys
-        wantsObjects = job.wantsObjects
-        observer = job.observer
-        self.progress = progress
-        self.openedAt = openedAt
-        contentBytes = job.content.count
-        let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
-        weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
-    }
+    let accepted: AcceptedJob
 
     func ready(_ work: StoreJob.Work) -> ReadyJob {
         var timing = Timing()
-        timing.queued = openedAt - frame.admittedAt
-        timing.staged = monotonicMicroseconds() - openedAt
-        return ReadyJob(
-            id: id, owner: owner, place: place, arrival: frame.arrival, source: frame.source, contentHash: contentHash,
-            policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects, work: work, memory: frame.memory,
-            observer: observer, weight: weight, admittedAt: frame.admittedAt, timing: timing, acceptedAt: acceptedAt,
-            progress: progress)
+        timing.queued = accepted.openedAt - accepted.admittedAt
+        timing.staged = monotonicMicroseconds() - accepted.openedAt
+        return ReadyJob(work: work, memory: frame.memory, accepted: accepted, timing: timing)
     }
 
     /// What the log keeps of the job, but for its sequence.
     var logEntry: LogEntry {
         LogEntry(
-            kind: .job, place: place, position: 0, id: id, isIDMade: isIDMade, owner: owner, time: acceptedAt,
-            payload: frame.payload ?? { [] })
+            kind: .job, place: accepted.place, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
+            owner: accepted.owner, time: accepted.acceptedAt, payload: frame.payload ?? { [] })
     }
 }
 

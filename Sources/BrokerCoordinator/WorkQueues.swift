@@ -2,23 +2,23 @@ internal import DequeModule
 
 /// Tasks of several sources: each source's own in order, the sources in turn.
 struct TurnQueue<Task> {
-    /// By source; never empty.
-    private var tasks: [Int: Deque<Task>] = [:]
-    /// Sources that have tasks, each once; whose turn it is comes first.
-    private var turns = Deque<Int>()
+    /// Sources that have tasks, each once; whose turn it is comes first. No more than there are clients.
+    private var turns = Deque<(source: Int, tasks: Deque<Task>)>()
     private(set) var count = 0
 
     mutating func append(_ task: Task, from source: Int) {
-        if tasks[source]?.append(task) == nil {
-            tasks[source] = [task]
-            turns.append(source)
+        if let turn = turns.firstIndex(where: { $0.source == source }) {
+            turns[turn].tasks.append(task)
+        } else {
+            turns.append((source, [task]))
         }
         count += 1
     }
 
     mutating func popFirst() -> Task? {
-        guard let source = turns.popFirst(), let task = tasks[source]?.popFirst() else { return nil }
-        if tasks[source]?.isEmpty ?? true { tasks[source] = nil } else { turns.append(source) }
+        guard var own = turns.popFirst() else { return nil }
+        let task = own.tasks.removeFirst()
+        if !own.tasks.isEmpty { turns.append(own) }
         count -= 1
         return task
     }

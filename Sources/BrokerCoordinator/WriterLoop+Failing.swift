@@ -34,7 +34,7 @@ extension WriterLoop {
         let now = monotonicMicroseconds()
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
-            for job in jobs { _ = flight.ended(job, isCommitted: false, owner: nil, took: 0, at: now) }
+            for job in jobs { _ = flight.ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
             // What waits for these jobs finds out by itself that the store has failed.
             completions.run(flight.ends.takeReady())
             woken = flight.takeWoken(limits)

@@ -18,7 +18,7 @@ extension WriterLoop.Applied {
     /// Tells the job's observer, and those who asked for the id, how it ended.
     func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
         let toldOutcome = toldOutcome(committedAt)
-        job.observer(.ended(toldOutcome))
+        job.tell(.ended(toldOutcome))
         guard !waiters.isEmpty else { return }
         var told = committed(toldOutcome) ?? toldOutcome
         told.objects = nil
@@ -84,7 +84,7 @@ extension Statistics.Counters {
             let timing = applied.job.timing
             latencies.record(
                 queued: timing.queued, staged: timing.staged, merged: applied.mergedMicroseconds,
-                committed: committedAt - applied.appliedAt, total: committedAt - applied.job.admittedAt)
+                committed: committedAt - applied.appliedAt, total: committedAt - applied.job.accepted.admittedAt)
         }
     }
 }

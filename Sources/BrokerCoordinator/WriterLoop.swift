@@ -115,11 +115,11 @@ struct WriterLoop {
 
     /// Waits for jobs, and does meanwhile what is better done now; nil when there will be no more.
     private func awaitTurn() -> Turn? {
-        guard store.hasIdleWork else { return flight.wait(takeTurn) }
+        guard store.hasIdleWork else { return flight.wait { takeTurn(&$0) } }
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
-        if let turn = flight.wait(until: deadline, takeTurn) { return turn }
+        if let turn = flight.wait(until: deadline, { takeTurn(&$0) }) { return turn }
         store.idle()
-        return store.failure == nil ? flight.wait(takeTurn) : nil
+        return store.failure == nil ? flight.wait { takeTurn(&$0) } : nil
     }
 
     /// What there is to do; the inner nil when there will be no more, the outer one when nothing is ready yet.
@@ -292,7 +292,7 @@ struct WriterLoop {
     /// Tells the ends in order, frees the room, and counts.
     private mutating func settle(_ ended: consuming [Applied], reservation: Int64?) {
         var applied = consume ended
-        var isLone = applied.count == 1 && applied[0].job.weight <= CoordinatorLimits.briefBytes
+        var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
         var woken: [@Sendable () -> Void] = []
         var tasks: [@Sendable () -> Void] = []
@@ -306,7 +306,7 @@ struct WriterLoop {
             if let reservation { completions.run(flight.reserved(through: reservation)) }
             for applied in applied {
                 let waiters = flight.ended(
-                    applied.job, isCommitted: applied.isCommitted, owner: applied.committedOwner,
+                    applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                     took: applied.mergedMicroseconds, at: committedAt)
                 // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
                 tasks.append(telling(applied, waiters, committedAt))

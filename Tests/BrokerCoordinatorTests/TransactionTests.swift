@@ -1,3 +1,4 @@
+import BrokerJSON
 import BrokerModel
 import Glibc
 import TestSupport
@@ -11,27 +12,31 @@ import Testing
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "code": {"type": "string", "unique": true}}}}}"#
 
     /// A flight in which jobs of these weights are ready, in that order.
-    private func flight(_ weights: [Int]) -> Flight {
+    private func flight(_ weights: [Int]) throws -> Flight {
+        let document = try JSONDocument(parsing: JSONText(copying: Array("{}".utf8)))
         var flight = Flight(after: 0, reservedThrough: 10_000)
         let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
         for weight in weights {
             let place = flight.order.reserve()
             _ = flight.order.open(place, isJob: true)
+            let frame = AdmittedFrame(
+                place: place, arrival: place, source: 0, payloadBytes: 0, contentBytesAtMost: 0, weight: 0,
+                memory: budget.admit(place, payloadBytes: 0), refusal: nil, admittedAt: 0, logged: nil, payload: nil,
+                open: { _ in .nothing }, refuse: { _ in })
+            let job = Job(
+                id: nil, document: document, operations: [], policy: .fail, wantsKeys: false, wantsAcceptance: false,
+                content: document.text, observer: { _ in })
+            let accepted = AcceptedJob(
+                job, id: JobID("job \(place)"), frame, openedAt: 0, progress: nil, weight: weight)
             flight.order.finish(
-                place,
-                ReadyJob(
-                    id: JobID("job \(place)"), owner: .server, place: place, arrival: place, source: 0,
-                    contentHash: nil, policy: .fail, wantsKeys: false, wantsObjects: false,
-                    work: .refused(Fault(.busy, "")), memory: budget.admit(place, payloadBytes: 0),
-                    observer: { _ in }, weight: weight, admittedAt: 0,
-                    timing: Timing(), acceptedAt: 0))
+                place, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
         }
         return flight
     }
 
     /// How many jobs each transaction takes.
-    private func transactions(_ weights: [Int]) -> [Int] {
-        var flight = flight(weights)
+    private func transactions(_ weights: [Int]) throws -> [Int] {
+        var flight = try flight(weights)
         var counts: [Int] = []
         while true {
             var batch: WriterLoop.Batch = []
@@ -44,20 +49,20 @@ import Testing
     private static let small = 300
     private static let large = CoordinatorLimits.largeBytes + 1
 
-    @Test func `a large job does not join small ones, and small ones join large ones`() {
+    @Test func `a large job does not join small ones, and small ones join large ones`() throws {
         let (small, large) = (Self.small, Self.large)
-        #expect(transactions([small, small, large]) == [2, 1])
-        #expect(transactions([large, large, small, small]) == [4])
-        #expect(transactions([small, large, small, large]) == [1, 2, 1])
-        #expect(transactions([CoordinatorLimits.largeBytes, CoordinatorLimits.largeBytes, small]) == [3])
+        #expect(try transactions([small, small, large]) == [2, 1])
+        #expect(try transactions([large, large, small, small]) == [4])
+        #expect(try transactions([small, large, small, large]) == [1, 2, 1])
+        #expect(try transactions([CoordinatorLimits.largeBytes, CoordinatorLimits.largeBytes, small]) == [3])
     }
 
-    @Test func `a transaction takes so many large jobs and so many jobs`() {
+    @Test func `a transaction takes so many large jobs and so many jobs`() throws {
         let full = CoordinatorLimits.transactionBytes / Self.large + 1
-        #expect(transactions(Array(repeating: Self.large, count: 2 * full + 1)) == [full, full, 1])
+        #expect(try transactions(Array(repeating: Self.large, count: 2 * full + 1)) == [full, full, 1])
         let most = CoordinatorLimits.jobsPerCommit
-        #expect(transactions(Array(repeating: Self.small, count: most + 1)) == [most, 1])
-        #expect(transactions([CoordinatorLimits.transactionBytes * 4, Self.large]) == [1, 1])
+        #expect(try transactions(Array(repeating: Self.small, count: most + 1)) == [most, 1])
+        #expect(try transactions([CoordinatorLimits.transactionBytes * 4, Self.large]) == [1, 1])
     }
 
     @Test func `a job at fault among others ends them no other way than alone`() throws {

@@ -170,13 +170,14 @@ struct SimulatedServer {
             content: JSONText(copying: Array("\(message.content)".utf8)),
             observer: { event in notices.withLock { $0.append(.event(delivery: delivery, event)) } })
         let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.place)"
-        let begun = StagingRun(job, id: JobID(id), frame, openedAt: 0)
+        let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
+        let begun = StagingRun(frame: frame, accepted: accepted)
         change { server in
             var acceptance: (@Sendable (Int64?) -> Void)?
             if job.wantsAcceptance, frame.logged == nil {
                 acceptance = { if let sequence = $0 { job.observer(.accepted(id: id, sequence: sequence)) } }
             }
-            server.completions += server.flight.began(begun, addedWeight: begun.weight - frame.weight, acceptance)
+            server.completions += server.flight.began(begun, addedWeight: accepted.weight - frame.weight, acceptance)
             return server.flight.hasWork
         }
         wake()

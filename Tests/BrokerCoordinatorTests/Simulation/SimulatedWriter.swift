@@ -116,7 +116,7 @@ extension SimulatedServer {
         var tasks: [Task] = []
         for applied in applied {
             let waiters = flight.ended(
-                applied.job, isCommitted: applied.isCommitted, owner: applied.committedOwner,
+                applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                 took: applied.mergedMicroseconds, at: time)
             begun.remove(applied.job.place)
             tasks.append { applied.tell(waiters, 0) }

@@ -30,7 +30,7 @@ extension Simulation {
     /// A job is about to be applied.
     mutating func checkMerge(_ job: ReadyJob, _ sequence: Int64, _ before: SimulatedStore) {
         note("merges \(job.id.text) at \(sequence)")
-        if let delivery = server.deliveries[job.arrival], case .steps = job.work,
+        if let delivery = server.deliveries[job.accepted.arrival], case .steps = job.work,
             deliveries[delivery].wasCancelled || told.cancelled.contains(sequence)
         {
             violate("\(job.id.text) was told cancelled, and is merged at \(sequence)")
