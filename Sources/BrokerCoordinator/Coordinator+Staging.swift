@@ -9,7 +9,8 @@ extension Coordinator {
 
     func open(_ frame: AdmittedFrame) {
         if frame.payloadBytes <= CoordinatorLimits.briefBytes {
-            pool.run(.opening, .brief, from: frame.source) { [self] in openBriefly(frame) }
+            let isShort = frame.contentBytesAtMost <= CoordinatorLimits.openedHereBytes
+            pool.run(.opening, isShort ? .short : .brief, from: frame.source) { [self] in openBriefly(frame) }
         } else {
             pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0) }
         }

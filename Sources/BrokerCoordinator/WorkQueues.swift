@@ -30,45 +30,70 @@ struct TurnQueue<Task> {
 /// a time, so that a worker is always near for brief ones. In both, sources take turns: whatever one source asks for,
 /// another's first task waits for one task of each source at most.
 ///
+/// A worker is woken when more brief tasks wait than those that are awake will soon have come to.
+///
 /// A pure value: no threads.
 struct WorkQueues<Task> {
-    enum Length { case brief, long }
+    enum Length {
+        /// A brief one that takes no longer than waking a worker.
+        case short
+        case brief, long
+
+        fileprivate var isLong: Bool { self == .long }
+    }
 
     let longLimit: Int
-    private(set) var brief = TurnQueue<Task>()
-    private(set) var long = TurnQueue<Task>()
+    private var brief = TurnQueue<(task: Task, length: Length)>()
+    private var long = TurnQueue<(task: Task, length: Length)>()
     private var longRunning = 0
-    private var lastTaken = Length.long
+    private var shortRunning = 0
+    private var wasLong = true
 
     init(longLimit: Int) { self.longLimit = longLimit }
 
     var isEmpty: Bool { brief.count == 0 && long.count == 0 }
 
-    mutating func append(_ task: Task, _ length: Length, from source: Int) {
-        switch length {
-        case .brief: brief.append(task, from: source)
-        case .long: long.append(task, from: source)
+    /// - Returns: whether a worker should be woken. A long task wakes one of its own, so that whoever takes it leaves another
+    ///   for the brief ones.
+    mutating func append(_ task: Task, _ length: Length, from source: Int) -> Bool {
+        guard !length.isLong else {
+            long.append((task, length), from: source)
+            return true
         }
+        brief.append((task, length), from: source)
+        return brief.count > shortRunning
     }
 
     /// The next task for a worker that has nothing to do; nil when there is none that it may take.
     mutating func next() -> (task: Task, length: Length)? {
-        let order: [Length] = lastTaken == .brief ? [.long, .brief] : [.brief, .long]
-        for length in order {
-            guard let task = take(length) else { continue }
-            lastTaken = length
-            return (task, length)
-        }
-        return nil
+        guard let next = wasLong ? takeBrief() ?? takeLong() : takeLong() ?? takeBrief() else { return nil }
+        wasLong = next.length.isLong
+        return next
     }
 
-    /// A long task is done; another may be taken.
-    mutating func longEnded() { longRunning -= 1 }
+    /// A task is done that was taken.
+    ///
+    /// - Returns: whether others may take now what they might not before.
+    mutating func ended(_ length: Length) -> Bool {
+        switch length {
+        case .short: shortRunning -= 1
+        case .brief: break
+        case .long:
+            longRunning -= 1
+            return !isEmpty
+        }
+        return false
+    }
 
-    private mutating func take(_ length: Length) -> Task? {
-        guard length == .long else { return brief.popFirst() }
-        guard longRunning < longLimit, let task = long.popFirst() else { return nil }
+    private mutating func takeBrief() -> (task: Task, length: Length)? {
+        guard let next = brief.popFirst() else { return nil }
+        if next.length == .short { shortRunning += 1 }
+        return next
+    }
+
+    private mutating func takeLong() -> (task: Task, length: Length)? {
+        guard longRunning < longLimit, let next = long.popFirst() else { return nil }
         longRunning += 1
-        return task
+        return next
     }
 }

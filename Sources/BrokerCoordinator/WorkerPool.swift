@@ -37,9 +37,8 @@ final class WorkerPool: Sendable {
     /// - Parameter source: whose task it is; sources take turns.
     func run(_ kind: Kind, _ length: Length, from source: Int, _ task: @escaping Task) {
         queues.signal { queues in
-            queues.work.append(Work(kind: kind, run: task), length, from: source)
             queues.count(kind, 1)
-            return true
+            return queues.work.append(Work(kind: kind, run: task), length, from: source)
         }
     }
 
@@ -53,8 +52,11 @@ final class WorkerPool: Sendable {
     }
 
     private static func run(_ queues: Monitor<Queues>) {
+        var ended: Length?
         while true {
             let next = queues.wait { queues -> (task: Work, length: Length)?? in
+                if let length = ended { _ = queues.work.ended(length) }
+                ended = nil
                 if let next = queues.work.next() {
                     queues.count(next.task.kind, -1)
                     return .some(next)
@@ -63,10 +65,10 @@ final class WorkerPool: Sendable {
             }
             guard let next else { return }
             next.task.run()
-            guard next.length == .long else { continue }
-            queues.broadcast { queues in
-                queues.work.longEnded()
-                return !queues.work.isEmpty || queues.isStopping
+            if next.length == .long {
+                queues.broadcast { $0.work.ended(.long) || $0.isStopping }
+            } else {
+                ended = next.length
             }
         }
     }

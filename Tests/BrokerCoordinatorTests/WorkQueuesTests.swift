@@ -28,8 +28,8 @@ import Testing
     @Test func `brief and long tasks take turns`() {
         var queues = WorkQueues<String>(longLimit: 9)
         for number in 0..<3 {
-            queues.append("brief \(number)", .brief, from: 1)
-            queues.append("long \(number)", .long, from: 1)
+            _ = queues.append("brief \(number)", .brief, from: 1)
+            _ = queues.append("long \(number)", .long, from: 1)
         }
         var taken: [String] = []
         while let next = queues.next() { taken.append(next.task) }
@@ -39,13 +39,47 @@ import Testing
 
     @Test func `no more long tasks run at a time than may, so that one worker is left for brief ones`() {
         var queues = WorkQueues<String>(longLimit: 1)
-        for number in 0..<3 { queues.append("long \(number)", .long, from: number) }
+        for number in 0..<3 { _ = queues.append("long \(number)", .long, from: number) }
         #expect(queues.next()?.task == "long 0")
         #expect(queues.next()?.task == nil)
-        queues.append("brief", .brief, from: 1)
+        _ = queues.append("brief", .brief, from: 1)
         #expect(queues.next()?.task == "brief")
         #expect(queues.next()?.task == nil)
-        queues.longEnded()
+        #expect(queues.ended(.long) == true)
         #expect(queues.next()?.task == "long 1")
+    }
+
+    @Test func `a short task takes the next brief one with it, and a worker is woken for any more`() {
+        var queues = WorkQueues<String>(longLimit: 1)
+        #expect(queues.append("short 0", .short, from: 1) == true)
+        #expect(queues.next()?.task == "short 0")
+        #expect(queues.append("brief 0", .brief, from: 1) == false)
+        #expect(queues.append("short 1", .short, from: 2) == true)
+        #expect(queues.next()?.task == "brief 0")
+        #expect(queues.next()?.task == "short 1")
+        // Two that end soon, two that wait.
+        #expect(queues.append("brief 1", .brief, from: 1) == false)
+        #expect(queues.append("brief 2", .brief, from: 1) == false)
+        #expect(queues.append("brief 3", .brief, from: 1) == true)
+        #expect(queues.ended(.short) == false)
+        #expect(queues.ended(.short) == false)
+        let taken = (0..<3).map { _ in queues.next()?.task }
+        #expect(taken == ["brief 1", "brief 2", "brief 3"])
+        // Nobody ends soon any more.
+        #expect(queues.ended(.brief) == false)
+        #expect(queues.append("brief 4", .brief, from: 1) == true)
+    }
+
+    @Test func `a worker is woken for every long task, and for others when one ends`() {
+        var queues = WorkQueues<String>(longLimit: 1)
+        _ = queues.append("short", .short, from: 1)
+        _ = queues.next()
+        #expect(queues.append("long 0", .long, from: 1) == true)
+        #expect(queues.append("long 1", .long, from: 1) == true)
+        #expect(queues.next()?.task == "long 0")
+        #expect(queues.next()?.task == nil)
+        #expect(queues.ended(.long) == true)
+        #expect(queues.next()?.task == "long 1")
+        #expect(queues.ended(.long) == false)
     }
 }
