@@ -14,7 +14,7 @@ using Indexer = std::unique_ptr<simdjson::internal::dom_parser_implementation>;
 
 /// Scratch space for texts up to this (bytes) is kept by each thread, four bytes for each of the text; that for longer
 /// ones is asked for and freed again: one large job must not hold memory for good.
-constexpr size_t kKeptCapacity = 1 << 20;
+constexpr size_t kKeptCapacity = 2 << 20;
 constexpr size_t kMinimumCapacity = 4 << 10;
 constexpr size_t kIndexSize = sizeof(uint32_t);
 
@@ -133,20 +133,27 @@ const uint8_t *bad_escape(const uint8_t *p, const uint8_t *end) {
 /// As many structural characters as simdjson can find in a text, or more: brackets, commas, colons and quotes, and what
 /// begins behind one of them or behind white space, in strings and out of them.
 size_t most_structurals(const uint8_t *text, size_t length) {
-    auto is_mark = [](uint8_t c) {
-        return (c == '{') | (c == '}') | (c == '[') | (c == ']') | (c == ',') | (c == ':') | (c == '"');
-    };
+    // Blocks whose count fits a byte, and bytes alone in the loops, so that the compiler makes vector code of them.
+    constexpr size_t kBlock = 240;
+    uint8_t marks[kBlock];
+    // Whether something may begin behind the byte before.
+    uint8_t breaks[kBlock + 1];
+    breaks[0] = 1;
     size_t count = 0;
-    uint8_t before = ' ';
-    // Blocks whose count fits a byte, so that the compiler makes vector code of the inner loop.
-    for (size_t start = 0; start < length; start += 255) {
-        const size_t end = length - start < 255 ? length : start + 255;
-        uint8_t in_block = is_mark(text[start]) | (before <= ' ') | is_mark(before);
-        for (size_t i = start + 1; i < end; i++) {
-            in_block = uint8_t(in_block + (is_mark(text[i]) | is_mark(text[i - 1]) | (text[i - 1] <= ' ')));
+    for (size_t start = 0; start < length; start += kBlock) {
+        const size_t size = length - start < kBlock ? length - start : kBlock;
+        for (size_t i = 0; i < size; i++) {
+            const uint8_t c = text[start + i];
+            // Brackets and braces differ by this bit.
+            const uint8_t brace = uint8_t(c | 0x20);
+            marks[i] = uint8_t(uint8_t(brace == '{') | uint8_t(brace == '}') | uint8_t(c == ',') | uint8_t(c == ':') |
+                               uint8_t(c == '"'));
+            breaks[i + 1] = uint8_t(marks[i] | uint8_t(c <= ' '));
         }
+        uint8_t in_block = 0;
+        for (size_t i = 0; i < size; i++) in_block = uint8_t(in_block + uint8_t(marks[i] | breaks[i]));
         count += in_block;
-        before = text[end - 1];
+        breaks[0] = breaks[size];
     }
     return count;
 }
@@ -304,11 +311,20 @@ private:
         const uint8_t *content = text_ + at + 1, *close = text_ + here() - 1;
         while (*close != '"') close--;
         const size_t size = size_t(close - content);
-        if (std::memchr(content, '\\', size) == nullptr) {
+        if (!has_escape(content, content + size)) {
             push(BROKER_JSON_STRING, at + 1, size);
             return BROKER_JSON_OK;
         }
         return escaped_string(content, size);
+    }
+
+    /// Strings are asked for in the order of the text, so that no byte is looked at twice.
+    bool has_escape(const uint8_t *start, const uint8_t *end) {
+        if (escape_ < start) {
+            const void *found = std::memchr(start, '\\', size_t(text_ + length_ - start));
+            escape_ = found == nullptr ? text_ + length_ : static_cast<const uint8_t *>(found);
+        }
+        return escape_ < end;
     }
 
     /// Unescaping never lengthens; a string needs four bytes of header beside its content, and padding to write over.
@@ -350,6 +366,8 @@ private:
     Memory &memory_;
     const uint32_t *structural_, *structural_end_;
     broker_json_tape *tape_;
+    /// The first backslash from where it was last looked for, or the text's end.
+    const uint8_t *escape_ = nullptr;
     /// The open containers' places on the tape; of the usual depth no memory has to be asked for.
     static constexpr uint32_t kUsualDepth = 512;
     uint32_t usual_stack_[kUsualDepth + 1];
