@@ -69,13 +69,14 @@ public final class PassedOver {
 
 extension StagingContext {
     /// What becomes of a record, or a bare key, of that identity.
-    @inline(__always)  // A call would copy the context, which is large.
-    func passing(_ entity: EntityPlan, identity: Int?) -> PassedOver.Word {
+    ///
+    /// Mutating, though it changes nothing: else the context would be copied for the call, and it is large.
+    mutating func passing(_ entity: EntityPlan, identity: Int?) -> PassedOver.Word {
         guard let passedOver = exclusions?.passedOver else { return .taken }
         return passing(entity, identity: identity, passedOver)
     }
 
-    private func passing(_ entity: EntityPlan, identity: Int?, _ passedOver: PassedOver) -> PassedOver.Word {
+    private mutating func passing(_ entity: EntityPlan, identity: Int?, _ passedOver: PassedOver) -> PassedOver.Word {
         guard entity.kind == passedOver.entity || entity.family?.inherits(from: passedOver.entity) ?? false else {
             return .taken
         }

@@ -73,13 +73,13 @@ extension StagingContext {
     /// Asks the embedding program whether a record's values may become an object's.
     ///
     /// - Parameter cells: where the record's converted attributes begin on the stack.
-    @inline(__always)  // A call would copy the context, which is large.
-    func validate(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) {
+    /// Mutating, though it changes nothing: else the context would be copied for the call, and it is large.
+    mutating func validate(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) {
         guard let validator = plan.hooks?.validators[entity.kind] else { return }
         try validate(record, entity, cells, by: validator)
     }
 
-    private func validate(
+    private mutating func validate(
         _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, by validator: StagingHooks.Validator
     ) throws(StagingFault) {
         let attributes = plan.model.entities[entity.kind].attributes
