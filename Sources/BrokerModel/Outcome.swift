@@ -88,21 +88,41 @@ public struct Outcome: Sendable {
     public init() {}
 
     /// The members of the contract's `completed` that tell the outcome, but for `timing`: JSON without the braces.
-    public var members: [UInt8] { written ?? members(rejectedBytes: .max, warningBytes: .max) }
+    public var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
 
-    /// ``members``, if they have been written and nothing has changed since.
-    private var written: [UInt8]?
+    /// ``members`` and ``storedObject``, if they have been written and nothing has changed since.
+    private var written: (members: [UInt8], object: [UInt8])?
 
-    /// Writes ``members`` and keeps them, where they are the same as ``storedMembers``: they are wanted twice.
-    public mutating func writeBrief() {
+    /// Writes ``members`` and keeps them, where ``storedObject`` has the same: they are wanted twice.
+    ///
+    /// - Parameter other: another outcome that was written like this; jobs like each other have the same.
+    public mutating func writeBrief(like other: Outcome? = nil) {
         guard rejected.isEmpty, warnings.isEmpty else { return }
-        written = members
+        if let other, let written = other.written, keys == nil, other.keys == nil,
+            changes.elementsEqual(
+                other.changes, by: { $0.counts == $1.counts && $0.entity.hasSameBytes(as: $1.entity) })
+        {
+            self.written = written
+        } else {
+            let members = members
+            written = (members, Self.object(members))
+        }
     }
 
-    /// As ``members``, of a size to be kept for every job: some of the rejections and warnings, and how many more there
-    /// were.
-    public var storedMembers: [UInt8] {
-        written ?? members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes)
+    /// A JSON object of ``members``, of a size to be kept for every job: some of the rejections and warnings, and how many
+    /// more there were.
+    public var storedObject: [UInt8] {
+        written?.object
+            ?? Self.object(members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes))
+    }
+
+    private static func object(_ members: [UInt8]) -> [UInt8] {
+        var object: [UInt8] = []
+        object.reserveCapacity(members.count + 2)
+        object.append(UInt8(ascii: "{"))
+        object += members
+        object.append(UInt8(ascii: "}"))
+        return object
     }
 
     /// Bytes of rejections that are kept: 200 and more, as a person would read. A frame of some hundred bytes can have

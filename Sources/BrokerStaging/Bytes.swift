@@ -4,7 +4,25 @@ internal import Glibc
 enum Bytes {
     @inline(__always)
     static func areEqual(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
-        left.count == right.count && (left.count == 0 || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
+        let count = left.count
+        guard count == right.count else { return false }
+        // Keys and identities are mostly short: two words that overlap are compared sooner than a function is called.
+        if count >= 8, count <= 16 {
+            return word(left, 0, UInt64.self) == word(right, 0, UInt64.self)
+                && word(left, count - 8, UInt64.self) == word(right, count - 8, UInt64.self)
+        }
+        if count >= 4, count < 8 {
+            return word(left, 0, UInt32.self) == word(right, 0, UInt32.self)
+                && word(left, count - 4, UInt32.self) == word(right, count - 4, UInt32.self)
+        }
+        return count == 0 || memcmp(left.baseAddress!, right.baseAddress!, count) == 0
+    }
+
+    @inline(__always)
+    private static func word<Word: BitwiseCopyable>(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ offset: Int, _ type: Word.Type
+    ) -> Word {
+        UnsafeRawPointer(bytes.baseAddress!).loadUnaligned(fromByteOffset: offset, as: type)
     }
 
     /// The order of SQLite's BINARY collation.

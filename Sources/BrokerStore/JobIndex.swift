@@ -31,7 +31,7 @@ public final class JobIndex: Sendable {
     private let state = Mutex(State())
 
     /// The same id has the same hash for the life of the process, and nobody outside can tell which ids share one.
-    private static func hash(_ id: String) -> UInt64 {
+    static func hash(_ id: String) -> UInt64 {
         var hasher = Hasher()
         var id = id
         id.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }

@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import BrokerStaging
 
 /// Several jobs at once, without a savepoint for each: the fast way, for jobs of which nothing is expected to go wrong.
@@ -34,9 +35,10 @@ extension Store {
 
     /// As many jobs as are merged at once: what the ledger says of an id must be known before it comes again.
     private func prefix(of jobs: ArraySlice<StoreJob>) -> ArraySlice<StoreJob> {
-        var ids = Set<[UInt8]>()
+        // Other ids of the same hash are none the worse for being applied later.
+        var ids = Set<UInt64>(minimumCapacity: jobs.count)
         return jobs.prefix(JointMerge.maximumMembers(merger)).prefix { job in
-            job.contentHash == nil || ids.insert(Array(job.id.utf8)).inserted
+            job.contentHash == nil || ids.insert(JobIndex.hash(job.id)).inserted
         }
     }
 
@@ -52,6 +54,8 @@ extension Store {
         guard let outcomes = members.isEmpty ? [] : try JointMerge.run(members, merger) else { return nil }
         var next = outcomes.makeIterator()
         var ends: [JobOutcome] = []
+        ends.reserveCapacity(jobs.count)
+        var before: Outcome?
         for (job, found) in zip(jobs, found) {
             if let end = found.end {
                 noteInHistory(end, of: job)
@@ -63,7 +67,8 @@ extension Store {
             case .refused(let fault): end = .failed(fault)
             case .steps:
                 var outcome = next.next()!
-                outcome.writeBrief()
+                outcome.writeBrief(like: before)
+                before = outcome
                 end = .completed(outcome)
             }
             ends.append(try record(end, of: job, found.known))

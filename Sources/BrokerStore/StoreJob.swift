@@ -59,14 +59,7 @@ public enum JobOutcome: Sendable {
     /// What the ledger keeps.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
-        case .completed(let outcome):
-            let members = outcome.storedMembers
-            var body: [UInt8] = []
-            body.reserveCapacity(members.count + 2)
-            body.append(UInt8(ascii: "{"))
-            body += members
-            body.append(UInt8(ascii: "}"))
-            return body
+        case .completed(let outcome): return outcome.storedObject
         case .failed(let fault), .conflict(let fault, _):
             var writer = JSONWriter()
             fault.write(to: &writer)
