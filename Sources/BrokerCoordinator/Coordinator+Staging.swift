@@ -9,7 +9,7 @@ extension Coordinator {
 
     func open(_ frame: AdmittedFrame) {
         if frame.payloadBytes <= CoordinatorLimits.briefBytes {
-            let isShort = frame.contentBytesAtMost <= CoordinatorLimits.openedHereBytes
+            let isShort = plan.isBrief && frame.contentBytesAtMost <= CoordinatorLimits.openedHereBytes
             pool.run(.opening, isShort ? .short : .brief, from: frame.source) { [self] in openBriefly(frame) }
         } else {
             pool.run(.opening, .long, from: frame.source) { [self] in openWhole(frame, granted: 0) }

@@ -15,6 +15,7 @@ internal import DequeModule
 ///  1. Sequences rise with places, and none is above ``reservedThrough``; those that were given before come first.
 ///  2. Work leaves in the order of sequences, each exactly once; a place that is not ready holds back all behind it.
 ///  3. A job that fails is work like any other, so that a failure never stalls the order.
+///  4. A place that holds no job is gone as soon as it is settled, so that questions cost no memory behind a job that waits.
 ///
 /// A pure value: no threads, no clocks.
 struct MergeOrder<Work> {
@@ -35,12 +36,15 @@ struct MergeOrder<Work> {
     }
 
     private struct Entry {
+        let place: Place
         var state: State
         var sequence: Int64?
     }
 
+    /// In the order of their places.
     private var entries = Deque<Entry>()
-    private var firstPlace = 0
+    /// The place that is reserved next.
+    private(set) var nextPlace = 0
     /// The first place that is not settled.
     private var nextToSettle = 0
     /// The newest sequence that was given, by this order or before it; 0 for none.
@@ -62,18 +66,32 @@ struct MergeOrder<Work> {
     /// Places that wait to be opened, staged or merged.
     var count: Int { entries.count }
 
-    /// The place that is reserved next.
-    var nextPlace: Place { firstPlace + entries.count }
+    /// Where the first entry from that place on stands.
+    private func position(from place: Place) -> Int {
+        var low = 0
+        var high = entries.count
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].place < place { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    private func position(of place: Place) -> Int? {
+        let position = position(from: place)
+        return position < entries.count && entries[position].place == place ? position : nil
+    }
 
     /// - Parameter sequence: of a job that was given it before, by this log: below all that are given anew.
     mutating func reserve(sequence: Int64? = nil) -> Place {
-        entries.append(Entry(state: .opening, sequence: sequence))
+        entries.append(Entry(place: nextPlace, state: .opening, sequence: sequence))
+        nextPlace += 1
         return nextPlace - 1
     }
 
     /// The frame was opened: a job, or not. Gives back the places that this settled, in order.
     mutating func open(_ place: Place, isJob: Bool) -> [Settled] {
-        entries[place - firstPlace].state = isJob ? .staging : .void
+        entries[position(of: place)!].state = isJob ? .staging : .void
         return settle()
     }
 
@@ -99,31 +117,34 @@ struct MergeOrder<Work> {
     /// Takes the work that is starved, and never gets a sequence; nil when none is.
     mutating func takeStarved() -> (work: Work, settled: [Settled])? {
         guard let first = entries.first, case .ready(let work) = first.state, first.sequence == nil else { return nil }
-        let own = Settled(place: firstPlace, sequence: nil)
+        let own = Settled(place: first.place, sequence: nil)
         entries.removeFirst()
-        firstPlace += 1
-        nextToSettle = firstPlace
+        nextToSettle = first.place + 1
         return (work, [own] + settle())
     }
 
     /// Settles what can be, from the first place that is not.
     private mutating func settle() -> [Settled] {
         var settled: [Settled] = []
-        loop: for position in (nextToSettle - firstPlace)..<entries.count {
+        var position = position(from: nextToSettle)
+        loop: while position < entries.count {
+            let place = entries[position].place
             switch entries[position].state {
             case .opening: break loop
-            case .void: settled.append(Settled(place: nextToSettle, sequence: nil))
-            case .staging where entries[position].sequence != nil, .ready where entries[position].sequence != nil:
-                settled.append(Settled(place: nextToSettle, sequence: entries[position].sequence))
+            case .void:
+                settled.append(Settled(place: place, sequence: nil))
+                entries.remove(at: position)
             case .staging, .ready:
-                guard newestSequence < reservedThrough else { break loop }
-                newestSequence += 1
-                entries[position].sequence = newestSequence
-                settled.append(Settled(place: nextToSettle, sequence: newestSequence))
+                if entries[position].sequence == nil {
+                    guard newestSequence < reservedThrough else { break loop }
+                    newestSequence += 1
+                    entries[position].sequence = newestSequence
+                }
+                settled.append(Settled(place: place, sequence: entries[position].sequence))
+                position += 1
             }
-            nextToSettle += 1
+            nextToSettle = place + 1
         }
-        dropVoid()
         return settled
     }
 
@@ -131,25 +152,25 @@ struct MergeOrder<Work> {
 
     /// The job is staged, or has failed: it can be merged when its turn comes.
     mutating func finish(_ place: Place, _ work: Work) {
-        entries[place - firstPlace].state = .ready(work)
+        entries[position(of: place)!].state = .ready(work)
     }
 
     /// The job is here, staged or not: nobody has taken it.
     func holds(_ place: Place) -> Bool {
-        guard place >= firstPlace, place < nextPlace else { return false }
-        switch entries[place - firstPlace].state {
+        guard let position = position(of: place) else { return false }
+        switch entries[position].state {
         case .staging, .ready: return true
         case .opening, .void: return false
         }
     }
 
     /// Of the job at that place, which is here; nil before it is settled.
-    func sequence(at place: Place) -> Int64? { entries[place - firstPlace].sequence }
+    func sequence(at place: Place) -> Int64? { entries[position(of: place)!].sequence }
 
     /// Changes the work at that place, if it is ready.
     mutating func change(_ place: Place, _ body: (Work) -> Work) {
-        if case .ready(let work) = entries[place - firstPlace].state {
-            entries[place - firstPlace].state = .ready(body(work))
+        if let position = position(of: place), case .ready(let work) = entries[position].state {
+            entries[position].state = .ready(body(work))
         }
     }
 
@@ -176,15 +197,6 @@ struct MergeOrder<Work> {
             return nil
         }
         entries.removeFirst()
-        firstPlace += 1
-        dropVoid()
         return (sequence, work)
-    }
-
-    private mutating func dropVoid() {
-        while let first = entries.first, case .void = first.state {
-            entries.removeFirst()
-            firstPlace += 1
-        }
     }
 }

@@ -32,8 +32,9 @@ import Testing
         for number in 1...3 { search(number, from: 1) }
         test.submit(#"{"Row": {"id": 3}}"#, id: "same source", from: 1)
         test.submit(#"{"Row": {"id": 5}}"#, id: "good", from: 2)
-        // The first search, and the good one.
+        // The first search, and the good one; and the others have been looked at before the first has ended.
         test.waitUntil(#""accepted":2,"#)
+        test.waitUntil(#""opening":0,"#)
         gate.open()
         #expect(ends(6) == ["gate", "search 1", "good", "search 2", "search 3", "same source"])
         #expect(try test.rows("SELECT id FROM Row ORDER BY id") == ["3", "4", "5"])

@@ -43,6 +43,25 @@ import TestSupport
         #expect(order.isEmpty)
     }
 
+    @Test func `places that hold no job are gone when they are settled, whatever waits before them`() {
+        var order = MergeOrder<String>(after: 0, reservedThrough: 100)
+        _ = order.open(order.reserve(), isJob: true)
+        for place in 1...10_000 {
+            #expect(order.reserve() == place)
+            #expect(sequences(order.open(place, isJob: false)) == ["\(place):-"])
+            #expect(order.count == 1)
+        }
+        let (opening, void, job) = (order.reserve(), order.reserve(), order.reserve())
+        #expect(sequences(order.open(void, isJob: false)) == [])
+        #expect(sequences(order.open(job, isJob: true)) == [])
+        order.finish(job, "late")
+        #expect(order.count == 4)
+        #expect(sequences(order.open(opening, isJob: false)) == ["\(opening):-", "\(void):-", "\(job):2"])
+        #expect(order.count == 2)
+        order.finish(0, "early")
+        #expect((0..<3).map { _ in order.takeReady()?.work } == ["early", "late", nil])
+    }
+
     @Test func `a place that is not opened yet holds back all behind it`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         for _ in 0..<3 { _ = order.reserve() }

@@ -96,7 +96,10 @@ final class TestCoordinator: Sendable {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
         coordinator.admit(
-            from: source, payloadBytes: text.count, payload: { Array(payload.utf8) },
+            from: source, payloadBytes: text.count,
+            // What waits is not short: others must not wait behind it.
+            contentBytesAtMost: gate == nil ? 0 : CoordinatorLimits.openedHereBytes + 1,
+            payload: { Array(payload.utf8) },
             open: { memory in
                 gate?.pass()
                 return Self.opened(
