@@ -127,13 +127,14 @@ struct MergeOrder<Work> {
     private mutating func settle() -> [Settled] {
         var settled: [Settled] = []
         var position = position(from: nextToSettle)
+        // Places without a job are taken out together: one by one, each would move what is before or behind it.
+        var kept = position
         loop: while position < entries.count {
             let place = entries[position].place
             switch entries[position].state {
             case .opening: break loop
             case .void:
                 settled.append(Settled(place: place, sequence: nil))
-                entries.remove(at: position)
             case .staging, .ready:
                 if entries[position].sequence == nil {
                     guard newestSequence < reservedThrough else { break loop }
@@ -141,10 +142,13 @@ struct MergeOrder<Work> {
                     entries[position].sequence = newestSequence
                 }
                 settled.append(Settled(place: place, sequence: entries[position].sequence))
-                position += 1
+                if kept < position { entries.swapAt(kept, position) }
+                kept += 1
             }
+            position += 1
             nextToSettle = place + 1
         }
+        entries.removeSubrange(kept..<position)
         return settled
     }
 

@@ -1,4 +1,5 @@
 internal import BrokerStore
+internal import DequeModule
 
 /// The jobs in flight by id, and who awaits their ends. A pure value.
 ///
@@ -37,7 +38,7 @@ struct RunningJobs {
     }
 
     /// Of each id, in the order of places, which is that of their ends.
-    private var jobs: [JobID: [Running]] = [:]
+    private var jobs: [JobID: Deque<Running>] = [:]
     private var nextNumber = 0
 
     var isEmpty: Bool { jobs.isEmpty }
