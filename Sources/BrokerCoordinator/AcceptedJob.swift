@@ -31,10 +31,7 @@ final class AcceptedJob: Sendable {
     /// For the ledger: milliseconds since 1970.
     let acceptedAt: Int64
 
-    /// - Parameter weight: instead of what the job's bytes and elements make.
-    init(
-        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, weight: Int? = nil
-    ) {
+    init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?) {
         self.id = id
         isIDMade = job.id == nil
         owner = job.owner
@@ -49,8 +46,7 @@ final class AcceptedJob: Sendable {
         self.progress = progress
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
-        self.weight =
-            weight ?? frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
+        weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
         admittedAt = frame.admittedAt
         self.openedAt = openedAt
         acceptedAt = frame.logged?.time ?? wallClockMilliseconds()
@@ -107,7 +103,7 @@ struct ReadyJob: Sendable {
     private func storeJob(_ sequence: Int64, _ work: StoreJob.Work) -> StoreJob {
         StoreJob(
             id: id.text, owner: owner, contentHash: accepted.contentHash, sequence: sequence,
-            policy: accepted.policy, wantsKeys: accepted.wantsKeys && withdrawal == nil, wantsObjects: wantsObjects,
+            policy: accepted.policy, wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects,
             work: work, now: accepted.acceptedAt)
     }
 }

@@ -1,4 +1,4 @@
-internal import Glibc
+internal import BrokerModel
 
 /// A job's id as a key: compared byte by byte, as the ledger does.
 ///
@@ -12,15 +12,7 @@ struct JobID: Hashable, Sendable {
         self.text = text
     }
 
-    static func == (left: JobID, right: JobID) -> Bool {
-        let areSame = left.text.utf8.withContiguousStorageIfAvailable { left in
-            right.text.utf8.withContiguousStorageIfAvailable { right in
-                left.count == right.count
-                    && (left.isEmpty || memcmp(left.baseAddress!, right.baseAddress!, left.count) == 0)
-            }
-        }
-        return areSame.flatMap { $0 } ?? left.text.utf8.elementsEqual(right.text.utf8)
-    }
+    static func == (left: JobID, right: JobID) -> Bool { left.text.hasSameBytes(as: right.text) }
 
     func hash(into hasher: inout Hasher) {
         var text = text

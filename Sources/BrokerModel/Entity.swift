@@ -113,5 +113,10 @@ public struct ModelPlace: Sendable, Equatable {
 extension String {
     /// Equal byte by byte. `==` takes Unicode's forms of one text for the same, which SQLite's names and the contract's
     /// ids do not, and takes quadratic time to do so.
-    public func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+    public func hasSameBytes(as other: String) -> Bool {
+        let areSame = utf8.withContiguousStorageIfAvailable { own in
+            other.utf8.withContiguousStorageIfAvailable { own.count == $0.count && own.elementsEqual($0) }
+        }
+        return (areSame ?? nil) ?? utf8.elementsEqual(other.utf8)
+    }
 }

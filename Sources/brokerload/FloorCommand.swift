@@ -46,6 +46,9 @@ struct FloorCommand: AsyncParsableCommand {
             NumberOption("--transaction", transaction, in: 1...1_000_000_000),
             NumberOption("--group", group ?? 1, in: 1...GroupFloor.mostInFlight),
         ].check()
+        if group == nil, ledger || !savepoints {
+            throw ValidationError("--ledger and --no-savepoints are of one-record jobs in groups: add --group N.")
+        }
         do throws(LoadError) {
             for text in mixes {
                 let mix = try RecordMix(parsing: text)

@@ -19,15 +19,18 @@ import Testing
         for weight in weights {
             let place = flight.order.reserve()
             _ = flight.order.open(place, isJob: true)
+            // Of the frame, all but what its content counts for.
+            let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame(
-                place: place, arrival: place, source: 0, payloadBytes: 0, contentBytesAtMost: 0, weight: 0,
+                place: place, arrival: place, source: 0, payloadBytes: payloadBytes, contentBytesAtMost: 0, weight: 0,
                 memory: budget.admit(place, payloadBytes: 0), refusal: nil, admittedAt: 0, logged: nil, payload: nil,
                 open: { _ in .nothing }, refuse: { _ in })
             let job = Job(
                 id: nil, document: document, operations: [], policy: .fail, wantsKeys: false, wantsAcceptance: false,
                 content: document.text, observer: { _ in })
             let accepted = AcceptedJob(
-                job, id: JobID("job \(place)"), frame, openedAt: 0, progress: nil, weight: weight)
+                job, id: JobID("job \(place)"), frame, openedAt: 0, progress: nil)
+            #expect(accepted.weight == weight)
             flight.order.finish(
                 place, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
         }
