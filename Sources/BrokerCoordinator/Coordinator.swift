@@ -64,11 +64,11 @@ public final class Coordinator: Sendable {
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
-        let pool = WorkerPool(longTasks: limits.workers)
+        let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
-                plan: plan, options: opening, flight: flight, statistics: statistics, completions: completions,
-                storageFailure: storageFailure, logger: logger)
+                plan: plan, options: opening, flight: flight, pool: pool, statistics: statistics,
+                completions: completions, storageFailure: storageFailure, logger: logger)
         } catch {
             pool.stop()
             completions.stop()

@@ -62,7 +62,8 @@ public struct CoordinatorLimits: Sendable {
     public var workers: Int
 
     /// One for each processor, two at least.
-    public static var defaultWorkers: Int { min(mostWorkers, max(2, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))) }
+    public static var defaultWorkers: Int { min(mostWorkers, max(2, processors)) }
+    static var processors: Int { Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
     /// More threads than the processors of any machine that one writer could keep up with.
     public static let mostWorkers = 1_024
 

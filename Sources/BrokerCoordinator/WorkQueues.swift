@@ -27,8 +27,9 @@ struct TurnQueue<Task> {
 /// What the workers are to do, and who does what next.
 ///
 /// Brief tasks and long ones take turns, so that neither keeps the other waiting; at most ``longLimit`` long ones run at
-/// a time, so that a worker is always near for brief ones. In both, sources take turns: whatever one source asks for,
-/// another's first task waits for one task of each source at most.
+/// a time, so that a worker is always near for brief ones, and at most ``longLimitBesideWriter`` are begun while the writer
+/// is busy, which has a processor to itself then: all else waits for it. In both, sources take turns: whatever one source
+/// asks for, another's first task waits for one task of each source at most.
 ///
 /// A worker is woken when more brief tasks wait than those that are awake will soon have come to.
 ///
@@ -43,13 +44,19 @@ struct WorkQueues<Task> {
     }
 
     let longLimit: Int
+    let longLimitBesideWriter: Int
+    private var isWriterBusy = false
     private var brief = TurnQueue<(task: Task, length: Length)>()
     private var long = TurnQueue<(task: Task, length: Length)>()
     private var longRunning = 0
     private var shortRunning = 0
     private var wasLong = true
 
-    init(longLimit: Int) { self.longLimit = longLimit }
+    /// - Parameter processors: that the workers share with the writer.
+    init(longLimit: Int, processors: Int = .max) {
+        self.longLimit = longLimit
+        longLimitBesideWriter = max(1, min(longLimit, processors - 1))
+    }
 
     var isEmpty: Bool { brief.count == 0 && long.count == 0 }
 
@@ -85,6 +92,12 @@ struct WorkQueues<Task> {
         return false
     }
 
+    /// - Returns: whether others may take now what they might not before.
+    mutating func writer(isBusy: Bool) -> Bool {
+        isWriterBusy = isBusy
+        return !isBusy && long.count > 0
+    }
+
     private mutating func takeBrief() -> (task: Task, length: Length)? {
         guard let next = brief.popFirst() else { return nil }
         if next.length == .short { shortRunning += 1 }
@@ -92,7 +105,8 @@ struct WorkQueues<Task> {
     }
 
     private mutating func takeLong() -> (task: Task, length: Length)? {
-        guard longRunning < longLimit, let next = long.popFirst() else { return nil }
+        let limit = isWriterBusy ? longLimitBesideWriter : longLimit
+        guard longRunning < limit, let next = long.popFirst() else { return nil }
         longRunning += 1
         return next
     }

@@ -22,9 +22,11 @@ final class WorkerPool: Sendable {
     private let queues: Monitor<Queues>
     private let threads: [Thread]
 
-    /// - Parameter longTasks: that run at a time.
-    init(longTasks: Int, named name: String = "worker") {
-        let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks)))
+    /// - Parameters:
+    ///   - longTasks: that run at a time.
+    ///   - processors: that they share with the writer, if they have one.
+    init(longTasks: Int, processors: Int = .max, named name: String = "worker") {
+        let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks, processors: processors)))
         self.queues = queues
         threads = (0...longTasks).map { number in
             Thread(named: "\(name)-\(number)") { Self.run(queues) }
@@ -41,6 +43,9 @@ final class WorkerPool: Sendable {
             return queues.work.append(Work(kind: kind, run: task), length, from: source)
         }
     }
+
+    /// The writer merges, or waits for jobs.
+    func writer(isBusy: Bool) { queues.broadcast { $0.work.writer(isBusy: isBusy) } }
 
     /// Does what is queued, then ends the threads. Called once, when nothing will be added any more, not even by a task.
     func stop() {

@@ -29,8 +29,8 @@ final class Writer: Sendable {
     ///
     /// - Throws: ``StoreError``; the thread has then ended.
     init(
-        plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, statistics: Statistics,
-        completions: SerialThread, storageFailure: StorageFailure, logger: Logger
+        plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, pool: WorkerPool,
+        statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -69,8 +69,8 @@ final class Writer: Sendable {
                     return true
                 }
                 var loop = WriterLoop(
-                    store: store, log: log, flight: flight, statistics: statistics, completions: completions,
-                    storageFailure: storageFailure, limits: options.limits, logger: logger)
+                    store: store, log: log, flight: flight, pool: pool, statistics: statistics,
+                    completions: completions, storageFailure: storageFailure, limits: options.limits, logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

@@ -42,8 +42,6 @@ struct WriterLoop {
         }
     }
 
-    /// Between two attempts to write kept failures into a store that did not take them.
-    private static let keptPauseMicroseconds: Int64 = 1_000_000
     /// Without a job for so long, nobody is sending one after the other.
     private static let idleMicroseconds: Int64 = 300
 
@@ -51,6 +49,7 @@ struct WriterLoop {
     /// Nil when what is accepted need not be kept.
     let log: (any JobLog)?
     let flight: Monitor<Flight>
+    let pool: WorkerPool
     let statistics: Statistics
     let completions: SerialThread
     let storageFailure: StorageFailure
@@ -58,18 +57,22 @@ struct WriterLoop {
     let logger: Logger
     private let untold = UntoldObjects()
     private var caution = Caution()
+    private var load = WriterLoad()
+    /// What the workers know of it.
+    private var isBusy = false
     /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
-    private var writeKeptAt: Int64?
+    var writeKeptAt: Int64?
     /// The server stops, and a job stays in the log that the store did not take: so does all behind it.
     private var leavesJobs = false
 
     init(
-        store: Store, log: (any JobLog)?, flight: Monitor<Flight>, statistics: Statistics, completions: SerialThread,
-        storageFailure: StorageFailure, limits: CoordinatorLimits, logger: Logger
+        store: Store, log: (any JobLog)?, flight: Monitor<Flight>, pool: WorkerPool, statistics: Statistics,
+        completions: SerialThread, storageFailure: StorageFailure, limits: CoordinatorLimits, logger: Logger
     ) {
         self.store = store
         self.log = log
         self.flight = flight
+        self.pool = pool
         self.statistics = statistics
         self.completions = completions
         self.storageFailure = storageFailure
@@ -78,7 +81,15 @@ struct WriterLoop {
     }
 
     mutating func run() {
-        while store.failure == nil, let turn = awaitTurn() { work(turn) }
+        var ended = monotonicMicroseconds()
+        while store.failure == nil, let turn = awaitTurn(since: ended) {
+            let begun = monotonicMicroseconds()
+            work(turn)
+            let waited = begun - ended
+            ended = monotonicMicroseconds()
+            load.note(waited: waited, worked: ended - begun)
+            tellWorkers(isBusy: load.isBusy)
+        }
         if store.failure == nil { close() }
         if store.failure != nil { dropAll() }
     }
@@ -114,12 +125,22 @@ struct WriterLoop {
     }
 
     /// Waits for jobs, and does meanwhile what is better done now; nil when there will be no more.
-    private func awaitTurn() -> Turn? {
+    private mutating func awaitTurn(since start: Int64) -> Turn? {
+        if isBusy {
+            if let turn = flight.wait(until: start + load.patience, { takeTurn(&$0) }) { return turn }
+            tellWorkers(isBusy: false)
+        }
         guard store.hasIdleWork else { return flight.wait { takeTurn(&$0) } }
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
         if let turn = flight.wait(until: deadline, { takeTurn(&$0) }) { return turn }
         store.idle()
         return store.failure == nil ? flight.wait { takeTurn(&$0) } : nil
+    }
+
+    private mutating func tellWorkers(isBusy: Bool) {
+        guard isBusy != self.isBusy else { return }
+        self.isBusy = isBusy
+        pool.writer(isBusy: isBusy)
     }
 
     /// What there is to do; the inner nil when there will be no more, the outer one when nothing is ready yet.
@@ -158,7 +179,7 @@ struct WriterLoop {
     /// happened then, and jobs need not fail for it. Only a server that stops has not for ever.
     ///
     /// - Returns: nil when `body` gives nil; what it did is then undone.
-    private func transaction<Result>(
+    func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
         var wait = LockWait(statistics, logger)
@@ -347,50 +368,6 @@ struct WriterLoop {
         return { [untold] in
             applied.tell(waiters, committedAt)
             untold.remove(bytes)
-        }
-    }
-
-    // MARK: - Kept failures, the end
-
-    /// The store takes something again: perhaps also the failures that it did not take before.
-    private mutating func writeKept() {
-        guard let time = writeKeptAt, time <= monotonicMicroseconds() else { return }
-        do throws(StoreError) {
-            try finishLedger(newestSequence: nil)
-            writeKeptAt = nil
-        } catch {
-            // They are kept on; `await` finds them all the same.
-            logger.debug("Failures still cannot be written.", metadata: ["cause": "\(error)"])
-            writeKeptAt = monotonicMicroseconds() + Self.keptPauseMicroseconds
-        }
-    }
-
-    /// Writes the failures that are kept, and which sequence was the last.
-    private func finishLedger(newestSequence: Int64?) throws(StoreError) {
-        let kept = flight.withLock { $0.kept.jobs }
-        _ = try transaction { () throws(StoreError) in
-            for job in kept { _ = try store.apply(job) }
-            if let newestSequence { try store.reserveSequences(through: newestSequence) }
-        }
-        flight.withLock { $0.kept.remove(kept) }
-    }
-
-    /// Leaves the store as the next server likes to find it.
-    private func close() {
-        do throws(StoreError) {
-            try finishLedger(newestSequence: flight.withLock { $0.order.newestSequence })
-        } catch {
-            // The next server's sequences then begin behind all that were set aside.
-            logger.warning(
-                "The last lines could not be written; failures told lately may be forgotten.",
-                metadata: ["cause": "\(error)"])
-        }
-        guard store.failure == nil else { return }
-        do throws(StoreError) {
-            try store.checkpoint()
-        } catch {
-            // The log beside the database is read at the next start, so nothing is lost.
-            logger.warning("The log could not be emptied at the end.", metadata: ["cause": "\(error)"])
         }
     }
 }

@@ -49,6 +49,40 @@ import Testing
         #expect(queues.next()?.task == "long 1")
     }
 
+    @Test func `while the writer is busy, long tasks leave it a processor, and brief ones go on`() {
+        var queues = WorkQueues<String>(longLimit: 2, processors: 2)
+        for number in 0..<4 { _ = queues.append("long \(number)", .long, from: 1) }
+        #expect(queues.writer(isBusy: true) == false)
+        #expect(queues.next()?.task == "long 0")
+        #expect(queues.next()?.task == nil)
+        for number in 0..<2 { _ = queues.append("brief \(number)", .brief, from: 1) }
+        #expect(queues.next()?.task == "brief 0")
+        #expect(queues.next()?.task == "brief 1")
+        #expect(queues.writer(isBusy: false) == true)
+        #expect(queues.next()?.task == "long 1")
+        #expect(queues.next()?.task == nil)
+        // What runs goes on; one more is begun when no other runs.
+        #expect(queues.writer(isBusy: true) == false)
+        #expect(queues.ended(.long) == true)
+        #expect(queues.next()?.task == nil)
+        #expect(queues.ended(.long) == true)
+        #expect(queues.next()?.task == "long 2")
+        #expect(queues.next()?.task == nil)
+        #expect(queues.ended(.long) == true)
+        #expect(queues.next()?.task == "long 3")
+        #expect(queues.writer(isBusy: false) == false)
+    }
+
+    @Test(arguments: [(1, 1, 1), (1, 8, 1), (2, 1, 1), (2, 2, 1), (3, 8, 3), (8, 8, 7), (16, 4, 3)])
+    func `beside a busy writer so many long tasks run`(longLimit: Int, processors: Int, expected: Int) {
+        var queues = WorkQueues<Int>(longLimit: longLimit, processors: processors)
+        for number in 0..<20 { _ = queues.append(number, .long, from: 1) }
+        _ = queues.writer(isBusy: true)
+        var running = 0
+        while queues.next() != nil { running += 1 }
+        #expect(running == expected)
+    }
+
     @Test func `a short task takes the next brief one with it, and a worker is woken for any more`() {
         var queues = WorkQueues<String>(longLimit: 1)
         #expect(queues.append("short 0", .short, from: 1) == true)

@@ -62,6 +62,29 @@ import Testing
         pool.stop()
     }
 
+    @Test func `what a busy writer kept back is begun when it waits again`() {
+        let pool = WorkerPool(longTasks: 2, processors: 2)
+        let (record, isReleased) = (Record(), Monitor(false))
+        pool.writer(isBusy: true)
+        for task in 0...1 {
+            pool.run(.staging, .long, from: 1) {
+                record.note(task)
+                isReleased.wait { $0 ? () : nil }
+            }
+        }
+        _ = record.thread(of: 0)
+        pool.run(.staging, .brief, from: 1) { record.note(2) }
+        _ = record.thread(of: 2)
+        #expect(record.count == 2)
+        pool.writer(isBusy: false)
+        #expect(record.thread(of: 1) != record.thread(of: 0))
+        isReleased.broadcast {
+            $0 = true
+            return true
+        }
+        pool.stop()
+    }
+
     @Test(arguments: [1, 2, 5]) func `every task is done, however many threads hand them over`(longTasks: Int) {
         let pool = WorkerPool(longTasks: longTasks)
         let (record, perThread) = (Record(), 2_000)

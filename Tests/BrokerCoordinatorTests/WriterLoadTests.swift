@@ -1,0 +1,41 @@
+import Testing
+
+@testable import BrokerCoordinator
+
+/// When the writer is what all else waits for.
+@Suite struct WriterLoadTests {
+    @Test func `a writer that has done nothing is not busy`() { #expect(!WriterLoad().isBusy) }
+
+    @Test func `it is busy while it waits for less than half of the time that it works`() {
+        var load = WriterLoad()
+        for _ in 0..<20 { load.note(waited: 40, worked: 100) }
+        #expect(load.isBusy)
+        for _ in 0..<20 { load.note(waited: 60, worked: 100) }
+        #expect(!load.isBusy)
+    }
+
+    @Test func `one short wait does not end it, and one that is longer than its patience does`() {
+        var load = WriterLoad()
+        for _ in 0..<20 { load.note(waited: 0, worked: 100) }
+        let patience = load.patience
+        #expect((100...300).contains(patience))
+        var other = load
+        load.note(waited: patience / 2, worked: 0)
+        #expect(load.isBusy)
+        other.note(waited: patience, worked: 0)
+        #expect(!other.isBusy)
+    }
+
+    @Test func `it is not busy for long after a turn that took an hour`() {
+        var load = WriterLoad()
+        load.note(waited: 0, worked: 3_600_000_000)
+        #expect(load.isBusy && load.patience < WriterLoad.longestTurn)
+    }
+
+    @Test func `what is long ago does not count`() {
+        var load = WriterLoad()
+        load.note(waited: 1_000_000_000, worked: 0)
+        for _ in 0..<100 { load.note(waited: 0, worked: 100) }
+        #expect(load.isBusy)
+    }
+}
