@@ -14,7 +14,7 @@ struct WriterLoad {
     var patience: Int64 { worked / Self.idleShare - waited }
     var isBusy: Bool { patience > 0 }
 
-    /// It has waited for jobs, and worked on them. The last few such turns count most.
+    /// It has waited for jobs, and worked on large ones. The last few such turns count most.
     mutating func note(waited: Int64, worked: Int64) {
         self.waited = self.waited * 3 / 4 + waited
         self.worked = self.worked * 3 / 4 + min(worked, Self.longestTurn)

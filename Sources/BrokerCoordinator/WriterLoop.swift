@@ -83,11 +83,13 @@ struct WriterLoop {
     mutating func run() {
         var ended = monotonicMicroseconds()
         while store.failure == nil, let turn = awaitTurn(since: ended) {
+            // As a large one joins no small ones, the first tells. Staging small ones takes no processor for long.
+            let isLarge = turn.batch.first?.job.isLarge ?? false
             let begun = monotonicMicroseconds()
-            work(turn)
             let waited = begun - ended
+            work(turn)
             ended = monotonicMicroseconds()
-            load.note(waited: waited, worked: ended - begun)
+            load.note(waited: waited, worked: isLarge ? ended - begun : 0)
             tellWorkers(isBusy: load.isBusy)
         }
         if store.failure == nil { close() }
@@ -352,11 +354,16 @@ struct WriterLoop {
             $0.history = history
             $0.forgottenThrough = forgotten
         }
-        if let log, let position = store.durablePosition { log.applied(through: position) }
         // As a rule answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
         if isLone { completions.runHereIfIdle(tasks) } else { completions.run(tasks) }
         for tell in woken { tell() }
+        store.copyLogIfDue()
+        if store.log != storeLog {
+            let storeLog = store.log
+            statistics.count { $0.log = storeLog }
+        }
+        if let log, let position = store.durablePosition { log.applied(through: position) }
         for notice in store.takeLogNotices() { notice.tell(logger) }
     }
 

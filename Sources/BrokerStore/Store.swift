@@ -268,6 +268,12 @@ public final class Store {
         if let error = loss ?? failure { throw error }
     }
 
+    /// Copies the log into the database once it is long. To be called after every ``commit()``, when those who wait for that have
+    /// been told: it may take as long as the disk likes.
+    public func copyLogIfDue() {
+        if loss == nil, failure == nil { logKeeper.copyIfDue() }
+    }
+
     /// Something is better done while nobody waits for a transaction than later.
     public var hasIdleWork: Bool { loss == nil && failure == nil && logKeeper.hasIdleWork }
 

@@ -39,6 +39,21 @@ import TestSupport
         #expect([warning, release].map(test.log.count) == [1, 1])
     }
 
+    @Test func `the log is copied between transactions though jobs wait all the time`() throws {
+        let test = try TestCoordinator(model, in: folder) { $0.store.logPages = 16 }
+        _ = test.coordinator.pause()
+        let text = String(repeating: "x", count: 2 << 20)
+        for id in 1...16 { test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}") }
+        test.waitUntil(#""inFlight":16"#)
+        test.waitUntil(#""opening":0,"staging":0"#)
+        test.coordinator.resume()
+        #expect(test.events.ends(16).allSatisfy { $0.code == nil })
+        // Some 8 MiB are in a transaction, and all of it are more than 32.
+        let log = folder.path("store.sqlite-wal")
+        let bytes = try #require(FileManager.default.attributesOfItem(atPath: log)[.size] as? Int)
+        #expect((4 << 20..<20 << 20).contains(bytes))
+    }
+
     @Test func `a store that was replaced is told at error, and its jobs fail`() throws {
         let test = try TestCoordinator(model, in: folder)
         test.submit(#"{"Row": {"id": 1}}"#)

@@ -34,6 +34,7 @@ import TestSupport
                     id: "\(id)", contentHash: [1], sequence: Int64(id), policy: .fail, wantsKeys: false,
                     work: try stage(text, plan), now: 0))
             try store.commit()
+            store.copyLogIfDue()
         } catch {
             store.rollback()
             throw error

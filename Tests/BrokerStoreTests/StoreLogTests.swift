@@ -38,6 +38,25 @@ import TestSupport
         #expect(logBytes >= Self.workingBytes / 2, "it is not emptied in service")
     }
 
+    @Test func `a COMMIT copies nothing, and what is due is copied once`() throws {
+        func commit(_ id: Int, bytes: Int) throws {
+            try store.store.begin()
+            let text = String(repeating: "x", count: bytes)
+            _ = try store.store.apply(store.job("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}"))
+            try store.store.commit()
+        }
+        try commit(1, bytes: 10)
+        store.store.copyLogIfDue()
+        let few = store.store.log.uncheckpointedPages
+        #expect((1..<Self.workingPages).contains(few), "it has not its size yet")
+        try commit(2, bytes: 200_000)
+        #expect(store.store.log.uncheckpointedPages > Self.workingPages)
+        store.store.copyLogIfDue()
+        #expect(store.store.log.uncheckpointedPages == 0)
+        try commit(3, bytes: 10)
+        #expect(store.store.log.uncheckpointedPages <= few, "it began anew")
+    }
+
     @Test func `what is in the log is copied when nobody waits, and the log begins anew`() throws {
         var longest = 0
         for id in 0..<100 {

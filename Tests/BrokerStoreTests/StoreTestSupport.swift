@@ -51,6 +51,7 @@ final class TestStore {
         do {
             let end = try store.apply(job)
             try store.commit()
+            store.copyLogIfDue()
             return end
         } catch {
             store.rollback()

@@ -60,6 +60,7 @@ struct TracedWork {
             for job in jobs(number) { _ = try store.apply(job) }
             try store.commit()
             if isStillTrue() { acknowledged.insert(number) }
+            store.copyLogIfDue()
         } catch {
             store.rollback()
             failed.insert(number)

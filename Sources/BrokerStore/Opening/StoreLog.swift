@@ -76,6 +76,7 @@ final class LogKeeper {
     private var watch: LogWatch
     private var hasFailed = false
     private var triedIdly = false
+    private var isCopyDue = false
     /// Pages in the log after the newest COMMIT that wrote, else negative: SQLite's hook writes to it.
     private let pages: UnsafeMutablePointer<Int32>
     private(set) var log = StoreLog()
@@ -116,10 +117,18 @@ final class LogKeeper {
         triedIdly = false
         let changed = watch.committed(pages: Int(pages.pointee), written: written)
         pages.pointee = -1
-        if watch.wantsCheckpoint { checkpoint() }
+        isCopyDue = watch.wantsCheckpoint
         log.bytes = fileSize(name) ?? 0
         log.uncheckpointedPages = watch.uncheckpointedPages
         if let changed { notices.append(changed ? .held(bytes: log.bytes) : .released(bytes: log.bytes)) }
+    }
+
+    /// Copies the log if the newest COMMIT has made it long.
+    func copyIfDue() {
+        guard isCopyDue else { return }
+        isCopyDue = false
+        checkpoint()
+        log.uncheckpointedPages = watch.uncheckpointedPages
     }
 
     var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }
