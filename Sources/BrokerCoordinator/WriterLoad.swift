@@ -2,8 +2,9 @@
 ///
 /// A pure value: no clock. All times are in microseconds.
 struct WriterLoad {
-    /// What share of the time for which it works a busy writer waits for jobs at most: a half.
-    private static let idleShare: Int64 = 2
+    /// What share of the time for which it works a busy writer waits for jobs at most: a tenth. One that waits for longer needs
+    /// more to be staged, and not a processor.
+    private static let idleShare: Int64 = 10
     /// No turn counts as more, so that it is not called busy for long after a very long one.
     static let longestTurn: Int64 = 100_000
 
