@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerCoordinator
 
 /// When the writer is what all else waits for.
-@Suite struct WriterLoadTests {
+@Suite(.timeLimit(.minutes(5))) struct WriterLoadTests {
     @Test func `a writer that has done nothing is not busy`() { #expect(!WriterLoad().isBusy) }
 
     @Test func `it is busy while it waits for less than a tenth of the time that it works`() {
