@@ -33,8 +33,8 @@ import Testing
         test.submit(#"{"Row": {"id": 3}}"#, id: "same source", from: 1)
         test.submit(#"{"Row": {"id": 5}}"#, id: "good", from: 2)
         // The first search, and the good one; and the others have been looked at before the first has ended.
+        test.waitUntil(unopened: 1)
         test.waitUntil(#""accepted":2,"#)
-        test.waitUntil(#""opening":0,"#)
         gate.open()
         #expect(ends(6) == ["gate", "search 1", "good", "search 2", "search 3", "same source"])
         #expect(try test.rows("SELECT id FROM Row ORDER BY id") == ["3", "4", "5"])
@@ -44,7 +44,7 @@ import Testing
     @Test func `sources whose searches wait have no room, and are told when they have`() {
         for number in 1...2 { search(number, from: 1) }
         test.submit("{}", id: "good", from: 2)
-        test.waitUntil(#""opening":0,"#)
+        test.waitUntil(unopened: 1)
         #expect(!test.coordinator.hasRoom(for: 1))
         #expect(test.coordinator.hasRoom(for: 2))
         let told = Monitor(false)
@@ -69,7 +69,7 @@ import Testing
             .question { place in coordinator.await("search 2", before: place) { awaited.tell($0) } }
         } refuse: { _ in
         }
-        test.waitUntil(#""opening":0,"#)
+        test.waitUntil(unopened: 1)
         gate.open()
         #expect(awaited.told.ending?.sequence == 3)
     }

@@ -178,10 +178,17 @@ final class TestCoordinator: Sendable {
     }
 
     /// Waits until ``statistics`` hold that text.
-    func waitUntil(_ text: String) {
+    func waitUntil(_ text: String) { waitUntil("\(text) in the statistics") { statistics.contains(text) } }
+
+    /// Waits until so many frames have not been opened. Queues do not tell: what a worker is opening is in none.
+    func waitUntil(unopened count: Int) {
+        waitUntil("\(count) unopened frames") { coordinator.flight.withLock { $0.unopened == count } }
+    }
+
+    private func waitUntil(_ what: String, _ isSo: () -> Bool) {
         let deadline = monotonicMicroseconds() + 60_000_000
-        while !statistics.contains(text) {
-            if monotonicMicroseconds() > deadline { fatalError("waited in vain for \(text) in \(statistics)") }
+        while !isSo() {
+            if monotonicMicroseconds() > deadline { fatalError("waited in vain for \(what): \(statistics)") }
             sched_yield()
         }
     }
