@@ -60,6 +60,16 @@ import Testing
         #expect(found == [])
     }
 
+    @Test func `a processing instruction without content is refused before the parser that it would crash sees it`() {
+        for (text, place) in [("<?xml?>\n<model/>", "1:1"), ("<model>\n <?a b?><?a?><?c?></model>", "2:9")] {
+            let message = "a processing instruction without content is refused: a model has none; take it out"
+            #expect(faults(text) == ["\(place) \(message)"])
+        }
+        let others = "<?a b?><?a ?><!-- <?a?> --><![CDATA[<?a?>]]>"
+        #expect(faults("<?xml version=\"1.0\"?><model>\(others)<entity name=\"A\"/></model>") == [])
+        #expect(faults("<model/><?a").first?.contains("not well-formed XML") == true)
+    }
+
     @Test func `other encodings are refused, in which a declaration could hide`() {
         let utf16 = Array("<!DOCTYPE model><model/>".utf16.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] })
         #expect(faults([0xFF, 0xFE] + utf16) == ["1:1 the model is not UTF-8, as Xcode writes it; save it as UTF-8"])

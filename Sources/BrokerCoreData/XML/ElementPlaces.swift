@@ -10,6 +10,9 @@ struct ElementPlaces {
     /// Where a document type declaration begins. It is refused before a parser sees it: no model has one, and what it may
     /// declare (entities that grow without bounds, or that name files and addresses) is only ever an attack.
     private(set) var declaration: Int?
+    /// Where a processing instruction of a name alone begins, `<?name?>`, the first of them. It is refused before a parser sees
+    /// it, too: FoundationXML ends the process over one, as it reads the content that libxml2 does not give.
+    private(set) var emptyInstruction: Int?
     private let lineStarts: [Int]
 
     init(of text: [UInt8]) {
@@ -25,6 +28,7 @@ struct ElementPlaces {
                 index = Self.end(of: "]]>", in: text, from: tag + 9)
             } else if rest.starts(with: "<?".utf8) {
                 index = Self.end(of: "?>", in: text, from: tag + 2)
+                if emptyInstruction == nil, Self.isEmptyInstruction(text[tag..<index]) { emptyInstruction = tag }
             } else if rest.starts(with: "<!".utf8) {
                 declaration = tag
                 return
@@ -44,6 +48,12 @@ struct ElementPlaces {
             if lineStarts[middle] <= offset { low = middle } else { high = middle }
         }
         return SourcePlace(source: source, line: low + 1, column: offset - lineStarts[low] + 1)
+    }
+
+    /// Whole, and without the white space that content begins behind (XML 1.0, productions 3 and 16).
+    private static func isEmptyInstruction(_ instruction: ArraySlice<UInt8>) -> Bool {
+        let isWhole = instruction.suffix(2).elementsEqual("?>".utf8)
+        return isWhole && !instruction.contains { [0x20, 0x09, 0x0D, 0x0A].contains($0) }
     }
 
     private static func end(of mark: String, in text: [UInt8], from start: Int) -> Int {

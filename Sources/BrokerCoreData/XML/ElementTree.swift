@@ -43,6 +43,11 @@ struct ElementTree {
                 "a document type declaration is refused: a model has none, and entities that it could declare are "
                     + "a way to attack who reads them; take it out", at: places.place(of: declaration, source: source))
         }
+        if let instruction = places.emptyInstruction {
+            throw fault(
+                "a processing instruction without content is refused: a model has none; take it out",
+                at: places.place(of: instruction, source: source))
+        }
         let builder = TreeBuilder(places: places, source: source)
         let parser = XMLParser(data: Data(text))
         parser.shouldResolveExternalEntities = false
