@@ -82,7 +82,8 @@ public final class Store {
         try connection.execute("PRAGMA secure_delete = FAST")
         // The log keeps its file, which is written over again and again; what a long reader made it grow is given back.
         let pageSize = try connection.integer("PRAGMA page_size") ?? 4096
-        let logBytes = Int64(options.logPages) * (pageSize + Self.logFrameHeader) + Self.logHeader
+        let logPages = Int64(options.logPages * LogWatch.longestFactor)
+        let logBytes = logPages * (pageSize + Self.logFrameHeader) + Self.logHeader
         try connection.execute("PRAGMA journal_size_limit = \(logBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
         try connection.ignoreTriggers()

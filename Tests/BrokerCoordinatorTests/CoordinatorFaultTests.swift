@@ -15,7 +15,7 @@ import TestSupport
     private let folder = TemporaryFolder()
 
     private func open(
-        _ disk: FaultyDisk?, in folder: TemporaryFolder, logPages: Int = 8
+        _ disk: FaultyDisk?, in folder: TemporaryFolder, logPages: Int = 2
     ) throws -> TestCoordinator {
         try TestCoordinator(model, in: folder) {
             $0.store.vfs = disk?.name

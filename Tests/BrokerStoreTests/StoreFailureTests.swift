@@ -103,7 +103,7 @@ import TestSupport
         for number in 1...10 where !isSeen {
             let folder = TemporaryFolder()
             try FaultyDisk.with { disk in
-                let store = try open(disk, in: folder, logPages: 1)
+                let store = try open(disk, in: folder, logPages: 0)
                 try apply(1, to: store)
                 disk.fail(.sync, number: number, with: .ioError)
                 do {

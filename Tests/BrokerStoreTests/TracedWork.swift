@@ -34,8 +34,8 @@ struct TracedWork {
     init(_ transactions: ClosedRange<Int>, plan: StagingPlan? = nil) throws {
         self.transactions = transactions
         self.plan = try plan ?? stagingPlan(Self.model)
-        // It comes to its size in the midst of the work, and is copied then.
-        options.logPages = 16
+        // It comes to its size, four times that much, in the midst of the work, and is copied then.
+        options.logPages = 4
     }
 
     // MARK: - Work
