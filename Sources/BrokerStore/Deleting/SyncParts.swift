@@ -131,7 +131,9 @@ struct OpenSyncPart {
         }
     }
 
-    /// The condition that no part named an object `o`. Its one parameter is the sync's number.
+    /// The condition that no part named an object `o`.
+    ///
+    /// A search for each of its keys: SQLite would make a table of the list of an `IN`, anew for each object.
     func isUnnamed(_ statements: EntityStatements) -> String {
         func key(_ values: [String]) -> String { "\(StoredKey.function)(\(values.joined(separator: ", ")))" }
         func columns(_ names: [String]) -> [String] { names.map { "o.\(quoted($0))" } }
@@ -140,8 +142,9 @@ struct OpenSyncPart {
         if entity.hasRowKey, statements.hasIdentity {
             keys.append(key(["NULL"] + columns(entity.identity.map { entity.attributes[$0].column })))
         }
-        return "NOT EXISTS (SELECT 1 FROM _broker_open_sync_keys WHERE sync = ? "
-            + "AND key IN (\(keys.joined(separator: ", "))))"
+        return keys.map {
+            "NOT EXISTS (SELECT 1 FROM _broker_open_sync_keys WHERE sync = \(number) AND key = \($0))"
+        }.joined(separator: " AND ")
     }
 
     /// The id is free again.

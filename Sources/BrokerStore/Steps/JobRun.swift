@@ -188,10 +188,7 @@ struct JobRun {
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening(isLast) { () throws(MergeFailure) in
             try selected.searching(at: step.pointer) { () throws(MergeFailure) in
-                try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { statement in
-                    let next = selected.bind(to: statement)
-                    if let part { statement.bind(part.number, at: next) }
-                }
+                try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { selected.bind(to: $0) }
             }
         }
         try part?.end()
