@@ -55,9 +55,6 @@ struct CompareCommand: AsyncParsableCommand {
         ].check()
         try NumberOption("--jobs times --records", jobs * records, in: 1...20_000_000).check()
         _ = try chosenPeers()
-        guard record.shape != .links else {
-            throw ValidationError("--shape links is not for compare: the peers have no many-to-many; use another.")
-        }
     }
 
     private func chosenPeers() throws -> Set<Peer> {

@@ -112,18 +112,19 @@ struct LoadCommandTests {
         #expect(try load(["replay", "model.json"]).status == 1)
     }
 
-    @Test func `compare runs what is there and names what is not`() throws {
+    @Test(arguments: ["nested", "links"])
+    func `compare runs what is there and names what is not`(shape: String) throws {
         let result = try programs.run(
             "brokerload",
             [
-                "compare", "--jobs", "2", "--records", "100", "--small-jobs", "50", "--peers",
-                "floor,broker,sqlite-utils", "--sqlite-utils", "no-such-program", "--folder", ".", "--json",
+                "compare", "--jobs", "2", "--records", "100", "--small-jobs", "50", "--shape", shape, "--peers",
+                "floor,broker,sqlite-utils,sqlite3", "--sqlite-utils", "no-such-program", "--folder", ".", "--json",
             ])
         #expect(result.status == 0, "\(result.complaints)")
         let results = try #require(try json(result.output)["results"] as? [[String: Any]])
         try #require(
             results.map { "\($0["peer"] ?? "") \($0["work"] ?? "")" } == [
-                "floor bulk", "broker bulk", "sqlite-utils bulk", "floor oneByOne", "broker oneByOne",
+                "floor bulk", "broker bulk", "sqlite-utils bulk", "sqlite3 bulk", "floor oneByOne", "broker oneByOne",
             ])
         #expect(results[0]["brokerRatio"] as? Double != nil)
         #expect(results[2]["skipped"] as? String == "no-such-program is not installed")

@@ -121,7 +121,7 @@ final class FloorDatabase {
             switch column.writing {
             case .text: bindText(value, column.place)
             case .number: bindNumber(value, column.place)
-            case .boolean: sqlite3_bind_int64(record, column.place, value.kind == .true ? 1 : 0)
+            case .boolean: bindBoolean(value, column.place)
             case .key:
                 if next == 0 { links.identity = value }
                 bindKey(value, record, column.place)
@@ -214,6 +214,14 @@ final class FloorDatabase {
             sqlite3_bind_double(record, place, double)
         } else {
             sqlite3_bind_null(record, place)
+        }
+    }
+
+    private func bindBoolean(_ value: JSONValue, _ place: Int32) {
+        if value.isNull {
+            sqlite3_bind_null(record, place)
+        } else {
+            sqlite3_bind_int64(record, place, value.kind == .true ? 1 : 0)
         }
     }
 

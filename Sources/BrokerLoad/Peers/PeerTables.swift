@@ -17,37 +17,58 @@ struct PeerTables {
 
     /// - Parameter source: what gives the records, a row each: `json_each('…')`, or a table.
     func upserts(from source: String) -> [String] {
-        var statements: [String] = []
-        let link = layout.fields.first { $0.kind == .department || $0.kind == .departmentKey }
-        if let link {
-            let isTold = link.kind == .department
-            let key = value(isTold ? [link.key, "id"] : [link.key], "INTEGER")
-            let columns = isTold ? "id, name" : "id"
-            let values = isTold ? "\(key), \(value([link.key, "name"], "TEXT"))" : key
-            statements.append(
-                "INSERT INTO Department (\(columns)) SELECT DISTINCT \(values) FROM \(source) WHERE \(key) IS NOT NULL "
-                    + "ON CONFLICT (id) DO \(isTold ? "UPDATE SET name = excluded.name" : "NOTHING")")
-        }
+        layout.fields.flatMap { departments($0, from: source) } + [records(from: source)]
+            + layout.fields.flatMap { projects($0, from: source) }
+    }
+
+    private func records(from source: String) -> String {
         let fields = layout.fields.filter { $0.kind != .projectKeys }
         let names = fields.map(\.name).joined(separator: ", ")
-        let values = fields.map { field in
-            switch field.kind {
-            case .identity, .managerKey: value([field.key], layout.keys == .uuid ? "TEXT" : "INTEGER")
-            case .department: value([field.key, "id"], "INTEGER")
-            case .boolean where dialect == .postgres: "(\(value([field.key], "BOOLEAN")))::int"
-            default: value([field.key], field.columnType ?? "INTEGER")
-            }
-        }
+        let values = fields.map(value).joined(separator: ", ")
         let updates = fields.dropFirst().map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ")
-        statements.append(
-            "INSERT INTO \(layout.entity) (\(names)) SELECT \(values.joined(separator: ", ")) FROM \(source) "
-                + "WHERE true ON CONFLICT (id) DO UPDATE SET \(updates)")
-        return statements
+        return "INSERT INTO \(layout.entity) (\(names)) SELECT \(values) FROM \(source) AS record WHERE true "
+            + "ON CONFLICT (id) DO UPDATE SET \(updates)"
+    }
+
+    /// The objects that a link leads to, told in the record or by their keys.
+    private func departments(_ field: RecordField, from source: String) -> [String] {
+        guard field.kind == .department || field.kind == .departmentKey else { return [] }
+        let isTold = field.kind == .department
+        let key = value(field)
+        let values = isTold ? "\(key), \(value([field.key, "name"], "TEXT"))" : key
+        return [
+            "INSERT INTO Department (\(isTold ? "id, name" : "id")) SELECT DISTINCT \(values) FROM \(source) AS record "
+                + "WHERE \(key) IS NOT NULL ON CONFLICT (id) DO \(isTold ? "UPDATE SET name = excluded.name" : "NOTHING")"
+        ]
+    }
+
+    /// The objects that an array of keys names, and a row of the link table for each of them.
+    private func projects(_ field: RecordField, from source: String) -> [String] {
+        guard field.kind == .projectKeys, let identity = layout.fields.first else { return [] }
+        let (key, elements) =
+            switch dialect {
+            case .sqlite: ("element.value", "json_each(record.value, '$.\(field.key)') AS element")
+            case .postgres: ("element::bigint", "jsonb_array_elements_text(record.value -> '\(field.key)') AS element")
+            }
+        let rows = "FROM \(source) AS record, \(elements) WHERE true ON CONFLICT DO NOTHING"
+        return [
+            "INSERT INTO Project (id) SELECT DISTINCT \(key) \(rows)",
+            "INSERT INTO \(layout.entity)_\(field.name) (source, destination) SELECT \(value(identity)), \(key) \(rows)",
+        ]
+    }
+
+    private func value(_ field: RecordField) -> String {
+        switch field.kind {
+        case .identity, .managerKey: value([field.key], layout.keys == .uuid ? "TEXT" : "INTEGER")
+        case .department: value([field.key, "id"], "INTEGER")
+        case .boolean where dialect == .postgres: "(\(value([field.key], "BOOLEAN")))::int"
+        default: value([field.key], field.columnType ?? "INTEGER")
+        }
     }
 
     private func value(_ path: [String], _ type: String) -> String {
         switch dialect {
-        case .sqlite: return "json_extract(value, '$.\(path.joined(separator: "."))')"
+        case .sqlite: return "json_extract(record.value, '$.\(path.joined(separator: "."))')"
         case .postgres:
             let type =
                 switch type {
@@ -56,7 +77,7 @@ struct PeerTables {
                 case "BOOLEAN": "boolean"
                 default: "text"
                 }
-            return "(value #>> '{\(path.joined(separator: ","))}')::\(type)"
+            return "(record.value #>> '{\(path.joined(separator: ","))}')::\(type)"
         }
     }
 }
