@@ -296,6 +296,7 @@ struct WriterLoop {
     /// With a log, what the machine cannot store is no failure of the job's: it is tried until it can be, or the server stops.
     private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied? {
         var wait = StoreWait(statistics, logger)
+        var hasMadeRoom = false
         while true {
             if leavesJobs { return Applied(sequence: nil, job: job, end: .failed(.leftInLog)) }
             do throws(StoreError) {
@@ -304,6 +305,10 @@ struct WriterLoop {
                 return applied
             } catch {
                 guard store.failure == nil else { return nil }
+                if error.code == .full, !hasMadeRoom {
+                    hasMadeRoom = true
+                    if store.makeRoom() { continue }
+                }
                 guard log != nil, error.isOfMachine else { return failed(error, sequence, job) }
                 leavesJobs = !wait.pause(flight, error)
             }

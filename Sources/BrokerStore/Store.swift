@@ -275,6 +275,12 @@ public final class Store {
         if loss == nil, failure == nil { logKeeper.copyIfDue() }
     }
 
+    /// Copies the log because a transaction that was undone found no room (``StoreError/Code/full``): the next one is then
+    /// written over it.
+    ///
+    /// - Returns: whether the next one may find more.
+    public func makeRoom() -> Bool { loss == nil && failure == nil && logKeeper.makeRoom() }
+
     /// Something is better done while nobody waits for a transaction than later.
     public var hasIdleWork: Bool { loss == nil && failure == nil && logKeeper.hasIdleWork }
 

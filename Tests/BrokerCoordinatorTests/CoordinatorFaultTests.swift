@@ -26,6 +26,33 @@ import TestSupport
 
     private func row(_ id: Int) -> String { "{\"Row\": {\"id\": \(id)}}" }
 
+    // MARK: - Room
+
+    @Test func `where there is no room for a long log, jobs are stored all the same, and the log stays short`() throws {
+        try FaultyDisk.with { disk in
+            // Of 2 MiB, or four times as much while transactions are long.
+            let test = try open(disk, in: folder, logPages: 256)
+            disk.limitFiles(to: 5 << 20)
+            // Another one each time: SQLite does not write a page again that is as it was.
+            let texts = "abcdefghijklmnop".map { String(repeating: $0, count: 2 << 20) }
+            _ = test.coordinator.pause()
+            // All of them wait from the beginning, so that the log is not copied because nobody does.
+            for text in texts { test.submit("{\"Row\": {\"id\": 1, \"text\": \"\(text)\"}}") }
+            test.waitUntil(#""inFlight":16"#)
+            test.waitUntil(unopened: 0)
+            test.coordinator.resume()
+            #expect(test.events.ends(16).allSatisfy { $0.code == nil })
+            #expect(disk.isStruck)
+            #expect(test.log.count("A transaction was undone") == 1)
+            #expect(test.log.count("A job could not be stored") == 0)
+            #expect(try test.rows("SELECT substr(text, 1, 1) FROM Row") == ["p"])
+            // What fits no log is refused, and what comes behind it is taken.
+            test.submit("{\"Row\": {\"id\": 9, \"text\": \"\(texts[0...2].joined())\"}}")
+            test.submit(row(8))
+            #expect(test.events.ends(18).suffix(2).map(\.code) == ["storeFull", nil])
+        }
+    }
+
     // MARK: - The end
 
     @Test func `a COMMIT whose sync fails is told to the operator alone, and found whole by the next one`() throws {

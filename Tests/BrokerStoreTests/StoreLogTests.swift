@@ -136,6 +136,8 @@ import TestSupport
             var watch = LogWatch(workingPages: 10)
             _ = watch.committed(pages: pages, written: written)
             #expect(watch.wantsCheckpoint == isDue, "\(pages) pages, \(written) of them new")
+            watch.isShort = true
+            #expect(watch.wantsCheckpoint == (pages >= 10), "\(pages) pages, where there is little room")
         }
     }
 

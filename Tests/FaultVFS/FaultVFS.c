@@ -18,6 +18,8 @@ struct FaultVFS {
     int fault;
     bool is_always;
     bool is_struck;
+    /// Bytes that a file may have; 0 is no limit.
+    sqlite3_int64 longest;
     /// Null until it records.
     FaultDisk *disk;
     char *folder;
@@ -91,12 +93,14 @@ static int write_file(sqlite3_file *base, const void *bytes, int count, sqlite3_
     File *file = (File *)base;
     FaultVFS *vfs = file->vfs;
     pthread_mutex_lock(&vfs->mutex);
-    int fault = strike(vfs, FAULT_WRITE);
+    bool has_room = !vfs->longest || offset + count <= vfs->longest;
+    int fault = has_room ? strike(vfs, FAULT_WRITE) : FAULT_NO_SPACE;
+    if (!has_room) vfs->is_struck = true;
     int result = SQLITE_OK;
     if (fault == no_fault || fault == FAULT_POWER_LOSS) {
         result = write_below(file, bytes, count, offset);
         if (fault == FAULT_POWER_LOSS) fault_disk_write_out(vfs->disk, vfs->folder);
-    } else if (fault != FAULT_IO_ERROR) {
+    } else if (fault != FAULT_IO_ERROR && has_room) {
         result = write_below(file, bytes, count / 2, offset);
     }
     pthread_mutex_unlock(&vfs->mutex);
@@ -317,6 +321,12 @@ void fault_vfs_arm(FaultVFS *vfs, unsigned operations, long number, int fault, b
 void fault_vfs_disarm(FaultVFS *vfs) {
     pthread_mutex_lock(&vfs->mutex);
     vfs->operations = 0;
+    pthread_mutex_unlock(&vfs->mutex);
+}
+
+void fault_vfs_limit(FaultVFS *vfs, int64_t longest) {
+    pthread_mutex_lock(&vfs->mutex);
+    vfs->longest = longest;
     pthread_mutex_unlock(&vfs->mutex);
 }
 

@@ -86,6 +86,9 @@ public final class FaultyDisk: @unchecked Sendable {
         fault_vfs_arm(vfs, operations.rawValue, number, fault.code, always)
     }
 
+    /// From now on there is no room for what would make a file longer than so many bytes; nil is no limit.
+    public func limitFiles(to bytes: Int?) { fault_vfs_limit(vfs, Int64(bytes ?? 0)) }
+
     /// The machine is sound again.
     public func mend() { fault_vfs_disarm(vfs) }
 

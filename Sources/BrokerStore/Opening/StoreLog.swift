@@ -41,6 +41,8 @@ struct LogWatch {
     static let idleShare = 8
 
     let workingPages: Int
+    /// There was no room for a transaction: so the log does not get longer than its working size any more.
+    var isShort = false
     private(set) var isHeld = false
     /// Pages in the log when last looked.
     private var pages = 0
@@ -51,7 +53,8 @@ struct LogWatch {
     init(workingPages: Int) { self.workingPages = workingPages }
 
     var wantsCheckpoint: Bool {
-        pages >= min(max(workingPages, written * Self.transactionsInLog), workingPages * Self.longestFactor)
+        let longest = isShort ? workingPages : workingPages * Self.longestFactor
+        return pages >= min(max(workingPages, written * Self.transactionsInLog), longest)
     }
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
@@ -141,6 +144,17 @@ final class LogKeeper {
         isCopyDue = false
         checkpoint()
         log.uncheckpointedPages = watch.uncheckpointedPages
+    }
+
+    /// A transaction found no room, and was undone. Copies the log, so that the next one is written over it.
+    ///
+    /// - Returns: whether the next one may find more.
+    func makeRoom() -> Bool {
+        watch.isShort = true
+        guard watch.uncheckpointedPages > 0 else { return false }
+        checkpoint()
+        log.uncheckpointedPages = watch.uncheckpointedPages
+        return watch.uncheckpointedPages == 0
     }
 
     var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }

@@ -54,6 +54,9 @@ void fault_vfs_arm(FaultVFS *vfs, unsigned operations, long number, int fault, b
 /// The machine is sound again.
 void fault_vfs_disarm(FaultVFS *vfs);
 
+/// From now on there is no room for a write that would make any file longer than that: ENOSPC. 0 is no limit.
+void fault_vfs_limit(FaultVFS *vfs, int64_t longest);
+
 /// The fault has been met since it was armed.
 bool fault_vfs_is_struck(FaultVFS *vfs);
 
