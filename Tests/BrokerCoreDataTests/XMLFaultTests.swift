@@ -61,13 +61,25 @@ import Testing
     }
 
     @Test func `a processing instruction without content is refused before the parser that it would crash sees it`() {
-        for (text, place) in [("<?xml?>\n<model/>", "1:1"), ("<model>\n <?a b?><?a?><?c?></model>", "2:9")] {
+        for (text, place) in [
+            ("<?xml?>\n<model/>", "1:1"), ("<model>\n <?a b?><?a?><?c?></model>", "2:9"),
+            // Behind a fault the parser sees what it is not in, and a comment with it is none that any model has.
+            ("<model><entity<?xml?></model>", "1:15"), ("<model><entity name='<?a?>'/></model>", "1:22"),
+            ("<model><!-- <?a?> --></model>", "1:13"),
+        ] {
             let message = "a processing instruction without content is refused: a model has none; take it out"
             #expect(faults(text) == ["\(place) \(message)"])
         }
-        let others = "<?a b?><?a ?><!-- <?a?> --><![CDATA[<?a?>]]>"
+        let others = "<?a b?><?a ?><!-- <? ?> ? > -->"
         #expect(faults("<?xml version=\"1.0\"?><model>\(others)<entity name=\"A\"/></model>") == [])
-        #expect(faults("<model/><?a").first?.contains("not well-formed XML") == true)
+        for unfinished in ["<model/><?a", "<model/><?", "<model/><?a?", "<?"] {
+            #expect(faults(unfinished).first?.contains("not well-formed XML") == true, "\(unfinished)")
+        }
+    }
+
+    @Test func `a declaration cannot hide in an XML declaration that is not well-formed`() {
+        let found = faults("<?xml version='1.0' ><!DOCTYPE model [<!ENTITY a 'ha'>]> ?><model/>")
+        #expect(found.count == 1 && found[0].hasPrefix("1:22 a document type declaration is refused"), "\(found)")
     }
 
     @Test func `other encodings are refused, in which a declaration could hide`() {

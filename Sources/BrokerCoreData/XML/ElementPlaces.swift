@@ -12,13 +12,16 @@ struct ElementPlaces {
     private(set) var declaration: Int?
     /// Where a processing instruction of a name alone begins, `<?name?>`, the first of them. It is refused before a parser sees
     /// it, too: FoundationXML ends the process over one, as it reads the content that libxml2 does not give.
-    private(set) var emptyInstruction: Int?
+    ///
+    /// It is one wherever it stands, in a comment, too: behind a fault the parser goes on, at a place that nobody foresees.
+    let emptyInstruction: Int?
     private let lineStarts: [Int]
 
     init(of text: [UInt8]) {
         var starts = [0]
         for (offset, byte) in text.enumerated() where byte == UInt8(ascii: "\n") { starts.append(offset + 1) }
         lineStarts = starts
+        emptyInstruction = Self.emptyInstruction(in: text)
         var index = text.startIndex
         while let tag = text[index...].firstIndex(of: UInt8(ascii: "<")) {
             let rest = text[tag...]
@@ -27,8 +30,9 @@ struct ElementPlaces {
             } else if rest.starts(with: "<![CDATA[".utf8) {
                 index = Self.end(of: "]]>", in: text, from: tag + 9)
             } else if rest.starts(with: "<?".utf8) {
-                index = Self.end(of: "?>", in: text, from: tag + 2)
-                if emptyInstruction == nil, Self.isEmptyInstruction(text[tag..<index]) { emptyInstruction = tag }
+                // Of a declaration that is not well-formed, libxml2 passes over what is before the next `>`.
+                let isDeclaration = rest.starts(with: "<?xml".utf8)
+                index = Self.end(of: isDeclaration ? ">" : "?>", in: text, from: tag + 2)
             } else if rest.starts(with: "<!".utf8) {
                 declaration = tag
                 return
@@ -50,10 +54,17 @@ struct ElementPlaces {
         return SourcePlace(source: source, line: low + 1, column: offset - lineStarts[low] + 1)
     }
 
-    /// Whole, and without the white space that content begins behind (XML 1.0, productions 3 and 16).
-    private static func isEmptyInstruction(_ instruction: ArraySlice<UInt8>) -> Bool {
-        let isWhole = instruction.suffix(2).elementsEqual("?>".utf8)
-        return isWhole && !instruction.contains { [0x20, 0x09, 0x0D, 0x0A].contains($0) }
+    /// What has no white space between its name and its end (XML 1.0, productions 3 and 16).
+    private static func emptyInstruction(in text: [UInt8]) -> Int? {
+        let (space, end): ([UInt8], [UInt8]) = ([0x20, 0x09, 0x0D, 0x0A], Array("?>".utf8))
+        var index = 0
+        while let tag = text[index...].firstIndex(of: UInt8(ascii: "<")) {
+            index = tag + 1
+            guard text[tag...].starts(with: "<?".utf8) else { continue }
+            let name = text[(tag + 2)...].prefix { !space.contains($0) && $0 != UInt8(ascii: "?") }
+            if text[name.endIndex...].starts(with: end) { return tag }
+        }
+        return nil
     }
 
     private static func end(of mark: String, in text: [UInt8], from start: Int) -> Int {
