@@ -17,8 +17,8 @@ public struct StoreOptions: Sendable {
     /// Bytes of a page of a store that is made now; one that is there keeps its own. Twice SQLite's own measure: bulk loads
     /// write some 15 % less, scattered keys some 20 %, and small jobs, too, are no dearer.
     public var pageBytes = 8192
-    /// The log's working size: so many pages are in it when they are copied to the database, and up to ``LogWatch/longestFactor``
-    /// times as many while transactions are long. 16 MiB of them, so that a bulk load copies a page less often.
+    /// The log's working size: so many pages are in it when they are copied to the database, and up to four times as many
+    /// while transactions are long. 16 MiB of them, so that a bulk load copies a page less often.
     public var logPages = 2048
     /// What becomes of what the model has no longer.
     public var removal = RemovalPolicy.refuse
