@@ -74,6 +74,7 @@ struct Deletion {
         let result: Result
         let fault: Fault?
         do throws(StoreError) {
+            if statements.takesRowKeys[entity] { try merger.keepRowKeys() }
             guard statements.reachesOthers[entity] else { return try seed(true) }
             try statements.clear().run()
             result = try seed(false)

@@ -14,6 +14,8 @@ final class DeletionStatements {
     private var statements: [String: Statement] = [:]
     /// By entity index: deleting its objects, or its relatives', may delete, or be held back by, others.
     let reachesOthers: [Bool]
+    /// By entity index: what goes may have a key of the store's own.
+    let takesRowKeys: [Bool]
 
     /// - Parameter connection: outside of a transaction.
     init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
@@ -23,6 +25,8 @@ final class DeletionStatements {
         reachesOthers = plan.model.entities.map { entity in
             entity.relationships.contains { $0.deleteRule == .cascade || $0.deleteRule == .deny }
         }
+        let hasRowKeys = plan.model.entities.contains(where: \.hasRowKey)
+        takesRowKeys = zip(plan.model.entities, reachesOthers).map { $0.hasRowKey || $1 && hasRowKeys }
         try connection.execute(
             "CREATE TABLE \(Self.doomed) (entity INTEGER, number INTEGER, generation INTEGER, "
                 + "PRIMARY KEY (entity, number)) WITHOUT ROWID")

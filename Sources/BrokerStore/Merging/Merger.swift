@@ -165,7 +165,18 @@ final class Merger {
         guard nextRowKeys[entity] == nil else { return }
         let newest = try connection.integer(
             "SELECT max(\(rowKeyName)) FROM \(quoted(entities[entity].entity.table))")
-        nextRowKeys[entity] = (newest ?? 0) + 1
+        let deleted = try StoreMeta(connection: connection).value(of: .rowKeys).flatMap { Int64($0) }
+        nextRowKeys[entity] = max(newest ?? 0, deleted ?? 0) + 1
+    }
+
+    /// Before objects are deleted: their keys must not become those of others, also after a start. Parts of a sync name objects by
+    /// them, and so does whoever has read them.
+    func keepRowKeys() throws(StoreError) {
+        try learnRowKeys()
+        guard let newest = nextRowKeys.compactMap({ $0 }).max() else { return }
+        let meta = StoreMeta(connection: connection)
+        let kept = try meta.value(of: .rowKeys).flatMap { Int64($0) } ?? 0
+        if kept < newest - 1 { try meta.set(.rowKeys, to: String(newest - 1)) }
     }
 
     /// The transaction was undone: which keys are taken is read from the tables again.

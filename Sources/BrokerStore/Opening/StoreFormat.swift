@@ -116,6 +116,8 @@ struct StoreMeta {
         case tables
         /// Which log the store is fed from, and how far it came (``StoreHistory/text``); nothing where there is none.
         case log, logApplied
+        /// No key of the store's own up to this is given again, whatever was deleted.
+        case rowKeys
     }
 
     static let foreign = "foreign"
