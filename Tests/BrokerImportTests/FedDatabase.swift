@@ -73,24 +73,36 @@ final class FedDatabase {
 
     /// What a job did that processes records, or its fault: `Employee +1 ~2 =3 -4 !5`, each in a list.
     func process(_ entity: String, _ json: String, _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
-        try apply(.merge, .process, entity, json, policy)
+        try run([processing(entity, json, policy)], policy)
     }
 
-    func sync(_ entity: String, _ json: String) throws -> [String] {
-        let index = try #require(plan.model.index(ofEntity: entity))
-        return try apply(.sync(StagedSync(StagedSelection(entity: index, nil), part: nil)), .process, entity, json)
+    /// - Parameter part: of the sync `s`.
+    func sync(_ entity: String, _ json: String, part: SyncPart? = nil) throws -> [String] {
+        try run([syncing(entity, json, part: part)])
     }
+
+    static func part(isLast: Bool) -> SyncPart { SyncPart(id: "s", isLast: isLast, definition: []) }
 
     func delete(_ entity: String, _ keys: String) throws -> [String] {
         let index = try #require(plan.model.index(ofEntity: entity))
-        return try apply(.delete(entity: index), .name, entity, keys)
+        return try run([step(.delete(entity: index), .name, entity, keys)])
     }
 
-    private func apply(
+    // MARK: - Steps of a job
+
+    func processing(_ entity: String, _ json: String, _ policy: InvalidRecordPolicy = .fail) throws -> StagedStep {
+        try step(.merge, .process, entity, json, policy)
+    }
+
+    func syncing(_ entity: String, _ json: String, part: SyncPart? = nil) throws -> StagedStep {
+        let index = try #require(plan.model.index(ofEntity: entity))
+        return try step(.sync(StagedSync(StagedSelection(entity: index, nil), part: part)), .process, entity, json)
+    }
+
+    private func step(
         _ action: StepAction, _ operation: StagingOperation.Action, _ entity: String, _ json: String,
         _ policy: InvalidRecordPolicy = .fail
-    ) throws -> [String] {
-        let store = try #require(store)
+    ) throws -> StagedStep {
         let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
         let index = try #require(plan.model.index(ofEntity: entity))
         let rows = try withExtendedLifetime(document) {
@@ -98,10 +110,16 @@ final class FedDatabase {
             let parts = try JobCollection.collections(of: operations, in: document).map { try $0.stage(plan, policy) }
             return StagedJobRows.unite(parts, plan)
         }
+        return StagedStep(action: action, rows: rows)
+    }
+
+    /// What a job of these steps did, as ``process(_:_:_:)`` tells it.
+    func run(_ steps: [StagedStep], _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
+        let store = try #require(store)
         nextSequence += 1
         let job = StoreJob(
             id: "job-\(nextSequence)", contentHash: nil, sequence: nextSequence, policy: policy, wantsKeys: false,
-            work: .steps([StagedStep(action: action, rows: rows)]), now: 0)
+            work: .steps(steps), now: 0)
         try store.begin()
         let end: JobOutcome
         do {

@@ -90,10 +90,10 @@ struct OpenSyncPart {
     ///
     /// - Returns: whether nothing was rejected, in any part.
     func note(
-        _ rows: StagedRows, _ merged: MergedRows, _ statements: EntityStatements, isComplete: Bool
+        _ rows: StagedRows, _ merged: MergedRows, _ entity: Int, _ merger: Merger, isComplete: Bool
     ) throws(MergeFailure) -> Bool {
         do throws(StoreError) {
-            try note(rows, merged, statements)
+            try note(rows, merged, entity, merger)
             let update = try parts.connection.prepare(
                 "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "
                     + "RETURNING rejected")
@@ -109,8 +109,9 @@ struct OpenSyncPart {
     }
 
     private func note(
-        _ rows: StagedRows, _ merged: MergedRows, _ statements: EntityStatements
+        _ rows: StagedRows, _ merged: MergedRows, _ entity: Int, _ merger: Merger
     ) throws(StoreError) {
+        let statements = merger.entities[entity]
         let insert = try parts.connection.prepare("INSERT OR IGNORE INTO _broker_open_sync_keys VALUES (?1, ?2)")
         insert.bind(number, at: 1)
         func keep(_ key: StoredKey) throws(StoreError) {
@@ -120,14 +121,14 @@ struct OpenSyncPart {
         for case let table? in rows.tables where statements.isAbout(table) {
             for position in 0..<table.rowCount {
                 let row = table.order[position]
-                try keep(merged.key(of: row, table.entityIndex, table, statements.entity))
+                try keep(merger.key(of: row, table, merged))
                 guard statements.entity.hasRowKey, table.hasIdentity(row) else { continue }
                 try keep(.naming(table.identity(ofRow: row)))
             }
         }
         // Another job may make them before the last part comes.
-        for identity in rows.namedAlone(statements.tableIndex) {
-            try keep(statements.entity.hasRowKey ? .naming(identity) : StoredKey(identity))
+        for identity in rows.namedAlone(entity) {
+            try keep(statements.entity.hasRowKey ? .naming(identity) : merger.forms.key(identity, of: entity))
         }
     }
 

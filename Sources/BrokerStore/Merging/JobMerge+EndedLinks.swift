@@ -55,14 +55,14 @@ extension JobMerge {
     /// - Parameter isKept: asked with the staged row, if this job staged it, and the statement that stands at its key.
     private mutating func unlink(
         _ entity: Int, column: Int, linkedTo row: Int, of destination: Int,
-        isKept: (borrowing JobMerge, Int?, Statement) -> Bool
+        isKept: (borrowing JobMerge, Int?, Statement) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let linked = try merger.entities[entity].linked(byColumn: column)
         bindKey(ofRow: row, destination, to: linked, from: 1)
         var ended: [(rowNumber: Int64, stagedRow: Int?)] = []
         while try linked.step() {
-            let stagedRow = stagedRow(entity, linked, from: 1)
-            if !isKept(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
+            let stagedRow = try stagedRow(entity, linked, from: 1)
+            if try !isKept(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
         }
         let unlink = try merger.entities[entity].unlink(column: column)
         for (rowNumber, stagedRow) in ended {
@@ -92,8 +92,8 @@ extension JobMerge {
             let table = rows.tables[destination]
             try unlink(
                 destination, column: column, linkedTo: replacement.row, of: replacement.entity
-            ) { merge, stagedRow, key in
-                if merge.lookups.isSpared(replacement, merge.key(of: destination, key)) { return true }
+            ) { merge, stagedRow, key throws(StoreError) in
+                if merge.lookups.isSpared(replacement, try merge.key(of: destination, key)) { return true }
                 guard let stagedRow, let cell = table?.row(stagedRow)[column] else { return false }
                 return cell.kind == .object && cell.row == replacement.row
             }
@@ -117,9 +117,9 @@ extension JobMerge {
         bindKey(ofRow: replacement.row, replacement.entity, to: linked, from: 1)
         var isChanged = false
         while try linked.step() {
-            let other = stagedRow(destination, linked, from: 1)
+            let other = try stagedRow(destination, linked, from: 1)
             if let other, named.contains(other) { continue }
-            if lookups.isSpared(replacement, key(of: destination, linked)) { continue }
+            if lookups.isSpared(replacement, try key(of: destination, linked)) { continue }
             ended.rowNumbers[number].insert(linked.integer(0))
             isChanged = true
         }
@@ -139,7 +139,7 @@ extension JobMerge {
     private mutating func gatherSpared() throws(StoreError) {
         for spared in rows.spared {
             let destination = merger.entities[spared.kind].entity
-            var key = StoredKey(spared.identity)
+            var key = try merger.forms.key(spared.identity, of: spared.kind)
             if destination.hasRowKey {
                 var cells = Array(repeating: Cell.absent, count: destination.attributes.count)
                 for (cell, column) in zip(spared.identity, destination.identity) { cells[column] = cell }
@@ -156,19 +156,24 @@ extension JobMerge {
     // MARK: - Who is who
 
     /// The staged row whose key is in the statement's columns from `first` on; nil when this job did not stage it.
-    mutating func stagedRow(_ entity: Int, _ statement: Statement, from first: Int) -> Int? {
+    mutating func stagedRow(_ entity: Int, _ statement: Statement, from first: Int) throws(StoreError) -> Int? {
         guard let table = rows.tables[entity] else { return nil }
         let model = merger.entities[entity].entity
         if model.hasRowKey { return lookups.row(ofKey: statement.integer(first), entity, result.rowKeys) }
+        if merger.forms.changesKey(of: entity) {
+            let key = try merger.forms.key(model.identity.indices.map { statement.cell(first + $0) }, of: entity)
+            return try lookups.row(of: key, table, merger.forms)
+        }
         var cells = Array(repeating: Cell.absent, count: table.columnCount)
         for (position, column) in model.identity.enumerated() { cells[column] = statement.cell(first + position) }
         return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: entity) }
     }
 
     /// The key of that entity in the statement's columns from 1 on.
-    private func key(of entity: Int, _ statement: Statement) -> StoredKey {
+    private func key(of entity: Int, _ statement: Statement) throws(StoreError) -> StoredKey {
         guard !rows.spared.isEmpty else { return StoredKey([]) }
-        return StoredKey(merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) })
+        let cells = merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) }
+        return try merger.entities[entity].entity.hasRowKey ? StoredKey(cells) : merger.forms.key(cells, of: entity)
     }
 
     mutating func noteUpdate(_ entity: Int, _ stagedRow: Int?, _ rowNumber: Int64) {
@@ -198,17 +203,19 @@ struct StagedLookups {
     private var links: [Side: [Int: Set<Int>]] = [:]
     private var rows: [Int: [Int64: Int]] = [:]
     private var spared: [ToMany: Set<StoredKey>] = [:]
+    /// By entity index, where columns change what was staged.
+    private var stored: [Int: [StoredKey: Int]] = [:]
 
     mutating func spare(_ link: SparedLink, _ key: StoredKey) {
         spared[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
     }
 
     /// Whether the object of that key was left out as an element of the relationship.
-    func isSpared(_ replacement: StagedReplacement, _ key: @autoclosure () -> StoredKey) -> Bool {
+    func isSpared(_ replacement: StagedReplacement, _ key: StoredKey) -> Bool {
         guard !spared.isEmpty else { return false }
         let set = ToMany(
             entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-        return spared[set]?.contains(key()) ?? false
+        return spared[set]?.contains(key) ?? false
     }
 
     /// The rows that each row of one side is linked to by this job.
@@ -222,6 +229,12 @@ struct StagedLookups {
         }
         links[side] = named
         return named
+    }
+
+    /// The staged row that has this key, of an entity whose columns change what was staged.
+    mutating func row(of key: StoredKey, _ table: FrozenTable, _ forms: StoredForms) throws(StoreError) -> Int? {
+        if stored[table.entityIndex] == nil { stored[table.entityIndex] = try forms.rows(of: table) }
+        return stored[table.entityIndex]?[key]
     }
 
     /// The staged row that has this key of the store's own; nil when this job did not stage it.

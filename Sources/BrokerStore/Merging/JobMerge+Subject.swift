@@ -18,7 +18,7 @@ extension JobMerge {
     private func settle(_ subject: StagedSubject) throws(StoreError) -> Fault? {
         let statements = merger.entities[subject.entity]
         let model = merger.entities[subject.kind].entity
-        let key = StoredKey(subject.key)
+        let key = try merger.forms.key(subject.key, of: subject.entity)
         guard try exists(key, statements), try isFitting(subject, key) else {
             return Fault(
                 .objectNotFound,
@@ -33,7 +33,7 @@ extension JobMerge {
             return taken(model)
         }
         guard subject.isRenamed else { return nil }
-        let new = StoredKey(model.identity.map { cells[$0] })
+        let new = try merger.forms.key(model.identity.map { cells[$0] }, of: subject.entity)
         guard new != key else { return nil }
         if try exists(new, statements) { return taken(model) }
         let rename = try statements.rename()

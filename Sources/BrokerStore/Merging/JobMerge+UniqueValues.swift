@@ -112,6 +112,7 @@ private struct Claimants {
         _ listed: [Int], _ table: FrozenTable, _ merge: borrowing JobMerge
     ) throws(StoreError) -> [[Want]] {
         let entity = table.entityIndex
+        let forms = merge.merger.forms
         let attributes = Set(listed.flatMap { lists[$0].attributes }).sorted()
         let values = try merge.merger.entities[entity].values(of: attributes)
         var wants: [[Want]] = []
@@ -128,7 +129,7 @@ private struct Claimants {
             numbers[Object(entity: entity, row: row)] = objects.count
             objects.append(Object(entity: entity, row: row))
             wants.append(
-                listed.compactMap { number in
+                try listed.map { number throws(StoreError) -> Want? in
                     let list = lists[number].attributes
                     // Of what the job does not speak the object keeps, whatever becomes of its records.
                     guard !exists || list.contains(where: { staged[$0].kind != .absent || taking.contains($0) }) else {
@@ -142,8 +143,9 @@ private struct Claimants {
                     }
                     return Want(
                         list: number, saidAt: table.claims(of: list, row: row),
-                        old: exists ? StoredKey(list.map { old[$0]! }) : nil, new: StoredKey(new))
-                })
+                        old: try exists ? forms.key(list.map { old[$0]! }, of: entity, list) : nil,
+                        new: try forms.key(new, of: entity, list))
+                }.compactMap { $0 })
         }
         return wants
     }
@@ -167,7 +169,7 @@ private struct Claimants {
         value.bind(to: holder, from: 1)
         defer { holder.reset() }
         guard try holder.step() else { return .nobody }
-        guard let row = merge.stagedRow(entity, holder, from: 0),
+        guard let row = try merge.stagedRow(entity, holder, from: 0),
             let object = numbers[Object(entity: entity, row: row)], leaving.contains([list, object])
         else { return .stranger }
         return .leaving(object: object)

@@ -20,6 +20,7 @@ final class Merger {
     let links: [LinkStatements]
     let deletions: DeletionStatements
     let syncParts: SyncParts
+    let forms: StoredForms
     let historyTables: HistoryTables
     private let named = NamedObjects()
     /// At a fixed place: SQLite's update hook writes to it.
@@ -39,9 +40,11 @@ final class Merger {
         self.connection = connection
         self.isForeign = isForeign
         self.scans = scans
+        forms = StoredForms(plan.model, on: connection)
         var entities: [EntityStatements] = []
         for index in plan.model.entities.indices {
             let table = try isForeign ? ExistingTable(plan.model.table(of: index), on: connection) : nil
+            if let table { forms.note(table, of: index, plan.model.entities[index]) }
             entities.append(EntityStatements(index, plan, scans, table, on: connection))
         }
         self.entities = entities
@@ -97,11 +100,18 @@ final class Merger {
     // MARK: - What is named
 
     /// The condition that an object `o` is named by rows that were merged, until ``forgetNamedObjects()``.
-    func namedObjects(_ rows: StagedRows, _ merged: MergedRows, _ entity: Int) -> String {
-        named.set(rows, entity, entities[entity], rowKeys: merged.rowKeys[entity])
+    func namedObjects(_ rows: StagedRows, _ merged: MergedRows, _ entity: Int) throws(StoreError) -> String {
+        try named.set(rows, entity, entities[entity], forms, rowKeys: merged.rowKeys[entity])
     }
 
     func forgetNamedObjects() { named.clear() }
+
+    /// What identifies the object of a staged row in the store.
+    func key(of row: Int, _ table: FrozenTable, _ merged: MergedRows) throws(StoreError) -> StoredKey {
+        let (index, model) = (table.entityIndex, entities[table.entityIndex].entity)
+        if model.hasRowKey { return StoredKey([.integer(merged.rowKeys[index][row])]) }
+        return try forms.key(model.identity.map { table.row(row)[$0] }, of: index)
+    }
 
     // MARK: - The store's own keys
 

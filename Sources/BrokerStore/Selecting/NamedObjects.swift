@@ -11,6 +11,8 @@ final class NamedObjects {
     private var table: FrozenTable?
     private var entity: Entity?
     private var rowKeys: Set<Int64> = []
+    /// Of an entity whose columns change what was staged.
+    private var stored: [StoredKey: Int]?
     private var cells: [Cell] = []
 
     /// Registers the function; this object must outlive the connection's last statement.
@@ -29,8 +31,12 @@ final class NamedObjects {
     ///
     /// - Parameter rowKeys: by staged row, of an entity that has the store's own key.
     /// - Returns: the condition that an object `o` is named.
-    func set(_ rows: StagedRows, _ entity: Int, _ statements: EntityStatements, rowKeys: [Int64]) -> String {
+    func set(
+        _ rows: StagedRows, _ entity: Int, _ statements: EntityStatements, _ forms: StoredForms, rowKeys: [Int64]
+    ) throws(StoreError) -> String {
         table = rows.tables[entity]
+        stored =
+            try forms.changesKey(of: entity) ? table.map { table throws(StoreError) in try forms.rows(of: table) } : nil
         self.entity = statements.entity
         self.rowKeys = Set(rowKeys)
         cells = Array(repeating: .absent, count: table?.columnCount ?? 0)
@@ -40,11 +46,13 @@ final class NamedObjects {
     func clear() {
         table = nil
         rowKeys = []
+        stored = nil
     }
 
     private func contains(_ values: UnsafeBufferPointer<OpaquePointer?>) -> Bool {
         guard let table, let entity else { return false }
         if entity.hasRowKey { return rowKeys.contains(sqlite3_value_int64(values[0])) }
+        if let stored { return stored[StoredKey(values.map { Cell($0) })] != nil }
         for (position, column) in entity.identity.enumerated() { cells[column] = Cell(values[position]) }
         return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: table.entityIndex) } != nil
     }

@@ -31,7 +31,7 @@ struct BaseKinds {
                     states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == heard
                     || model.subentities(of: kind).count == 1
                 if isKnown { continue }
-                merged.key(of: row, entity, table, model.entities[entity]).bind(to: find, from: 1)
+                try merger.key(of: row, table, merged).bind(to: find, from: 1)
                 defer { find.reset() }
                 if try find.step() { kinds[row] = model.index(ofEntity: find.text(0)) ?? kind }
             }

@@ -8,16 +8,26 @@ final class BaseRows {
     private let entities: [EntityStatements]
     private var lookups = StagedLookups()
     private var cells: [Cell] = []
+    /// By entity index, where columns change what was staged.
+    private var stored: [Int: [StoredKey: Int]] = [:]
 
-    init(_ rows: StagedRows, _ merged: MergedRows, _ merger: Merger) {
+    init(_ rows: StagedRows, _ merged: MergedRows, _ merger: Merger) throws(MergeFailure) {
         self.rows = rows
         self.merged = merged
         entities = merger.entities
+        do throws(StoreError) {
+            for case let table? in rows.tables where merger.forms.changesKey(of: table.entityIndex) {
+                stored[table.entityIndex] = try merger.forms.rows(of: table)
+            }
+        } catch {
+            throw .store(error)
+        }
     }
 
     /// The staged row of the object; nil when the step did not name it.
     func row(of key: StoredKey, _ entity: Int) -> Int? {
         guard let table = rows.tables[entity] else { return nil }
+        if let stored = stored[entity] { return stored[key] }
         let model = entities[entity].entity
         var found: Int?
         // The cells are valid in there only.

@@ -41,13 +41,13 @@ struct JobRun {
         switch step.action {
         case .merge:
             let merged = try merge(step, isFirst: isFirst)
-            objects?.note(step.rows!, merged)
+            try objects?.note(step.rows!, merged)
         case .sync(let sync):
             let part = try sync.part.map { part throws(MergeFailure) in
                 try merger.syncParts.begin(part, at: step.pointer, now: job.now)
             }
             let merged = try merge(step, isFirst: isFirst, sync)
-            objects?.note(step.rows!, merged)
+            try objects?.note(step.rows!, merged)
             try deleteUnnamed(merged, sync, part, step, isLast: isLast)
         case .delete(let entity):
             objects?.noteDeletion()
@@ -141,7 +141,7 @@ struct JobRun {
                 guard let table else { continue }
                 let find = try merger.entities[entity].number()
                 for row in 0..<table.rowCount where table.origins[row] != .passedOver {
-                    let key = merged.key(of: row, entity, table, merger.entities[entity].entity)
+                    let key = try merger.key(of: row, table, merged)
                     key.bind(to: find, from: 1)
                     defer { find.reset() }
                     guard try find.step() else { continue }
@@ -168,7 +168,7 @@ struct JobRun {
         var isComplete = merged.map { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty } ?? false
         if let part, let (rows, result) = merged {
             let table = merger.plan.model.topmost(of: selection.entity)
-            isComplete = try part.note(rows, result, merger.entities[table], isComplete: isComplete)
+            isComplete = try part.note(rows, result, table, merger, isComplete: isComplete)
             guard part.isLast else { return }
         }
         guard sync.deletes else {
@@ -182,8 +182,9 @@ struct JobRun {
         }
         let selected = SelectedObjects(selection, merger)
         let unnamed =
-            part?.isUnnamed(merger.entities[selection.entity])
-            ?? "NOT \(merger.namedObjects(rows, result, merger.plan.model.topmost(of: selection.entity)))"
+            if let part { part.isUnnamed(merger.entities[selection.entity]) } else {
+                try isUnnamed(rows, result, selection)
+            }
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening(isLast) { () throws(MergeFailure) in
@@ -194,20 +195,32 @@ struct JobRun {
         try part?.end()
     }
 
+    /// The condition that no row named an object `o`.
+    private func isUnnamed(
+        _ rows: StagedRows, _ merged: MergedRows, _ selection: StagedSelection
+    ) throws(MergeFailure) -> String {
+        do throws(StoreError) {
+            let table = merger.plan.model.topmost(of: selection.entity)
+            return "NOT \(try merger.namedObjects(rows, merged, table))"
+        } catch {
+            throw .store(error)
+        }
+    }
+
     /// - Parameter isLast: nothing comes after it in the job, so that much need only be counted.
     private mutating func listening(
         _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
     ) throws(MergeFailure) {
         let history = started()
-        if isLast, !job.wantsKeys { history.wants = wantsMore() }
+        if isLast, !job.wantsKeys { history.wants = try wantsMore() }
         try history.listen(body)
         try check(history)
     }
 
     /// Of an object that the first step touched, what that did counts, too.
-    private func wantsMore() -> (Int, Int64, StoredKey) -> Bool {
+    private func wantsMore() throws(MergeFailure) -> (Int, Int64, StoredKey) -> Bool {
         guard let base else { return { _, _, _ in false } }
-        let finder = BaseRows(base.rows, base.merged, merger)
+        let finder = try BaseRows(base.rows, base.merged, merger)
         return { entity, number, key in
             finder.row(of: key, entity) != nil || base.merged.changedOutside[entity].contains(number)
         }
@@ -226,13 +239,5 @@ struct JobRun {
         let history = RowHistory(merger.historyTables, on: merger.connection)
         self.history = history
         return history
-    }
-}
-
-extension MergedRows {
-    /// What identifies the object of that staged row.
-    func key(of row: Int, _ entity: Int, _ table: FrozenTable, _ model: Entity) -> StoredKey {
-        if model.hasRowKey { return StoredKey([.integer(rowKeys[entity][row])]) }
-        return StoredKey(model.identity.map { table.row(row)[$0] })
     }
 }

@@ -43,7 +43,7 @@ struct JobTally {
                 states[table.entityIndex][row] = Self.heard
             }
         }
-        let base = run.base.map { BaseRows($0.rows, $0.merged, run.merger) }
+        let base = try run.base.map { base throws(MergeFailure) in try BaseRows(base.rows, base.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
             let before = takeBase(entry, base)
             guard let fate = Self.fate(entry, before) else { continue }

@@ -29,22 +29,28 @@ struct PayloadObjects {
     /// The rows of the next step have been merged.
     ///
     /// - Parameter merged: nil when all of them were left out.
-    mutating func note(_ staged: StagedRows, _ merged: (rows: StagedRows, result: MergedRows)?) {
+    mutating func note(
+        _ staged: StagedRows, _ merged: (rows: StagedRows, result: MergedRows)?
+    ) throws(MergeFailure) {
         let operations = (merged?.rows ?? staged).payload?.operations ?? []
-        if let (rows, result) = merged { noteRenaming(rows, result) }
+        do throws(StoreError) {
+            if let (rows, result) = merged { try noteRenaming(rows, result) }
+        } catch {
+            throw .store(error)
+        }
         steps.append(Step(merged: merged, counts: operations.map(\.count)))
     }
 
     /// The next step has no records of its own.
     mutating func noteDeletion() { steps.append(Step(merged: nil, counts: [0])) }
 
-    private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) {
+    private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) throws(StoreError) {
         guard let subject = rows.subject, subject.isRenamed, let table = rows.tables[subject.entity] else { return }
         let model = merger.entities[subject.entity].entity
         guard !model.hasRowKey else { return }
         renamings.add(
-            subject.entity, from: StoredKey(subject.key),
-            to: result.key(of: subject.row, subject.entity, table, model), step: steps.count)
+            subject.entity, from: try merger.forms.key(subject.key, of: subject.entity),
+            to: try merger.key(of: subject.row, table, result), step: steps.count)
     }
 
     // MARK: - Telling
@@ -117,7 +123,7 @@ struct PayloadObjects {
             read.bind(result.rowKeys[entity][row], at: 1)
         } else if renamings.isEmpty {
             statements.bindIdentity(table.row(row), to: read, from: 1)
-        } else if let key = lastKey(result.key(of: row, entity, table, statements.entity), entity) {
+        } else if let key = lastKey(try merger.key(of: row, table, result), entity) {
             key.bind(to: read, from: 1)
         } else {
             return false
