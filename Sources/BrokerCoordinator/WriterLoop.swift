@@ -116,7 +116,9 @@ struct WriterLoop {
                 guard store.failure == nil else { return drop(rest.map(\.job)) }
                 logger.warning(
                     "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
-                if rest.isEmpty { settle(failStarved(error), reservation: nil) }
+                // With more room, the next turn sets them aside.
+                let hasMadeRoom = rest.isEmpty && error.code == .full && store.makeRoom()
+                if rest.isEmpty, !hasMadeRoom { settle(failStarved(error), reservation: nil) }
                 while let (sequence, job) = rest.first {
                     guard let applied = applyAlone(sequence, job) else { return drop(rest.map(\.job)) }
                     rest.removeFirst()
@@ -305,9 +307,10 @@ struct WriterLoop {
                 return applied
             } catch {
                 guard store.failure == nil else { return nil }
-                if error.code == .full, !hasMadeRoom {
+                // What a reader holds now may be copied before a later try.
+                if error.code == .full, store.makeRoom(), !hasMadeRoom {
                     hasMadeRoom = true
-                    if store.makeRoom() { continue }
+                    continue
                 }
                 guard log != nil, error.isOfMachine else { return failed(error, sequence, job) }
                 leavesJobs = !wait.pause(flight, error)

@@ -39,7 +39,8 @@ public final class Store {
         isSyncedAtCommit = options.synchronous == .full
         try Self.check(file, plan, options.removal, vfs: options.vfs)
         connection = try Connection(path: file.location, vfs: options.vfs)
-        migration = try Self.migrate(connection, path, plan, options)
+        logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
+        migration = try Self.migrate(connection, path, plan, options, logKeeper)
         try Self.configure(connection, options)
         let isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
@@ -48,23 +49,28 @@ public final class Store {
         statements = try TransactionStatements(on: connection)
         savepoints = try Savepoints(on: connection)
         files = try OpenedFiles(file)
-        logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
     }
 
     /// Makes the database a store of the model, in one transaction.
     private static func migrate(
-        _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions
+        _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions, _ logKeeper: LogKeeper
     ) throws(StoreError) -> StoreMigration {
         try configureFile(connection, options)
         let start = ContinuousClock.now
         try connection.execute("PRAGMA foreign_keys = OFF")
         try connection.execute("PRAGMA temp_store = FILE")
+        if options.synchronous != .off {
+            try connection.execute("BEGIN IMMEDIATE")
+            try connection.rewriteLog()
+            try connection.execute("COMMIT")
+        }
+        logKeeper.copyFound()
         try connection.execute("BEGIN IMMEDIATE")
-        if options.synchronous != .off { try connection.rewriteLog() }
         let opening = try StoreOpening(of: connection, path: path, to: plan, removal: options.removal)
         try opening.refuseDifferences()
         try opening.run(on: connection)
         try connection.execute("COMMIT")
+        logKeeper.committed()
         let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
         return StoreMigration(
             changes: opening.changes, milliseconds: Int(milliseconds), notes: try opening.notes(on: connection))

@@ -15,9 +15,11 @@ import TestSupport
     private let folder = TemporaryFolder()
 
     private func open(
-        _ disk: FaultyDisk?, in folder: TemporaryFolder, logPages: Int = 2
+        _ disk: FaultyDisk?, in folder: TemporaryFolder, logPages: Int = 2,
+        _ configure: (inout CoordinatorOptions) -> Void = { _ in }
     ) throws -> TestCoordinator {
         try TestCoordinator(model, in: folder) {
+            configure(&$0)
             $0.store.vfs = disk?.name
             $0.store.synchronous = .full
             $0.store.logPages = logPages
@@ -50,6 +52,63 @@ import TestSupport
             test.submit("{\"Row\": {\"id\": 9, \"text\": \"\(texts[0...2].joined())\"}}")
             test.submit(row(8))
             #expect(test.events.ends(18).suffix(2).map(\.code) == ["storeFull", nil])
+        }
+    }
+
+    /// Rewrites one row until the log, which a reader holds, has no room left.
+    ///
+    /// - Returns: the reader, and how many jobs were submitted.
+    private func fillLog(
+        of test: TestCoordinator, _ disk: FaultyDisk, while isTaken: (Int) -> Bool
+    ) throws -> (reader: Locker, jobs: Int) {
+        let reader = try Locker(test.storePath)
+        test.submit(row(1))
+        try reader.execute("ROLLBACK; BEGIN; SELECT count(*) FROM Row")
+        _ = test.events.ends(1)
+        disk.limitFiles(to: 3 << 20)
+        var jobs = 1
+        repeat {
+            let text = String(repeating: jobs % 2 == 0 ? "a" : "b", count: 200_000)
+            test.submit("{\"Row\": {\"id\": 1, \"text\": \"\(text)\"}}")
+            jobs += 1
+        } while isTaken(jobs)
+        return (reader, jobs)
+    }
+
+    @Test func `a job that waits for room in a log that a reader holds is applied when the reader has ended`() throws {
+        try FaultyDisk.with { disk in
+            let test = try open(disk, in: folder, logPages: 16) { $0.keepsJournal = true }
+            let (reader, jobs) = try fillLog(of: test, disk) { jobs in
+                test.waitUntil("its end, or that it waits") {
+                    test.events.ends(0).count == jobs || test.log.count("The store takes nothing") > 0
+                }
+                return test.log.count("The store takes nothing") == 0
+            }
+            try reader.unlock()
+            #expect(test.events.ends(jobs).allSatisfy { $0.code == nil })
+            test.log.waitUntil("The store takes jobs again")
+        }
+    }
+
+    /// Of a block of one, a sequence must be set aside for each job, which needs room as well.
+    @Test(arguments: [1, 1_000], [false, true])
+    func `when the reader of a log without room has ended, the next job is stored, also behind a reload`(
+        sequenceBlock: Int64, reloads: Bool
+    ) throws {
+        try FaultyDisk.with { disk in
+            let test = try open(disk, in: folder, logPages: 16) { $0.limits.sequenceBlock = sequenceBlock }
+            let reader: Locker
+            var jobs: Int
+            (reader, jobs) = try fillLog(of: test, disk) { test.events.ends($0).last?.code == nil }
+            repeat {
+                test.submit(row(2))
+                jobs += 1
+            } while test.events.ends(jobs).last?.code == nil
+            #expect(test.events.ends(jobs).last?.code == "storeFull")
+            try reader.unlock()
+            if reloads { #expect(test.reload(model).isEmpty) }
+            test.submit(row(2))
+            #expect(test.events.ends(jobs + 1).last?.code == nil)
         }
     }
 

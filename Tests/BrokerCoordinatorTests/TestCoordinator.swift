@@ -185,7 +185,8 @@ final class TestCoordinator: Sendable {
         waitUntil("\(count) unopened frames") { coordinator.flight.withLock { $0.unopened == count } }
     }
 
-    private func waitUntil(_ what: String, _ isSo: () -> Bool) {
+    /// Waits until that is so.
+    func waitUntil(_ what: String, _ isSo: () -> Bool) {
         let deadline = monotonicMicroseconds() + 60_000_000
         while !isSo() {
             if monotonicMicroseconds() > deadline { fatalError("waited in vain for \(what): \(statistics)") }

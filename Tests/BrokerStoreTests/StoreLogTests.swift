@@ -102,6 +102,51 @@ import TestSupport
         #expect(try store.isSound())
     }
 
+    @Test
+    func
+        `the length of a log that another connection made is known from the opening on, and it is copied as far as it can be`()
+        throws
+    {
+        for id in 0..<5 { try write(id) }
+        let reader = try Connection(path: store.path, .read)
+        try reader.execute("BEGIN")
+        _ = try reader.integer("SELECT count(*) FROM Row")
+        for id in 5..<10 { try write(id) }
+        let few = store.store.log.uncheckpointedPages
+        try store.reopen()
+        #expect(store.store.log.uncheckpointedPages == few, "what the reader sees was copied before")
+        #expect(!store.store.makeRoom(), "a reader is there")
+        try reader.execute("COMMIT")
+        #expect(store.store.makeRoom())
+        #expect(store.store.log.uncheckpointedPages == 0)
+        #expect(!store.store.makeRoom(), "there is nothing more to copy")
+        try write(10)
+        let some = store.store.log.uncheckpointedPages
+        #expect((1..<few).contains(some))
+        try store.reopen()
+        #expect(store.store.log.uncheckpointedPages == 0)
+    }
+
+    @Test func `a store whose log has no room left is opened, and the log is written over`() throws {
+        let reader = try Connection(path: store.path, .read)
+        try reader.execute("BEGIN")
+        _ = try reader.integer("SELECT count(*) FROM Row")
+        for id in 0..<100 { try write(id % 2) }
+        let crashed = TemporaryFolder()
+        for name in ["store.sqlite", "store.sqlite-wal"] {
+            try FileManager.default.copyItem(atPath: store.folder.path(name), toPath: crashed.path(name))
+        }
+        try FaultyDisk.with { disk in
+            disk.limitFiles(to: logBytes)
+            var options = StoreOptions()
+            options.vfs = disk.name
+            let opened = try Store(path: crashed.path("store.sqlite"), plan: store.plan, options: options)
+            _ = try opened.openSequences(10)
+        }
+        #expect(fileSize(crashed.path("store.sqlite-wal")) ?? 0 <= logBytes)
+        #expect(try SQLRows.of("SELECT count(*) FROM Row", in: crashed.path("store.sqlite")) == ["2"])
+    }
+
     @Test func `large transactions, one after the other, are no reader's doing`() throws {
         for id in 0..<4 { try write(id, bytes: (id + 1) << 20) }
         #expect(store.store.takeLogNotices().isEmpty)
@@ -116,12 +161,12 @@ import TestSupport
         #expect(!watch.wantsCheckpoint)
         #expect(watch.committed(pages: 12, written: 1) == nil)
         #expect(watch.wantsCheckpoint)
-        watch.checkpointed(copied: 5)
+        watch.checkpointed(copied: 5, of: 12)
         #expect(watch.uncheckpointedPages == 7)
         #expect(watch.committed(pages: 82, written: 70) == nil, "what was there before is not beyond the threshold")
         #expect(watch.committed(pages: 85, written: 3) == true)
         #expect(watch.committed(pages: 88, written: 3) == nil)
-        watch.checkpointed(copied: 88)
+        watch.checkpointed(copied: 88, of: 88)
         #expect(watch.committed(pages: 2, written: 2) == false)
         #expect(watch.uncheckpointedPages == 2)
         #expect(watch.committed(pages: 100, written: 100) == nil)

@@ -80,8 +80,13 @@ struct LogWatch {
         copiedPages = 0
     }
 
-    /// - Parameter copied: pages of the log that are in the database, of all that are in it.
-    mutating func checkpointed(copied: Int) { copiedPages = copied }
+    /// - Parameters:
+    ///   - copied: pages of the log that are in the database.
+    ///   - pages: in the log.
+    mutating func checkpointed(copied: Int, of pages: Int) {
+        copiedPages = copied
+        self.pages = pages
+    }
 }
 
 /// Counts, copies and measures the log of the one connection that writes.
@@ -146,6 +151,14 @@ final class LogKeeper {
         log.uncheckpointedPages = watch.uncheckpointedPages
     }
 
+    /// Copies what a new connection finds in the log, whose length nobody has told it. It may fill the disk, so that there would be
+    /// no room for what opening a store writes.
+    func copyFound() {
+        checkpoint()
+        log.bytes = fileSize(name) ?? 0
+        log.uncheckpointedPages = watch.uncheckpointedPages
+    }
+
     /// A transaction found no room, and was undone. Copies the log, so that the next one is written over it.
     ///
     /// - Returns: whether the next one may find more.
@@ -176,7 +189,7 @@ final class LogKeeper {
         guard result == SQLITE_OK || result & 0xFF == SQLITE_BUSY else {
             throw connection.error(result)
         }
-        watch.checkpointed(copied: Int(copied))
+        if inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
         if result == SQLITE_OK, inLog == 0 { watch.emptied() }
         log.bytes = fileSize(name) ?? 0
         log.uncheckpointedPages = watch.uncheckpointedPages
@@ -186,7 +199,7 @@ final class LogKeeper {
         var inLog: Int32 = 0
         var copied: Int32 = 0
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
-        if result == SQLITE_OK { watch.checkpointed(copied: Int(copied)) }
+        if result == SQLITE_OK, inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
         // Somebody else copies it at the moment.
         let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
         if hasFailedNow {
