@@ -170,6 +170,8 @@ struct WriterLoop {
         do throws(StoreError) {
             let new = try Store(path: wish.path, plan: wish.plan, options: wish.options)
             store = new
+            let storeLog = new.log
+            statistics.count { $0.log = storeLog }
             wish.tell(.success((new.migration, new.jobs)))
         } catch {
             if error.isDiskFailure { store.fail(error) }

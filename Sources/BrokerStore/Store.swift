@@ -65,12 +65,14 @@ public final class Store {
             try connection.execute("COMMIT")
         }
         logKeeper.copyFound()
+        if let failure = connection.failure { throw failure }
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try StoreOpening(of: connection, path: path, to: plan, removal: options.removal)
         try opening.refuseDifferences()
         try opening.run(on: connection)
         try connection.execute("COMMIT")
         logKeeper.committed()
+        logKeeper.copyIfDue()
         let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
         return StoreMigration(
             changes: opening.changes, milliseconds: Int(milliseconds), notes: try opening.notes(on: connection))

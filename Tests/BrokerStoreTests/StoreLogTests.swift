@@ -120,6 +120,8 @@ import TestSupport
         #expect(store.store.makeRoom())
         #expect(store.store.log.uncheckpointedPages == 0)
         #expect(!store.store.makeRoom(), "there is nothing more to copy")
+        try store.execute("UPDATE Row SET text = 'another program wrote this'")
+        #expect(store.store.makeRoom() && !store.store.makeRoom())
         try write(10)
         let some = store.store.log.uncheckpointedPages
         #expect((1..<few).contains(some))

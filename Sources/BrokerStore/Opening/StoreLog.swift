@@ -58,6 +58,8 @@ struct LogWatch {
     }
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
+    /// Pages in the database, of those in the log.
+    var copied: [Int] { [copiedPages, pages] }
 
     /// A transaction has been committed.
     ///
@@ -164,10 +166,11 @@ final class LogKeeper {
     /// - Returns: whether the next one may find more.
     func makeRoom() -> Bool {
         watch.isShort = true
-        guard watch.uncheckpointedPages > 0 else { return false }
+        let before = watch.copied
         checkpoint()
         log.uncheckpointedPages = watch.uncheckpointedPages
-        return watch.uncheckpointedPages == 0
+        // Nothing is gained by what was copied before. Another connection may have written more than the watch has seen.
+        return watch.uncheckpointedPages == 0 && watch.copied != before
     }
 
     var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }
