@@ -63,6 +63,10 @@ let package = Package(
             name: "CSimdjson",
             cxxSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)],
             linkerSettings: [.linkedLibrary("simdjson")]),
+        .target(
+            name: "CRE2",
+            cxxSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)],
+            linkerSettings: [.linkedLibrary("re2")]),
 
         // The pipeline, in the order in which the data flows through it.
         .target(name: "BrokerJSON", dependencies: ["CSimdjson"], swiftSettings: strict),
@@ -70,7 +74,9 @@ let package = Package(
         .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
         .target(name: "BrokerCoreData", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
-        .target(name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
+        .target(
+            name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
+            swiftSettings: strict),
         .target(
             name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "CSQLite"], swiftSettings: strict),
         .target(

@@ -37,14 +37,16 @@ package final class Answer<Value: Sendable>: Sendable {
         for continuation in others.values { continuation.resume(returning: result) }
     }
 
-    /// Suspends until the value is there. Cancelling the task ends the waiting with `CancellationError`.
-    package func value() async throws -> Value {
+    /// Suspends until the value is there.
+    ///
+    /// - Parameter cancellation: thrown when the task is cancelled, which ends the waiting.
+    package func value(orOnCancellation cancellation: any Error = CancellationError()) async throws -> Value {
         if let result = state.withLock({ $0.result }) { return try result.get() }
         let number = lastWaiter.add(1, ordering: .relaxed).newValue
         let result = await withTaskCancellationHandler {
-            await withUnsafeContinuation { continuation in wait(continuation, number, isCancellable: true) }
+            await withUnsafeContinuation { continuation in wait(continuation, number, cancellation) }
         } onCancel: {
-            take(number)?.resume(returning: .failure(CancellationError()))
+            take(number)?.resume(returning: .failure(cancellation))
         }
         return try result.get()
     }
@@ -54,19 +56,20 @@ package final class Answer<Value: Sendable>: Sendable {
     package func value(onCancel: @Sendable () -> Void) async throws -> Value {
         let number = lastWaiter.add(1, ordering: .relaxed).newValue
         let result = await withTaskCancellationHandler {
-            await withUnsafeContinuation { continuation in wait(continuation, number, isCancellable: false) }
+            await withUnsafeContinuation { continuation in wait(continuation, number, nil) }
         } onCancel: {
             onCancel()
         }
         return try result.get()
     }
 
-    private func wait(_ continuation: Continuation, _ number: Int, isCancellable: Bool) {
+    /// - Parameter cancellation: what ends the waiting when the task is cancelled; nil when nothing does.
+    private func wait(_ continuation: Continuation, _ number: Int, _ cancellation: (any Error)?) {
         let result: Result<Value, any Error>? = state.withLock { state in
             if let result = state.result { return result }
             // Looked at under the lock: a task cancelled before this may have had its handler run already and find no
             // waiter; one cancelled after this finds it.
-            if isCancellable, Task.isCancelled { return .failure(CancellationError()) }
+            if let cancellation, Task.isCancelled { return .failure(cancellation) }
             if state.first == nil {
                 state.first = Waiter(number: number, continuation: continuation)
             } else {

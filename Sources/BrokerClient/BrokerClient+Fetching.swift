@@ -5,7 +5,8 @@ extension BrokerClient {
     ///
     /// - Throws: `refused` with the code of what was wrong, or another ``BrokerError``.
     public func fetch(_ fetch: Fetch) async throws -> Fetched {
-        let answer = try await request { ClientMessageWriter.fetch(members: fetch.members, tag: $0) }
+        let members = try fetch.members()
+        let answer = try await request { ClientMessageWriter.fetch(members: members, tag: $0) }
         guard case .objects(let json, let hasMore) = answer.message else { throw unexpected(answer, to: "fetch") }
         return Fetched(objects: JSON(json), hasMore: hasMore)
     }

@@ -6,7 +6,7 @@ extension BrokerClient {
     /// Here and below, cancelling is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``.
     ///
     /// - Parameters:
-    ///   - record: one value that can be encoded, or JSON already; see ``JSON/init(encoding:)``.
+    ///   - record: one value that can be encoded; see ``JSON/init(encoding:)``.
     ///   - key: the value of the object's identity; of a compound one a value with a member for each of its attributes;
     ///     where objects may lack an identity, the `_pk`.
     /// - Throws: `failed` with `objectNotFound`, or another ``BrokerError``.
@@ -18,6 +18,15 @@ extension BrokerClient {
             Job(operations: [.process(record, as: entity, object: key)], id: id, onInvalid: onInvalid, reply: reply))
     }
 
+    /// Fills one object from JSON text; else as ``process(_:as:object:id:onInvalid:reply:)``.
+    public func process(
+        json: some JSONTextSource, as entity: String, object key: some Encodable, id: String? = nil,
+        onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        let operation = try Job.Operation.process(json: json, as: entity, object: key)
+        return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
+    }
+
     /// Gives a relationship of one object, which must exist, what a record would hold there.
     ///
     /// ```swift
@@ -26,7 +35,7 @@ extension BrokerClient {
     ///
     /// - Parameters:
     ///   - key: the object's, as in ``process(_:as:object:id:onInvalid:reply:)``.
-    ///   - value: an object or several, or JSON already, such as `"null"`; see ``JSON/init(encoding:)``.
+    ///   - value: an object or several, or bare keys; see ``JSON/init(value:)``. A `String` is a key.
     /// - Throws: `failed` with `objectNotFound` or `unknownRelationship`, or another ``BrokerError``.
     public func relate(
         _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable, id: String? = nil,
@@ -36,6 +45,16 @@ extension BrokerClient {
             Job(
                 operations: [.relate(entity, key, relationship, to: value)], id: id, onInvalid: onInvalid, reply: reply)
         )
+    }
+
+    /// Gives a relationship of one object a value from JSON text, such as `null`; else as
+    /// ``relate(_:_:_:to:id:onInvalid:reply:)``.
+    public func relate(
+        _ entity: String, _ key: some Encodable, _ relationship: String, json: some JSONTextSource, id: String? = nil,
+        onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        let operation = try Job.Operation.relate(entity, key, relationship, json: json)
+        return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
     }
 
     /// Links one object, which must exist, to the object of another key, or to those of an array of keys; nil ends the
@@ -62,7 +81,7 @@ extension BrokerClient {
     /// ```
     ///
     /// - Parameters:
-    ///   - records: an array of values that can be encoded, or JSON already; see ``JSON/init(encoding:)``.
+    ///   - records: an array of values that can be encoded; see ``JSON/init(encoding:)``.
     ///   - format: a predicate; see ``Predicate``.
     ///   - arguments: what its `%@` stand for; text is text.
     ///   - actions: what the sync may do.
@@ -76,14 +95,25 @@ extension BrokerClient {
         return try await process(Job(operations: [sync], id: id, onInvalid: onInvalid, reply: reply))
     }
 
+    /// A sync from JSON text, an array; else as ``sync(_:as:where:_:actions:id:onInvalid:reply:)``.
+    public func sync(
+        json: some JSONTextSource, as entity: String, where format: String? = nil, _ arguments: (any Encodable)?...,
+        actions: Set<Job.Operation.SyncAction> = Job.Operation.SyncAction.all, id: String? = nil,
+        onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        let predicate = try format.map { try Predicate($0, values: arguments) }
+        let sync = Job.Operation.sync(json: json, as: entity, where: predicate, actions: actions)
+        return try await process(Job(operations: [sync], id: id, onInvalid: onInvalid, reply: reply))
+    }
+
     /// Reads a whole payload, as it came from its server: by a mapping of the model, by the routes for the path that it came
     /// from, or by those that go by key paths alone.
     ///
     /// ```swift
-    /// try await broker.map(payload, by: .path("/articles/5"))
+    /// try await broker.map(json: payload, by: .path("/articles/5"))
     /// ```
     ///
-    /// - Parameter payload: JSON already, or a value that can be encoded; see ``JSON/init(encoding:)``.
+    /// - Parameter payload: a value that can be encoded; see ``JSON/init(encoding:)``.
     /// - Throws: `failed` with `unknownMapping`, `unmappable` when no route fits, or `remoteError` with the payload's own text
     ///   when a route says that it is an error; or another ``BrokerError``.
     public func map(
@@ -92,6 +122,15 @@ extension BrokerClient {
     ) async throws -> Completion {
         try await process(
             Job(operations: [.map(payload, by: reading)], id: id, onInvalid: onInvalid, reply: reply))
+    }
+
+    /// Reads a whole payload from JSON text, as it came from its server; else as ``map(_:by:id:onInvalid:reply:)``.
+    public func map(
+        json: some JSONTextSource, by reading: Job.Operation.Reading = .keyPaths, id: String? = nil,
+        onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        let operation = Job.Operation.map(json: json, by: reading)
+        return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
     }
 
     /// Deletes objects by their keys, and what the delete rules of their relationships say with them. Keys that name

@@ -19,6 +19,9 @@ public final class BrokerClient: Sendable {
         /// ``BrokerError/outcomeUnknown(id:cause:)``, the rest with ``BrokerError/connectionLost(reason:)``. It begins anew when the server has answered something; its welcome
         /// alone does not count, or a server that welcomes and closes would be tried for ever.
         public var reconnectDeadline = Duration.seconds(30)
+        /// How long a server may send no answer while anything is unanswered, connected or not; nil for any time. What is
+        /// unanswered then fails as after ``reconnectDeadline``, and the connection is closed. Welcomes are no answers.
+        public var answerTimeout: Duration?
         /// How long a server's frame may take from its first byte to its last. Jobs have no such limit, because how long
         /// they take is known to those who send them: cancel the task.
         public var frameTimeout = Duration.seconds(30)
@@ -75,7 +78,7 @@ public final class BrokerClient: Sendable {
             maximumCount: max(1, options.maximumJobsInFlight), maximumBytes: options.maximumBytesInFlight)
         let patience = Session.Patience(
             reconnecting: timeAmount(options.reconnectDeadline), welcome: timeAmount(options.connectTimeout),
-            firstDelay: firstDelay)
+            answer: options.answerTimeout.map(timeAmount), firstDelay: firstDelay)
         let session = Session(path: path, window: window, patience: patience)
         let hello = try FrameEncoders().encode(ClientMessageWriter.hello(client: options.clientName))
         let driver = SessionDriver(
@@ -104,7 +107,9 @@ public final class BrokerClient: Sendable {
     /// begun it is too late, and the call ends as if nobody had cancelled it. If the connection is lost before the
     /// server has answered, the call ends with ``BrokerError/outcomeUnknown(id:cause:)``, and the job is not sent again.
     ///
-    /// - Parameter records: values that can be encoded, or what is JSON already; see ``JSON/init(encoding:)``.
+    /// An attribute that is nil is not in the record, so it leaves the column as it is; see ``Nullable`` for one that clears it.
+    ///
+    /// - Parameter records: values that can be encoded; see ``JSON/init(encoding:)``.
     /// - Throws: `failed` when the job was refused or went wrong, or another ``BrokerError``.
     public func process(
         _ records: some Encodable, as entity: String, id: String? = nil, onInvalid: Job.OnInvalid = .fail,
@@ -116,12 +121,24 @@ public final class BrokerClient: Sendable {
 
     /// Applies a record or an array of records that is JSON text, and waits until they are committed; else as
     /// the same method with values.
+    ///
+    /// - Throws: `invalidJSON` when the text is not exactly one JSON value, and nothing is sent then; or another
+    ///   ``BrokerError``.
+    public func process(
+        json: some JSONTextSource, as entity: String, id: String? = nil, onInvalid: Job.OnInvalid = .fail,
+        reply: Job.Reply = .summary
+    ) async throws -> Completion {
+        let operation = Job.Operation.process(json: json, as: entity)
+        return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
+    }
+
+    /// Applies a record or an array of records that is JSON text in bytes; else as
+    /// ``process(json:as:id:onInvalid:reply:)``.
     public func process(
         _ json: [UInt8], as entity: String, id: String? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary
     ) async throws -> Completion {
-        let operation = Job.Operation.process(json, as: entity)
-        return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
+        try await process(json: json, as: entity, id: id, onInvalid: onInvalid, reply: reply)
     }
 
     /// Applies a job and waits until it is committed; cancelling is as with
@@ -164,7 +181,7 @@ public final class BrokerClient: Sendable {
         try Task.checkCancellation()
         let id = job.id ?? idPrefix + String(number())
         guard JobID.byteCounts.contains(id.utf8.count) else { throw BrokerError.invalidID(id) }
-        let frame = try driver.encoders.encode(job.content(id: id, wantsAcceptance: wantsAcceptance))
+        let frame = try driver.encoders.encode(try job.content(id: id, wantsAcceptance: wantsAcceptance))
         return try driver.add(id: JobID(id), frame: frame, waiter: waiter)
     }
 
@@ -172,9 +189,12 @@ public final class BrokerClient: Sendable {
 
     /// The outcome of a job by its id, now or when it ends.
     ///
-    /// - Throws: `failed` as the job failed, or `refused` with the code `unknownJob`.
+    /// - Throws: `failed` as the job failed, `refused` with the code `unknownJob`, or `outcomeUnknown` when the task is
+    ///   cancelled, which ends the waiting and nothing else.
     public func await(id: String) async throws -> Completion {
-        let answer = try await request { ClientMessageWriter.await(id: id, tag: $0) }
+        let answer = try await request(orOnCancellation: BrokerError.waitCancelled(id)) {
+            ClientMessageWriter.await(id: id, tag: $0)
+        }
         switch answer.message {
         case .completed(let message): return Completion(message)
         case .failed(let failed):
@@ -205,21 +225,25 @@ public final class BrokerClient: Sendable {
         return JSON(json)
     }
 
-    /// Closes the connection. What is unanswered fails with ``BrokerError/closed``.
+    /// Closes the connection. A job that was sent and is unanswered ends with ``BrokerError/outcomeUnknown(id:cause:)``;
+    /// everything else that is unanswered, and every later call, ends with ``BrokerError/closed``.
     public func close() async {
         driver.close()
     }
 
-    /// - Parameter isSentOnce: it changes something, and is not sent again when its connection is lost.
+    /// - Parameters:
+    ///   - isSentOnce: it changes something, and is not sent again when its connection is lost.
+    ///   - cancellation: thrown when the task is cancelled after the request was made.
     func request(
-        isSentOnce: Bool = false, _ content: (_ tag: [UInt8]) -> [UInt8]
+        isSentOnce: Bool = false, orOnCancellation cancellation: any Error = CancellationError(),
+        _ content: (_ tag: RawJSON) -> [UInt8]
     ) async throws -> ServerEnvelope {
         try Task.checkCancellation()
         let number = number()
         let waiter = Answer<ServerEnvelope>()
-        let frame = try driver.encoders.encode(content(Array(String(number).utf8)))
+        let frame = try driver.encoders.encode(content(.integer(number)))
         try driver.add(request: number, frame: frame, waiter: waiter, isSentOnce: isSentOnce)
-        return try await waiter.value()
+        return try await waiter.value(orOnCancellation: cancellation)
     }
 
     func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {

@@ -2,9 +2,10 @@ package import BrokerWire
 
 /// Why a call to a ``BrokerClient`` did not do what it was asked.
 ///
-/// Beside these, a call throws `CancellationError` when its task is cancelled. For a job that was sent this means that the
-/// server has taken it back; when that was too late, the call ends as it would have, and when the server's answer cannot be
-/// had, with ``outcomeUnknown(id:cause:)``.
+/// Beside these, a call throws `CancellationError` when its task is cancelled. For a job it has one meaning, with a server and
+/// embedded: the job has no effect. It was not sent, or it was cancelled before its merge began. When it was too late for
+/// that, the call ends as if its task were not cancelled; when the job's end is not known, the call ends with
+/// ``outcomeUnknown(id:cause:)``.
 public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// There is no server at that socket, or it does not let us in. Nothing was sent.
     case cannotConnect(path: String, reason: String)
@@ -21,20 +22,23 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     case tooLarge(reason: String)
     /// The records cannot be written as JSON. Nothing was sent.
     case notEncodable(reason: String)
+    /// A JSON text of the caller is not exactly one JSON value. Nothing was sent. The fault's path says where in the message
+    /// the text would be; its line, column and offset are places in the text.
+    case invalidJSON(Fault)
     /// A job of this id is unanswered on this client. Nothing was sent.
     case idInUse(String)
     /// An id has 1 to 128 bytes. Nothing was sent.
     case invalidID(String)
     /// What the server sent is not the protocol; the connection was closed.
     case notUnderstood(reason: String)
-    /// The client was closed before the answer came. Whether the job was applied is not known.
+    /// The client was closed. A job that this is thrown for was not sent.
     case closed
 
-    /// What the server said was wrong, if it said something.
+    /// What was wrong, if the server said it or a JSON text is invalid.
     public var fault: Fault? {
         switch self {
         case .failed(let failure): failure.fault
-        case .refused(let fault): fault
+        case .refused(let fault), .invalidJSON(let fault): fault
         default: nil
         }
     }
@@ -46,7 +50,7 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// outcome with ``BrokerClient/await(id:)``.
     public var isOutcomeUnknown: Bool {
         switch self {
-        case .outcomeUnknown, .closed: true
+        case .outcomeUnknown: true
         default: false
         }
     }
@@ -61,29 +65,35 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
             "\(cause) The outcome of the job \"\(id)\" is not known: `await` that id to learn it, or send the job again "
                 + "under the same id, which applies it once."
         case .failed(let failure): failure.description
-        case .refused(let fault): fault.description
+        case .refused(let fault), .invalidJSON(let fault): fault.description
         case .tooLarge(let reason): reason
         case .notEncodable(let reason): "The records cannot be written as JSON: \(reason)."
         case .idInUse(let id): "A job with the id \"\(id)\" is unanswered; await it, or choose another id."
         case .invalidID(let id): "An id has 1 to 128 bytes; the job's has \(id.utf8.count)."
         case .notUnderstood(let reason): "The server's answer is not of this protocol: \(reason)"
-        case .closed: "The client was closed."
+        case .closed: "The client was closed, and nothing was sent. Connect a new client and call again."
         }
     }
 }
 
 extension BrokerError {
-    /// Why nobody can tell how a job ended.
+    /// Why the end of a job is not known.
     public enum DoubtCause: Sendable, Hashable, CustomStringConvertible {
         /// It could not be had again in time; or the job's task was cancelled, so that it was not sent again.
         case connectionLost(reason: String)
         /// The answer is no message, or the server could not send it.
         case noAnswer(reason: String)
+        /// The client was closed after the job was sent.
+        case closed
+        /// The task that waited for the outcome was cancelled; the job goes on.
+        case waitCancelled
 
         public var description: String {
             switch self {
             case .connectionLost(let reason): "The connection was lost: \(reason)."
             case .noAnswer(let reason): "The server's answer could not be had: \(reason)"
+            case .closed: "The client was closed before the answer came."
+            case .waitCancelled: "The task that waited for the job was cancelled."
             }
         }
     }
@@ -167,6 +177,8 @@ extension BrokerError {
         public static let invalidValue = Code(rawValue: "invalidValue")
         public static let missingValue = Code(rawValue: "missingValue")
         public static let missingIdentity = Code(rawValue: "missingIdentity")
+        public static let noKnownKey = Code(rawValue: "noKnownKey")
+        public static let unknownKey = Code(rawValue: "unknownKey")
         public static let objectNotFound = Code(rawValue: "objectNotFound")
         public static let validationFailed = Code(rawValue: "validationFailed")
         public static let constraintViolation = Code(rawValue: "constraintViolation")

@@ -1,11 +1,5 @@
 package import BrokerWire
 
-#if canImport(FoundationEssentials)
-internal import FoundationEssentials
-#else
-internal import Foundation
-#endif
-
 extension BrokerClient {
     /// What a committed job did.
     public struct Completion: Sendable, Equatable {
@@ -113,9 +107,9 @@ extension BrokerClient {
             ofOperation operation: Int = 0, as type: Value.Type = Value.self
         ) throws -> [Value?] {
             guard let objects else { return [] }
-            let decoder = JSONDecoder(ofObjects: ())
-            decoder.userInfo[.operation] = operation
-            return try decoder.decode(ObjectsOfOperation<Value>.self, from: Data(objects.bytes)).values
+            return try ValueDecoder.decode(
+                ObjectsOfOperation<Value>.self, from: objects.bytes, userInfo: [.operation: operation]
+            ).values
         }
     }
 }
@@ -174,6 +168,8 @@ extension BrokerClient.Completion {
 
             /// Records brought a key that the model does not name.
             public static let unknownKey = Code(rawValue: "unknownKey")
+            /// Values were stored as the nearest `double`, which is another number.
+            public static let inexact = Code(rawValue: "inexact")
             /// Keys of a delete name no object.
             public static let objectNotFound = Code(rawValue: "objectNotFound")
             /// A sync deleted nothing, because a record was left out.

@@ -1,11 +1,4 @@
-internal import BrokerJSON
-internal import BrokerWire
-
-#if canImport(FoundationEssentials)
-internal import FoundationEssentials
-#else
-internal import Foundation
-#endif
+package import BrokerWire
 
 extension BrokerClient {
     /// Which objects to fetch, and how they are to come.
@@ -61,62 +54,37 @@ extension BrokerClient {
             self.hasMore = hasMore
         }
 
-        /// The values that the objects describe. Dates are read in ISO 8601, or as numbers of seconds since 1970; with
-        /// remote names and a `format` of the model's they are text.
+        /// The values that the objects describe; see ``BrokerClient/JSON/decode(_:)``. With remote names, a date that has a
+        /// `format` in the model is text in that format; ISO 8601 of it, such as `yyyy-MM-dd`, is read as a `Date` in UTC.
         ///
-        /// - Throws: `DecodingError`
+        /// - Throws: `DecodingError`. A number with more digits than a `Decimal` holds is one; declared as a
+        ///   ``BrokerClient/JSON`` the attribute keeps all of them.
         public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
-            try JSONDecoder(ofObjects: ()).decode(type, from: Data(objects.bytes))
+            try objects.decode(type)
         }
     }
 }
 
 extension BrokerClient.Fetch {
     /// The members of the message.
-    package var members: [UInt8] {
-        var writer = JSONWriter()
-        writer.member("entity", entity)
-        writer.member("where", predicate?.format)
-        if let arguments = predicate?.arguments, !arguments.isEmpty {
-            writer.key("arguments")
-            writer.raw(BrokerClient.JSON(array: arguments).bytes)
+    ///
+    /// - Throws: ``BrokerError/invalidJSON(_:)`` when an argument or the key is not exactly one JSON value.
+    package func members() throws(BrokerError) -> [(key: String, value: RawJSON)] {
+        var members: [(key: String, value: RawJSON)] = [("entity", .string(entity))]
+        if let predicate {
+            members.append(("where", .string(predicate.format)))
+            if !predicate.arguments.isEmpty {
+                members.append(("arguments", try BrokerClient.JSON.proven(predicate.arguments, at: "/arguments")))
+            }
         }
-        if let object {
-            writer.key("object")
-            writer.raw(object.bytes)
-        }
+        if let object { members.append(("object", try object.proven(at: "/object"))) }
         for (key, texts) in [("sort", sort), ("include", include)] where !texts.isEmpty {
-            writer.key(key)
-            writer.array { writer in
-                for text in texts { writer.string(text) }
-            }
+            members.append((key, .array(texts.map(RawJSON.string))))
         }
-        for (key, number) in [("limit", limit), ("offset", offset == 0 ? nil : offset)] {
-            guard let number else { continue }
-            writer.key(key)
-            writer.integer(number)
-        }
-        writer.member("names", names == .remote ? nil : names.rawValue)
-        writer.member("result", result == .collection ? nil : result.rawValue)
-        return writer.bytes
-    }
-}
-
-extension JSONDecoder {
-    /// Reads objects as the server writes them; dates in ISO 8601, or as numbers of seconds since 1970.
-    convenience init(ofObjects: Void) {
-        self.init()
-        dateDecodingStrategy = .custom { decoder in
-            let container = try decoder.singleValueContainer()
-            guard let text = try? container.decode(String.self) else {
-                return Date(timeIntervalSince1970: try container.decode(Double.self))
-            }
-            do {
-                return try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true))
-            } catch {
-                throw DecodingError.dataCorruptedError(
-                    in: container, debugDescription: "\"\(text)\" is no date in ISO 8601; fetch with local names")
-            }
-        }
+        if let limit { members.append(("limit", .integer(limit))) }
+        if offset != 0 { members.append(("offset", .integer(offset))) }
+        if names != .remote { members.append(("names", .string(names.rawValue))) }
+        if result != .collection { members.append(("result", .string(result.rawValue))) }
+        return members
     }
 }

@@ -11,6 +11,14 @@ extension BrokerClient {
             case skip
         }
 
+        /// How the job treats keys of its records that the model does not name.
+        public enum UnknownKeys: String, Sendable, CaseIterable {
+            /// They are ignored, and counted in ``BrokerClient/Completion/warnings``.
+            case warn
+            /// The record that has one is a bad record, with the code ``BrokerError/Code/unknownKey``.
+            case fail
+        }
+
         /// What the completion tells.
         public enum Reply: String, Sendable, CaseIterable {
             case none, summary, keys
@@ -23,6 +31,7 @@ extension BrokerClient {
         /// 1 to 128 bytes, compared byte by byte; a job is applied exactly once under one id. Nil: the client makes one.
         public var id: String?
         public var onInvalid = OnInvalid.fail
+        public var unknownKeys = UnknownKeys.warn
         public var reply = Reply.summary
         /// Trailing commas are to be forgiven.
         public var isLenient = false
@@ -36,13 +45,18 @@ extension BrokerClient {
             self.reply = reply
         }
 
-        /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
+        /// Finds or creates objects of `entity` from JSON text in bytes.
         public static func process(_ json: [UInt8], as entity: String) -> Job {
-            Job(operations: [.process(json, as: entity)])
+            Job(operations: [.process(json: json, as: entity)])
         }
 
-        /// Finds or creates objects of `entity` from a record or an array of records that can be encoded, or is JSON
-        /// already; see ``BrokerClient/JSON/init(encoding:)``.
+        /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
+        public static func process(json: some JSONTextSource, as entity: String) -> Job {
+            Job(operations: [.process(json: json, as: entity)])
+        }
+
+        /// Finds or creates objects of `entity` from a record or an array of records; see
+        /// ``BrokerClient/JSON/init(encoding:)``.
         public static func process(_ records: some Encodable, as entity: String) throws(BrokerError) -> Job {
             Job(operations: [try .process(records, as: entity)])
         }
@@ -53,12 +67,18 @@ extension BrokerClient.Job {
     /// The content of the message. The same job gives the same bytes, so that it is known as the same when sent again.
     ///
     /// - Parameter id: nil asks the server to make one.
-    package func content(id: String?, wantsAcceptance: Bool) -> [UInt8] {
-        var message = JobMessageWriter(id: id, operations: operations.map(\.message))
+    /// - Throws: ``BrokerError/invalidJSON(_:)`` when a text of an operation is not exactly one JSON value.
+    package func content(id: String?, wantsAcceptance: Bool) throws(BrokerError) -> [UInt8] {
+        var message = JobMessageWriter(id: id, operations: try operationMessages())
         message.onInvalid =
             switch onInvalid {
             case .fail: .fail
             case .skip: .skip
+            }
+        message.unknownKeys =
+            switch unknownKeys {
+            case .warn: .warn
+            case .fail: .fail
             }
         message.reply =
             switch reply {
@@ -70,5 +90,17 @@ extension BrokerClient.Job {
         message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
         message.isLenient = isLenient
         return message.content()
+    }
+
+    private func operationMessages() throws(BrokerError) -> [JobMessageWriter.Operation] {
+        if let only = operations.first, operations.count == 1 {
+            return [try only.message(at: "", isLenient: isLenient, levels: 1)]
+        }
+        // A value of an operation is inside the message, the array `operations` and the operation.
+        var messages: [JobMessageWriter.Operation] = []
+        for (index, operation) in operations.enumerated() {
+            messages.append(try operation.message(at: "/operations/\(index)", isLenient: isLenient, levels: 3))
+        }
+        return messages
     }
 }

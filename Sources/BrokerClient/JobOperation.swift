@@ -64,116 +64,50 @@ extension BrokerClient.Job {
     }
 }
 
-// MARK: - From values
-
-extension BrokerClient.Job.Operation {
-    /// Finds or creates objects of `entity`, from JSON text.
-    public static func process(_ json: [UInt8], as entity: String) -> Self {
-        Self(entity: entity, .process(BrokerClient.JSON(json)))
-    }
-
-    /// Finds or creates objects of `entity`, from what ``BrokerClient/JSON/init(encoding:)`` takes.
-    public static func process(_ records: some Encodable, as entity: String) throws(BrokerError) -> Self {
-        Self(entity: entity, .process(try BrokerClient.JSON(encoding: records)))
-    }
-
-    /// Fills one object, which must exist. A record that brings another identity renames it, and what refers to it
-    /// follows.
-    ///
-    /// - Parameters:
-    ///   - record: what ``BrokerClient/JSON/init(encoding:)`` takes.
-    ///   - key: the value of the object's identity, or a value with a member for each of its attributes, or its `_pk`; see
-    ///     ``BrokerClient/JSON/init(value:)``.
-    public static func process(
-        _ record: some Encodable, as entity: String, object key: some Encodable
-    ) throws(BrokerError) -> Self {
-        Self(
-            entity: entity,
-            .process(try BrokerClient.JSON(encoding: record), object: try BrokerClient.JSON(value: key)))
-    }
-
-    /// Gives a relationship of one object, which must exist, what a record would hold there.
-    ///
-    /// - Parameters:
-    ///   - key: the object's, as in ``process(_:as:object:)``.
-    ///   - value: an object or several, or bare keys, or `"null"`: what ``BrokerClient/JSON/init(encoding:)`` takes, so
-    ///     text is JSON. For a key of the client's own type there is ``relate(_:_:_:toKey:)``.
-    public static func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable
-    ) throws(BrokerError) -> Self {
-        let value = try BrokerClient.JSON(encoding: value)
-        return Self(
-            entity: entity, .relate(value, relationship: relationship, object: try BrokerClient.JSON(value: key)))
-    }
-
-    /// Links one object, which must exist, to the object of another key, or to those of an array of keys. One that does
-    /// not exist is dealt with as the model says; nil ends the link, or all links of a to-many.
-    public static func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, toKey destination: some Encodable
-    ) throws(BrokerError) -> Self {
-        let value = try BrokerClient.JSON(value: destination)
-        return Self(
-            entity: entity, .relate(value, relationship: relationship, object: try BrokerClient.JSON(value: key)))
-    }
-
-    /// Processes records, then deletes the objects of `entity` that match the predicate (all without one) and that the
-    /// records did not name, at any depth.
-    ///
-    /// - Parameters:
-    ///   - records: an array: what ``BrokerClient/JSON/init(encoding:)`` takes.
-    ///   - part: for a sync that does not fit one job.
-    public static func sync(
-        _ records: some Encodable, as entity: String, where predicate: BrokerClient.Predicate? = nil,
-        actions: Set<SyncAction> = SyncAction.all, part: SyncPart? = nil
-    ) throws(BrokerError) -> Self {
-        let json = try BrokerClient.JSON(encoding: records)
-        return Self(entity: entity, .sync(json, where: predicate, actions: actions, part: part))
-    }
-
-    /// Reads a whole payload, as it came from its server.
-    ///
-    /// - Parameters:
-    ///   - payload: what ``BrokerClient/JSON/init(encoding:)`` takes.
-    ///   - reading: what tells the objects in it.
-    public static func map(_ payload: some Encodable, by reading: Reading = .keyPaths) throws(BrokerError) -> Self {
-        Self(entity: "", .map(try BrokerClient.JSON(encoding: payload), by: reading))
-    }
-
-    /// Reads a whole payload, from JSON text.
-    public static func map(_ json: [UInt8], by reading: Reading = .keyPaths) -> Self {
-        Self(entity: "", .map(BrokerClient.JSON(json), by: reading))
-    }
-
-    /// Deletes objects by their keys, as in ``process(_:as:object:)``. Keys that name nothing are counted in a warning.
-    public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
-        Self(entity: entity, .delete(try BrokerClient.JSON(value: keys)))
-    }
-
-    /// Deletes the objects that match.
-    public static func delete(_ entity: String, where predicate: BrokerClient.Predicate) -> Self {
-        Self(entity: entity, .deleteMatching(predicate))
-    }
-}
-
 // MARK: - To the wire
 
 extension BrokerClient.Job.Operation {
-    var message: JobMessageWriter.Operation {
+    /// - Parameters:
+    ///   - pointer: a JSON Pointer to the operation's fields in the message.
+    ///   - isLenient: the message has `lenient`.
+    ///   - levels: objects and arrays of the message around a value of the operation.
+    /// - Throws: ``BrokerError/invalidJSON(_:)``
+    func message(
+        at pointer: String, isLenient: Bool, levels: Int
+    ) throws(BrokerError) -> JobMessageWriter.Operation {
+        func proven(_ json: BrokerClient.JSON, _ field: String) throws(BrokerError) -> RawJSON {
+            try json.proven(at: "\(pointer)/\(field)", isLenient: isLenient, enclosingLevels: levels)
+        }
+        func selection(
+            _ predicate: BrokerClient.Predicate
+        ) throws(BrokerError) -> JobMessageWriter.Operation.Selection {
+            guard !predicate.arguments.isEmpty else { return .init(predicate.format) }
+            let arguments = try BrokerClient.JSON.proven(
+                predicate.arguments, at: "\(pointer)/arguments", isLenient: isLenient, enclosingLevels: levels)
+            return .init(predicate.format, arguments: arguments)
+        }
         switch action {
-        case .process(let json, let object):
-            .init(entity: entity, .process(json.bytes, object: object?.bytes))
+        case .process(let json, nil): return .init(entity: entity, .process(try proven(json, "json")))
+        case .process(let json, let object?):
+            return .init(
+                entity: entity, .process(try proven(json, "json"), object: try proven(object, "object")))
         case .relate(let json, let relationship, let object):
-            .init(entity: entity, .relate(json.bytes, object: object.bytes, relationship: relationship))
+            return .init(
+                entity: entity,
+                .relate(
+                    try proven(json, "json"), object: try proven(object, "object"), relationship: relationship))
         case .sync(let json, let predicate, let actions, let part):
-            .init(
+            return .init(
                 entity: entity,
                 .sync(
-                    json.bytes, predicate?.message, OperationMessage.SyncActions(actions.map(\.message)),
+                    try proven(json, "json"), try predicate.map(selection),
+                    OperationMessage.SyncActions(actions.map(\.message)),
                     part: part.map { .init(id: $0.id, isLast: $0.isLast) }))
         case .map(let json, let reading):
-            .init(entity: "", .map(json.bytes, mapping: reading.mapping, path: reading.path))
-        case .delete(let keys): .init(entity: entity, .delete(keys.bytes))
-        case .deleteMatching(let predicate): .init(entity: entity, .deleteMatching(predicate.message))
+            return .init(entity: "", .map(try proven(json, "json"), mapping: reading.mapping, path: reading.path))
+        case .delete(let keys): return .init(entity: entity, .delete(try proven(keys, "objects")))
+        case .deleteMatching(let predicate):
+            return .init(entity: entity, .deleteMatching(try selection(predicate)))
         }
     }
 }
@@ -190,11 +124,5 @@ extension BrokerClient.Job.Operation.SyncAction {
         case .update: .update
         case .delete: .delete
         }
-    }
-}
-
-extension BrokerClient.Predicate {
-    fileprivate var message: JobMessageWriter.Operation.Selection {
-        .init(format, arguments: arguments.isEmpty ? nil : BrokerClient.JSON(array: arguments).bytes)
     }
 }

@@ -9,10 +9,10 @@ extension BrokerClient {
 
         /// The job's outcome, once it is committed. Any number of tasks may wait for it.
         ///
-        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled. That ends the waiting alone:
-        ///   others may wait for the job, which ``cancel()`` takes back.
+        /// - Throws: ``BrokerError``. Cancelling the calling task ends its waiting and nothing else: it gets `outcomeUnknown`,
+        ///   and the job goes on. ``cancel()`` cancels the job.
         public var completion: Completion {
-            get async throws { try await answer.value() }
+            get async throws { try await answer.value(orOnCancellation: BrokerError.waitCancelled(id)) }
         }
     }
 
@@ -25,10 +25,14 @@ extension BrokerClient {
 
         /// The job's outcome, once it is committed. Any number of tasks may wait for it.
         ///
-        /// - Throws: ``BrokerError``; `CancellationError` when the calling task is cancelled. That ends the waiting alone:
-        ///   others may wait for the job, which ``cancel()`` takes back.
+        /// - Throws: ``BrokerError``. Cancelling the calling task ends its waiting and nothing else: it gets `outcomeUnknown`,
+        ///   and the job goes on. ``cancel()`` cancels the job.
         public var completion: Completion {
-            get async throws { try await answer.value() }
+            get async throws { try await answer.value(orOnCancellation: BrokerError.waitCancelled(id)) }
         }
     }
+}
+
+extension BrokerError {
+    static func waitCancelled(_ id: String) -> BrokerError { .outcomeUnknown(id: id, cause: .waitCancelled) }
 }

@@ -28,7 +28,7 @@ extension BrokerClient {
             arguments = []
             for value in values {
                 guard let value else {
-                    arguments.append(JSON("null"))
+                    arguments.append("null")
                     continue
                 }
                 arguments.append(try JSON(value: value))

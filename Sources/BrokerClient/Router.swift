@@ -7,7 +7,7 @@ internal import BrokerPaths
 /// let router = Router(["Article": "/articles/:articleID"])
 /// let path = try router.path(for: article, as: "Article")           // "/articles/5"
 /// let payload = try await download(path)
-/// try await broker.map(payload, by: .path(path))
+/// try await broker.map(json: payload, by: .path(path))
 /// ```
 public struct Router: Sendable {
     private var patterns: [String: PathPattern] = [:]
@@ -25,20 +25,24 @@ public struct Router: Sendable {
 
     /// The path of one object: the pattern with the values of its members of the parameters' names, percent-encoded.
     ///
-    /// - Parameter object: a value that is encoded as an object, a dictionary, or the object's JSON text; numbers and booleans
-    ///   are written as in JSON.
+    /// - Parameter object: a value that is encoded as an object, or a dictionary; numbers and booleans are written as in JSON.
     /// - Throws: ``BrokerError/notEncodable(reason:)`` when there is no such pattern or no such object, or with what the
     ///   object lacks.
     public func path(for object: some Encodable, as name: String) throws -> String {
+        try path(json: BrokerClient.JSON(encoding: object), as: name)
+    }
+
+    /// The path of one object that is given as JSON text; else as ``path(for:as:)``.
+    public func path(json: some BrokerClient.JSONTextSource, as name: String) throws -> String {
         guard let pattern = patterns[name] else {
             throw BrokerError.notEncodable(reason: "The router has no pattern \(name). Add one with route(_:to:).")
         }
-        return try Self.path(pattern, for: object)
+        return try Self.path(pattern, for: json.makeJSON())
     }
 
     /// The path of one object by a pattern.
     public static func path(_ pattern: String, for object: some Encodable) throws -> String {
-        try path(read(pattern), for: object)
+        try path(read(pattern), for: BrokerClient.JSON(encoding: object))
     }
 
     private static func read(_ pattern: String) throws(BrokerError) -> PathPattern {
@@ -49,8 +53,8 @@ public struct Router: Sendable {
         }
     }
 
-    private static func path(_ pattern: PathPattern, for object: some Encodable) throws -> String {
-        let document = try JSONDocument(parsing: JSONText(copying: BrokerClient.JSON(encoding: object).bytes))
+    private static func path(_ pattern: PathPattern, for object: BrokerClient.JSON) throws -> String {
+        let document = try JSONDocument(parsing: JSONText(copying: object.proven(at: "").bytes))
         guard document.root.kind == .object else {
             throw BrokerError.notEncodable(
                 reason: "A path is filled from an object, not from \(document.root.kind.phrase).")

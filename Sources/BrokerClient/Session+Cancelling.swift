@@ -1,3 +1,4 @@
+internal import BrokerWire
 internal import NIOCore
 
 /// Jobs that are not wanted any more.
@@ -11,7 +12,7 @@ internal import NIOCore
 /// ```
 extension Session {
     /// The `tag` of a `cancel` that nobody waits for. What answers it is passed over, because the job's own end says it all.
-    static let cancelTag = Array(#""cancel""#.utf8)
+    static let cancelTag = RawJSON.string("cancel")
 
     /// Nobody waits for that job any more: if it still waits for room, it will not be sent.
     mutating func withdraw(_ place: Jobs.Place) -> Effects { withdraw(place, fromWindow: false) }
@@ -68,7 +69,8 @@ extension BrokerError {
     /// What this error means for a job that was sent.
     func doubting(_ id: JobID) -> BrokerError {
         switch self {
-        case .closed, .outcomeUnknown: self
+        case .outcomeUnknown: self
+        case .closed: .outcomeUnknown(id: id.text, cause: .closed)
         case .connectionLost(let reason): .outcomeUnknown(id: id.text, cause: .connectionLost(reason: reason))
         default: .outcomeUnknown(id: id.text, cause: .connectionLost(reason: "\(self)"))
         }

@@ -21,11 +21,15 @@ extension Session {
         case error(BrokerError.Fault)
         /// Bytes that are no message.
         case unreadable(String)
+        /// The end of a job under an id that is not in flight.
+        case unknownID(String)
 
         var reason: String {
             switch self {
             case .error(let fault): fault.description
             case .unreadable(let reason): "the server's answer is not of this protocol: \(reason)"
+            case .unknownID(let id):
+                "the server answered a job \"\(String(decoding: id.utf8.prefix(128), as: UTF8.self))\" that this client has not in flight"
             }
         }
     }
@@ -75,12 +79,14 @@ extension Session {
     private mutating func blame(_ question: Caution.Question, _ trouble: Trouble, into effects: inout Effects) {
         switch (question, trouble) {
         case (.job(let id), .error(let fault)): finish(id, .failure(Self.ending(fault, of: id)), into: &effects)
-        case (.job(let id), .unreadable):
+        case (.job(let id), .unreadable), (.job(let id), .unknownID):
             finish(
                 id, .failure(.outcomeUnknown(id: id.text, cause: .noAnswer(reason: trouble.reason))), into: &effects)
         case (.request(let number), .error(let fault)): answer(number, .failure(.refused(fault)), into: &effects)
         case (.request(let number), .unreadable(let reason)):
             answer(number, .failure(.notUnderstood(reason: reason)), into: &effects)
+        // Without a job in flight, the end of an unknown job answers nothing.
+        case (.request, .unknownID): break
         }
     }
 }

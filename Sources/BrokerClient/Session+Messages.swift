@@ -15,11 +15,13 @@ extension Session {
     /// What came over a connection, one after the other.
     mutating func received(_ arrivals: [Arrival], on connection: Int, at now: NIODeadline) -> Effects {
         var effects = Effects()
+        heard(arrivals, at: now)
         for arrival in arrivals {
             // Each may be the last that counts.
             guard connection == currentConnection else { break }
             switch arrival {
-            case .completion(let completion): finish(JobID(completion.id), .success(completion), into: &effects)
+            case .completion(let completion):
+                ended(JobID(completion.id), .success(completion), on: connection, at: now, into: &effects)
             case .message(let envelope): received(envelope, on: connection, at: now, into: &effects)
             case .unreadable(let error): received(error, on: connection, at: now, into: &effects)
             }
@@ -33,16 +35,18 @@ extension Session {
         if let number = requests.number(tag: envelope.tag) {
             return answer(number, .success(envelope), into: &effects)
         }
-        if envelope.tag == Self.cancelTag { return }
+        if envelope.tag == Self.cancelTag.bytes { return }
         switch envelope.message {
         case .completed(let message):
-            finish(JobID(message.id), .success(BrokerClient.Completion(message)), into: &effects)
+            ended(
+                JobID(message.id), .success(BrokerClient.Completion(message)), on: connection, at: now,
+                into: &effects)
         case .failed(let failed):
             let fault = BrokerError.Fault(failed.error)
             if let id = failed.id {
                 if fault.code == .cancelled, endCancelled(JobID(id), into: &effects) { break }
                 let failure = BrokerError.JobFailure(id: id, sequence: failed.sequence, fault: fault)
-                finish(JobID(id), .failure(.failed(failure)), into: &effects)
+                ended(JobID(id), .failure(.failed(failure)), on: connection, at: now, into: &effects)
             } else {
                 unattributed(.error(fault), on: connection, at: now, into: &effects)
             }
@@ -89,6 +93,20 @@ extension Session {
         }
     }
 
+    /// The server has answered a job.
+    ///
+    /// Each job in flight is answered once, under its own id. An answer under an id that is not in flight is an answer that
+    /// another job lacks, so that job would wait without end; see ``Caution`` for how it is found.
+    private mutating func ended(
+        _ id: JobID, _ result: Result<BrokerClient.Completion, BrokerError>, on connection: Int, at now: NIODeadline,
+        into effects: inout Effects
+    ) {
+        if jobs.inFlight(id) == nil, jobs.inFlightCount > 0 {
+            return unattributed(.unknownID(id.text), on: connection, at: now, into: &effects)
+        }
+        finish(id, result, into: &effects)
+    }
+
     mutating func finish(
         _ id: JobID, _ result: Result<BrokerClient.Completion, BrokerError>, into effects: inout Effects
     ) {
@@ -117,19 +135,12 @@ extension Session {
             return abandon(.connectionLost(reason: fault.description), into: &effects)
         }
         if let id = error.id.map(JobID.init) {
-            // If it is none of ours, it answers nobody who still waits.
-            return finish(id, .failure(Self.ending(fault, of: id)), into: &effects)
+            return ended(id, .failure(Self.ending(fault, of: id)), on: connection, at: now, into: &effects)
         }
         switch fault.code {
         case .busy, .unauthorized:
             // They are about the connection. A server that is full may have room when it is tried again.
             lost(connection, reason: fault.description, at: now, into: &effects)
-        case .malformedJSON:
-            if let id = firstMalformedJob() {
-                finish(id, .failure(.refused(fault)), into: &effects)
-            } else {
-                unattributed(.error(fault), on: connection, at: now, into: &effects)
-            }
         default:
             unattributed(.error(fault), on: connection, at: now, into: &effects)
         }
@@ -139,24 +150,5 @@ extension Session {
     static func ending(_ fault: BrokerError.Fault, of id: JobID) -> BrokerError {
         fault.code == .internal
             ? .outcomeUnknown(id: id.text, cause: .noAnswer(reason: fault.description)) : .refused(fault)
-    }
-
-    /// The first job in flight whose content is not JSON: a caller's bytes can make it so, and then the server's error
-    /// cannot bear its id. Looked for only when the server has said so, because looking is as dear as what it does.
-    private func firstMalformedJob() -> JobID? {
-        var decoder = FrameDecoder()
-        for job in jobs.allInFlight {
-            let isMalformed = job.frame.withUnsafeBytes { frame in
-                do throws(WireError) {
-                    let payload = UnsafeRawBufferPointer(rebasing: frame.dropFirst(FrameScanner.prefixCount))
-                    _ = try ClientEnvelope.decode(parsing: try decoder.decode(payload))
-                    return false
-                } catch {
-                    return error.code == .malformedJSON
-                }
-            }
-            if isMalformed { return job.id }
-        }
-        return nil
     }
 }

@@ -48,6 +48,8 @@ struct Session: Sendable {
         var reconnecting: TimeAmount
         /// How long a server may take for its welcome.
         var welcome: TimeAmount
+        /// How long a server may send no answer while anything is unanswered; nil for any time.
+        var answer: TimeAmount?
         var firstDelay = Reconnection.firstDelay
     }
 
@@ -92,6 +94,9 @@ struct Session: Sendable {
     var reconnection: Reconnection?
     /// Set while it is to be found out whose an error is.
     var caution: Caution?
+    /// When the newest answer came, or, if none has come since, when the oldest unanswered message was added. Only
+    /// meaningful while anything is unanswered, and with a limit for answers.
+    var waitingSince = NIODeadline.uptimeNanoseconds(0)
     private var lastConnection = 1
 
     /// Starts as connecting, with the connection number 1.
@@ -108,6 +113,7 @@ struct Session: Sendable {
         id: JobID, frame: [UInt8], waiter: JobWaiter, at now: @autoclosure () -> NIODeadline
     ) throws(BrokerError) -> (place: Jobs.Place, effects: Effects) {
         guard link != .closed else { throw .closed }
+        if patience.answer != nil, isIdle { waitingSince = now() }
         let added = jobs.add(
             id: id, frame: frame, waiter: waiter, entersAtOnce: caution == nil, isSent: isConnected)
         guard let added else { throw .idInUse(id.text) }
@@ -122,6 +128,7 @@ struct Session: Sendable {
         request number: Int, frame: [UInt8], waiter: RequestWaiter, isSentOnce: Bool = false, at now: NIODeadline
     ) throws(BrokerError) -> Effects {
         guard link != .closed else { throw .closed }
+        if isIdle { waitingSince = now }
         let isSent = isConnected && caution == nil
         requests.add(number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, isSent: isSent)
         var effects = Effects()
@@ -155,7 +162,7 @@ struct Session: Sendable {
             return abandon(.cannotConnect(path: path, reason: reason), into: &effects)
         }
         giveUpWhatIsSentOnce(reason: reason, into: &effects)
-        guard !jobs.isEmpty || !requests.isEmpty else { return disconnect() }
+        guard !isIdle else { return disconnect() }
         var reconnection =
             self.reconnection ?? Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay)
         guard let delay = reconnection.delay(at: now) else {
@@ -184,6 +191,9 @@ struct Session: Sendable {
     }
 
     // MARK: - Parts
+
+    /// Nothing is unanswered.
+    var isIdle: Bool { jobs.isEmpty && requests.isEmpty }
 
     var isConnected: Bool { if case .connected = link { true } else { false } }
 

@@ -47,6 +47,16 @@ final class SessionDriver: Sendable {
     /// Makes the first connection; ``welcome`` tells how that went.
     func start(deadline: NIODeadline) {
         connect(Session.Connect(connection: 1, delay: .zero, deadline: deadline))
+        watchSilence()
+    }
+
+    /// Checks, from now on, whether the server has sent no answer for too long.
+    private func watchSilence() {
+        guard let next = state.withLock({ $0.session.nextSilenceCheck(at: .now()) }) else { return }
+        eventLoop.scheduleTask(deadline: next) { [weak self] in
+            self?.perform { $0.checkSilence(at: .now()) }
+            self?.watchSilence()
+        }
     }
 
     func add(id: JobID, frame: [UInt8], waiter: JobWaiter) throws(BrokerError) -> Session.Jobs.Place {

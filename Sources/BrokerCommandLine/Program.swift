@@ -1,4 +1,5 @@
 public import ArgumentParser
+internal import BrokerJSON
 internal import Glibc
 
 /// How Broker's programs end, as the contract has it.
@@ -50,19 +51,23 @@ public enum Program {
                 complain("\(root._commandName): \(line) (\(root._commandName) --help tells more.)")
                 exit(ExitStatus.usage.rawValue)
             }
-            do throws(CommandFailure) { try say(root.fullMessage(for: error)) } catch { exit(error.status.rawValue) }
+            do throws(CommandFailure) { try write(root.fullMessage(for: error)) } catch { exit(error.status.rawValue) }
             exit(ExitStatus.success.rawValue)
         }
     }
 
-    /// Writes data to standard output, a line at a time, at once.
-    public static func say(_ line: String) throws(CommandFailure) {
-        try StandardOutput.write(Array((line + "\n").utf8))
+    /// Writes a line for people to standard output, at once. Characters that a terminal interprets are escaped.
+    public static func say(_ line: String) throws(CommandFailure) { try write(line.printable) }
+
+    /// Writes a document for programs, such as JSON or SQL, to standard output, at once, and a line end after it.
+    public static func write(_ document: String) throws(CommandFailure) {
+        try StandardOutput.write(Array((document + "\n").utf8))
     }
 
-    /// Writes anything that is no data to standard error. When even that cannot be written, nobody is left to be told.
+    /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages quote
+    /// keys, file names and what servers send. An error of the write has no one to be reported to.
     public static func complain(_ line: String) {
-        let bytes = Array((line + "\n").utf8)
-        _ = write(STDERR_FILENO, bytes, bytes.count)
+        let bytes = Array((line.printable + "\n").utf8)
+        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
     }
 }

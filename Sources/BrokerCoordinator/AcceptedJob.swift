@@ -14,7 +14,12 @@ final class AcceptedJob: Sendable {
     let arrival: Int
     /// Whose it is.
     let source: Int
+    /// Nil of a job without an id of the client's.
     let contentHash: [UInt8]?
+    /// For the history of the log; nil when the content hash serves, or there is no log.
+    let contentDigest: [UInt8]?
+    /// The hash that earlier versions recorded instead of ``contentHash``.
+    let messageHash: [UInt8]?
     let policy: InvalidRecordPolicy
     let wantsKeys: Bool
     let wantsObjects: Bool
@@ -31,14 +36,19 @@ final class AcceptedJob: Sendable {
     /// For the ledger: milliseconds since 1970.
     let acceptedAt: Int64
 
-    init(_ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?) {
+    /// - Parameter isLogged: a log is kept.
+    init(
+        _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
+    ) {
         self.id = id
         isIDMade = job.id == nil
         owner = job.owner
         place = frame.place
         arrival = frame.arrival
         source = frame.source
-        contentHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
+        contentHash = job.id == nil ? nil : job.contentHash
+        contentDigest = isLogged && job.id == nil ? job.contentHash : nil
+        messageHash = job.id == nil ? nil : ContentHash.hash(job.content.bytes)
         policy = job.policy
         wantsKeys = job.wantsKeys
         wantsObjects = job.wantsObjects
@@ -85,10 +95,10 @@ struct ReadyJob: Sendable {
         if withdrawal != .cancelled { accepted.observer(event) }
     }
 
-    func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work) }
+    func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work, MergedJobMemory(memory)) }
 
     /// The job as one that has failed already.
-    func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault)) }
+    func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault), nil) }
 
     /// The job as one that was taken back: who waits for it has been told, and its rows are gone.
     func cancelled() -> ReadyJob { withdrawal == nil ? withdrawn(.cancelled, .cancelled) : self }
@@ -100,10 +110,12 @@ struct ReadyJob: Sendable {
         ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, timing: timing, withdrawal: withdrawal)
     }
 
-    private func storeJob(_ sequence: Int64, _ work: StoreJob.Work) -> StoreJob {
+    private func storeJob(_ sequence: Int64, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {
         StoreJob(
-            id: id.text, owner: owner, contentHash: accepted.contentHash, sequence: sequence,
+            id: id.text, owner: owner, contentHash: accepted.contentHash, contentDigest: accepted.contentDigest,
+            messageHash: accepted.messageHash,
+            sequence: sequence,
             policy: accepted.policy, wantsKeys: accepted.wantsKeys, wantsObjects: wantsObjects,
-            work: work, now: accepted.acceptedAt)
+            work: work, now: accepted.acceptedAt, memory: memory)
     }
 }

@@ -47,7 +47,9 @@ extension Coordinator {
         case .noRoom:
             if let run { return finish(run, .failure(.noRoom)) }
             frame.refuse(frame.memory.message)
-            skip(frame)
+            // A job of the log holds its place, so that no later job is applied before it.
+            if frame.logged == nil { skip(frame) }
+        case .nothing where frame.logged != nil: break
         case .nothing: skip(frame)
         case .question where holds(frame), .job where holds(frame): frame.memory.dropAll()
         case .question(let ask):
@@ -95,7 +97,8 @@ extension Coordinator {
         let progress =
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
-        let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: openedAt, progress: progress)
+        let accepted = AcceptedJob(
+            job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal)
         let run = StagingRun(frame: frame, accepted: accepted)
         var woken: [@Sendable () -> Void] = []
         flight.broadcast { flight in
@@ -121,14 +124,15 @@ extension Coordinator {
     // MARK: - Staging
 
     private func stage(_ job: Job, _ run: StagingRun) {
-        do throws(Fault) {
-            let steps = try JobSteps(job, model).plans
+        do throws(StagingRefusal) {
+            guard run.frame.memory.take(JobSteps.predicateMemory(job)) else { throw .noRoom }
+            let steps = try JobSteps(job, model, run.frame.memory).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
                 return finish(run, stagedHere(steps, job, run))
             }
             stage(steps, job, run)
         } catch {
-            finish(run, .failure(.fault(error)))
+            finish(run, .failure(error))
         }
     }
 
@@ -143,7 +147,8 @@ extension Coordinator {
                     continue
                 }
                 let whole = JobCollection.whole(
-                    step.operations, in: job.document, keepsPayload: job.wantsObjects)
+                    step.operations, in: job.document, keepsPayload: job.wantsObjects,
+                    refusesUnknownKeys: job.refusesUnknownKeys)
                 let part = try whole.stage(plan, job.policy, run.frame.memory)
                 staged.append(step.staged(StagedJobRows.unite([part], plan)))
             }
@@ -156,7 +161,9 @@ extension Coordinator {
         let collections = steps.map {
             $0.operations.isEmpty
                 ? []
-                : JobCollection.collections(of: $0.operations, in: job.document, keepsPayload: job.wantsObjects)
+                : JobCollection.collections(
+                    of: $0.operations, in: job.document, keepsPayload: job.wantsObjects,
+                    refusesUnknownKeys: job.refusesUnknownKeys)
         }
         let all = collections.flatMap { $0 }
         guard !all.isEmpty else { return finish(run, .success(steps.map { $0.staged(nil) })) }
@@ -183,6 +190,7 @@ extension Coordinator {
         case .failure(.fault(let fault)): work = .refused(fault)
         case .failure(.noRoom):
             guard !memory.canWait else { return waitForRoom(run.frame, run) }
+            guard run.frame.logged == nil else { return run.frame.refuse(memory.message) }
             work = .refused(.busy(memory.message))
         }
         let ready = run.ready(work)

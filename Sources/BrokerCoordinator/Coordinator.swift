@@ -33,7 +33,7 @@ public final class Coordinator: Sendable {
     let flight: Monitor<Flight>
     let statistics: Statistics
     let completions: SerialThread
-    private let storageFailure: StorageFailure
+    let storageFailure: StorageFailure
     let pool: WorkerPool
     let memory: MemoryBudget
     let ledger: LedgerThread
@@ -53,6 +53,7 @@ public final class Coordinator: Sendable {
     ///
     /// - Throws: `StoreError`.
     public init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
+        let logger = logger.escaping
         let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
         let plan = inForce ?? wanted
         planAfterReplay = inForce == nil ? nil : wanted
@@ -64,11 +65,12 @@ public final class Coordinator: Sendable {
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
+        let gate = ReaderGate()
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
                 plan: plan, options: opening, flight: flight, pool: pool, statistics: statistics,
-                completions: completions, storageFailure: storageFailure, logger: logger)
+                completions: completions, storageFailure: storageFailure, gate: gate, logger: logger)
         } catch {
             pool.stop()
             completions.stop()
@@ -84,7 +86,13 @@ public final class Coordinator: Sendable {
         self.storageFailure = storageFailure
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
-        readers = ReaderPool(path: options.storePath, plan: plan)
+        readers = ReaderPool(path: options.storePath, plan: plan, gate: gate)
+        gate.onLongEnd { [weak gate] in
+            flight.broadcast { flight in
+                flight.writerTasks.append { [weak gate] store in gate?.whileIdle { store.copyLog() } }
+                return true
+            }
+        }
         backups = BackupThread(logger)
         self.pool = pool
         self.completions = completions
@@ -128,7 +136,10 @@ public final class Coordinator: Sendable {
         let (place, memory, refusal, isAlone) = flight.withLock { flight in
             let place = flight.admit(weight, from: source, logged)
             let refusal = logged == nil ? flight.refusal : nil
-            return (place, self.memory.admit(place, payloadBytes: payloadBytes), refusal, flight.count == 1)
+            // A job of the log was accepted under the limits of an earlier server, so the limits of this one do not apply to it.
+            let limit = logged == nil ? nil : Int.max
+            let memory = self.memory.admit(place, payloadBytes: payloadBytes, limit: limit)
+            return (place, memory, refusal, flight.count == 1)
         }
         let frame = AdmittedFrame(
             place: place, arrival: place, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
@@ -201,9 +212,14 @@ public final class Coordinator: Sendable {
         _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
     ) {
         let key = JobID(id)
-        let (wait, kept) = flight.withLock { flight in
+        let (wait, cancelled, kept) = flight.withLock { flight in
+            // A cancelled job has ended, though its turn, which a pause may delay, has not come.
+            let cancelled = flight.running.cancellation(of: key, before: place, as: asker)
             let waiter = RunningJobs.Waiter(asker: asker) { tell(.success($0)) }
-            return (flight.running.await(key, before: place, waiter), flight.kept.outcome(of: key, as: asker))
+            return (
+                cancelled == nil ? flight.running.await(key, before: place, waiter) : nil, cancelled,
+                flight.kept.outcome(of: key, as: asker)
+            )
         }
         // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger, kept for it, or unknown.
         ledger.find(id, as: asker) { [flight] result in
@@ -211,6 +227,8 @@ public final class Coordinator: Sendable {
             let isCommitted = outcome?.isCommitted == true
             if let wait {
                 if isCommitted, flight.withLock({ $0.running.forget(wait) }) { tell(result) }
+            } else if let cancelled, !isCommitted {
+                tell(.success(cancelled))
             } else if let kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
                 tell(.success(kept))
             } else {
@@ -285,6 +303,9 @@ public final class Coordinator: Sendable {
         statistics.count { sequence = $0.forgottenThrough }
         return sequence
     }
+
+    /// Bytes of memory that one job may take.
+    public var jobMemory: Int { memory.one }
 
     /// Accepted means on disk.
     public var keepsJournal: Bool { writer.log != nil }

@@ -45,7 +45,7 @@ extension Flight {
         order.change(job.place) { $0.cancelled() }
         let sequence = order.sequence(at: job.place)
         let told = ToldOutcome.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
-        let waiters = running.takeWaiters(id, at: job.place)
+        let waiters = running.cancelled(id, at: job.place, told)
         return [
             {
                 job.observer(.ended(told))

@@ -64,6 +64,8 @@ public struct Job: @unchecked Sendable {
     // Places on the immutable tape of `document`, which is held here beside them.
     public var operations: [Operation]
     public var policy: InvalidRecordPolicy
+    /// A record with a key that the model does not name is at fault, as ``policy`` says.
+    public var refusesUnknownKeys = false
     public var wantsKeys: Bool
     /// ``ToldOutcome/objects`` are to be told.
     public var wantsObjects: Bool
@@ -71,7 +73,7 @@ public struct Job: @unchecked Sendable {
     public var wantsAcceptance: Bool
     /// The observer wants ``JobEvent/progress(id:staged:merged:)``.
     public var wantsProgress = false
-    /// The decoded message as it was sent, when `document` was parsed from a mended copy; what the id stands for.
+    /// The decoded message as it was sent, also when `document` was parsed from a copy without trailing commas.
     public var content: JSONText
     /// Called for everything that happens to the job, on a thread of the coordinator's; must not block.
     public var observer: @Sendable (JobEvent) -> Void

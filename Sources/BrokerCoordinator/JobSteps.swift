@@ -8,12 +8,26 @@ struct JobSteps {
     private(set) var plans: [StepPlan] = []
     private let model: Model
     private let document: JSONDocument
+    /// The number of RE2 instructions of the regular expressions in all predicates.
+    private var instructions = 0
+    /// Compiling takes 5 us for each: a quarter of a second for a job.
+    private static let mostInstructions = 50_000
+    private let allowance: any StagingAllowance
+    private var router: PayloadRouter
 
-    /// - Throws: the first operation's fault that cannot be understood beside the model.
-    init(_ job: Job, _ model: Model) throws(Fault) {
+    /// Bytes of memory that a step takes beside its rows: itself, its operation, and the text of its pointer, each with room to
+    /// grow.
+    private static let stepMemory = 2 * (MemoryLayout<StepPlan>.stride + MemoryLayout<StagingOperation>.stride) + 128
+
+    /// - Parameter allowance: asked for the memory of the steps.
+    /// - Throws: the first operation's fault that cannot be understood beside the model; `noRoom` when the allowance is refused.
+    init(_ job: Job, _ model: Model, _ allowance: any StagingAllowance) throws(StagingRefusal) {
         self.model = model
+        self.allowance = allowance
         document = job.document
+        router = PayloadRouter(model, in: job.document, allowance)
         for operation in job.operations {
+            guard allowance.take(Self.stepMemory) else { throw .noRoom }
             let (action, staging) = try step(operation)
             if let staging, case .merge = action, plans.last?.pointer != nil {
                 var last = plans.removeLast()
@@ -25,10 +39,47 @@ struct JobSteps {
         }
     }
 
-    private func step(_ operation: Job.Operation) throws(Fault) -> (StepAction, StagingOperation?) {
-        if case .map(let mapping, let path) = operation.action {
-            return (.merge, try map(operation, mapping: mapping, path: path))
+    /// Bytes that the predicates of a job may take at most: the tree, the tests that the writer compiles from it (folding
+    /// may make a text three times as long), and SQLite's copy of what is bound.
+    static func predicateMemory(_ job: Job) -> Int {
+        job.operations.reduce(0) { sum, operation in
+            switch operation.action {
+            case .sync(let predicate, let arguments, _, _): sum + memory(of: predicate, arguments)
+            case .deleteMatching(let predicate, let arguments): sum + memory(of: predicate, arguments)
+            default: sum
+            }
         }
+    }
+
+    private static func memory(of predicate: String?, _ arguments: JSONValue?) -> Int {
+        // A token of two bytes becomes a value of 48 and more.
+        let text = 24 * (predicate?.utf8.count ?? 0)
+        guard let arguments else { return text }
+        return text + 5 * arguments.bytes.count + 96 * arguments.elementCount
+    }
+
+    private mutating func step(
+        _ operation: Job.Operation
+    ) throws(StagingRefusal) -> (StepAction, StagingOperation?) {
+        switch operation.action {
+        case .map(nil, let path): return (.merge, try router.operation(operation.json, path: path?.string))
+        case .sync(let predicate, let arguments, _, let part?):
+            // Copied into the definition; a text may take six bytes for one.
+            let bytes = 6 * ((predicate?.utf8.count ?? 0) + operation.entity.utf8.count)
+            guard allowance.take(bytes + (arguments?.bytes.count ?? 0) + 64 + part.id.utf8.count) else {
+                throw .noRoom
+            }
+        default: break
+        }
+        do throws(Fault) {
+            return try step(understood: operation)
+        } catch {
+            throw .fault(error)
+        }
+    }
+
+    private mutating func step(understood operation: Job.Operation) throws(Fault) -> (StepAction, StagingOperation?) {
+        if case .map(let mapping?, _) = operation.action { return (.merge, try map(operation, mapping)) }
         let entity = try entity(operation)
         func staging(_ action: StagingOperation.Action = .process) -> StagingOperation {
             StagingOperation(entity: entity, json: operation.json, action)
@@ -47,21 +98,19 @@ struct JobSteps {
                         id: $0.id, isLast: $0.isLast, definition: Self.definition(operation, predicate, arguments))
                 })
             (sync.inserts, sync.updates, sync.deletes) = actions
-            return (.sync(sync), staging())
-        case .map: preconditionFailure("what a payload is, is found by its mapping")
+            return (.sync(sync), StagingOperation(entity: entity, json: operation.json, gathersNames: true))
+        case .map: preconditionFailure("a payload without a mapping is found by its path")
         case .delete: return (.delete(entity: entity), staging(.name))
         case .deleteMatching(let predicate, let arguments):
             return (.deleteMatching(try selection(entity, predicate, arguments, operation)), nil)
         }
     }
 
-    private func map(
-        _ operation: Job.Operation, mapping: JSONValue?, path: JSONValue?
-    ) throws(Fault) -> StagingOperation {
-        let router = PayloadRouter(model, in: document)
-        guard let mapping else { return try router.operation(operation.json, path: path?.string) }
+    private func map(_ operation: Job.Operation, _ mapping: JSONValue) throws(Fault) -> StagingOperation {
         do throws(Fault) {
-            return try router.operation(operation.json, mapping: mapping.string ?? "")
+            // A prefix is enough to see that a text is longer than any name.
+            let name = String(decoding: mapping.bytes.prefix(ModelLimits.longestName + 1), as: UTF8.self)
+            return try router.operation(operation.json, mapping: name)
         } catch {
             var fault = error
             fault.path = "\(operation.pointer)/mapping"
@@ -73,7 +122,9 @@ struct JobSteps {
     private static func definition(
         _ operation: Job.Operation, _ predicate: String?, _ arguments: JSONValue?
     ) -> [UInt8] {
-        var writer = JSONWriter()
+        // At once as large as it becomes: a buffer that grows takes twice that.
+        let bytes = operation.entity.utf8.count + (predicate?.utf8.count ?? 0) + (arguments?.bytes.count ?? 0)
+        var writer = JSONWriter(capacity: bytes + 64)
         writer.array { writer in
             writer.string(operation.entity)
             if let predicate { writer.string(predicate) } else { writer.null() }
@@ -94,12 +145,12 @@ struct JobSteps {
         _ name: JSONValue, of entity: Int, _ operation: Job.Operation
     ) throws(Fault) -> Int {
         let entity = model.entities[entity]
-        let known = entity.relationships.firstIndex { relationship in
-            var own = relationship.name
+        let known = entity.relationshipIndices.first { index in
+            var own = entity.relationships[index].name
             return own.withUTF8 { name.hasBytes($0) }
         }
         if let known { return known }
-        let names = entity.relationships.map(\.name).sorted().prefix(20).joined(separator: ", ")
+        let names = entity.relationshipNames.sorted().prefix(20).joined(separator: ", ")
         throw Fault(
             .unknownRelationship,
             "\(entity.name) has no relationship \(name.quotedBriefly). "
@@ -107,13 +158,19 @@ struct JobSteps {
             path: "\(operation.pointer)/relationship", entity: entity.name)
     }
 
-    private func selection(
+    private mutating func selection(
         _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, _ operation: Job.Operation
     ) throws(Fault) -> StagedSelection {
         guard let predicate else { return StagedSelection(entity: entity, nil) }
         do throws(Fault) {
-            return StagedSelection(
-                entity: entity, try model.predicate(predicate, arguments: arguments, ofEntity: entity))
+            let checked = try model.predicate(predicate, arguments: arguments, ofEntity: entity)
+            instructions += checked.instructions
+            guard instructions <= Self.mostInstructions else {
+                throw Fault.busy(
+                    "The regular expressions of a job have at most \(Self.mostInstructions) instructions of RE2 "
+                        + "together. Send the operations in several jobs.")
+            }
+            return StagedSelection(entity: entity, checked)
         } catch {
             var fault = error
             fault.path = "\(operation.pointer)/where"

@@ -18,14 +18,20 @@ final class MemoryBudget: Sendable {
     /// Bytes that all hold together.
     var total: Int { shares.withLock { $0.total } }
 
-    /// - Parameter payloadBytes: of the frame, which is there already. Places are admitted in their order.
-    func admit(_ place: Int, payloadBytes: Int) -> JobMemory {
-        shares.withLock { $0.add(place, bytes: payloadBytes) }
+    /// - Parameters:
+    ///   - payloadBytes: of the frame, which is there already. Places are admitted in their order.
+    ///   - limit: bytes that the job may take when it is the first; nil is `one`.
+    func admit(_ place: Int, payloadBytes: Int, limit: Int? = nil) -> JobMemory {
+        shares.withLock { $0.add(place, bytes: payloadBytes, limit: limit) }
         return JobMemory(self, place, payloadBytes)
     }
 
     fileprivate func take(_ bytes: Int, for place: Int, passesWaiting: Bool) -> MemoryShares<Waiter>.Answer {
         shares.withLock { $0.take(bytes, for: place, passesWaiting: passesWaiting) }
+    }
+
+    fileprivate func takeInTurn(_ bytes: Int, for place: Int) -> Bool {
+        shares.withLock { $0.takeInTurn(bytes, for: place) }
     }
 
     fileprivate func isFirst(_ place: Int) -> Bool { shares.withLock { $0.first == place } }
@@ -94,6 +100,16 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
             state.used = wanted
             return true
         }
+    }
+
+    /// Takes memory while the job is merged: up to what it may take, whatever the others hold, because its turn has come.
+    func takeInTurn(_ bytes: Int) -> Bool {
+        guard budget.takeInTurn(bytes, for: place) else { return false }
+        state.withLock { state in
+            state.granted += bytes
+            state.used += bytes
+        }
+        return true
     }
 
     /// Takes what is there already, also where there is no room for it; it goes back with everything else.

@@ -10,7 +10,7 @@ internal import DequeModule
 /// Invariants
 ///  1. All but the first hold at most `shared` together, beside what was taken by force and what they held when another
 ///     was first before them.
-///  2. The first is never refused below `one`, whatever the others hold: so the order never stalls for want of memory.
+///  2. The first is never refused below `one`, or the limit of its own, whatever the others hold: so the order never stalls for want of memory.
 ///  3. Who waits is woken once: when it has become the first, or with the room that it waited for already its own. Until
 ///     then nobody behind it takes that room away.
 ///
@@ -30,6 +30,8 @@ struct MemoryShares<Waiter> {
     private struct Holder {
         let place: Place
         var bytes: Int
+        /// Bytes that it may hold when it is the first.
+        let limit: Int
         var isGone = false
         /// Of somebody who waits: what it needs, and what wakes it.
         var waiting: (bytes: Int, waiter: Waiter)?
@@ -67,24 +69,35 @@ struct MemoryShares<Waiter> {
     }
 
     /// Adds a holder behind all others, with what it holds already.
-    mutating func add(_ place: Place, bytes: Int) {
-        holders.append(Holder(place: place, bytes: bytes))
+    ///
+    /// - Parameter limit: bytes that it may hold when it is the first; nil is `one`.
+    mutating func add(_ place: Place, bytes: Int, limit: Int? = nil) {
+        holders.append(Holder(place: place, bytes: bytes, limit: limit ?? one))
         total += bytes
     }
 
     /// - Parameter passesWaiting: takes room also where an earlier place waits for it, because what is taken is little.
     mutating func take(_ bytes: Int, for place: Place, passesWaiting: Bool = false) -> Answer {
         guard let position = position(of: place) else { return .never }
-        let held = holders[position].bytes
+        let (held, limit) = (holders[position].bytes, holders[position].limit)
         if position == 0 {
-            guard held + bytes <= one else { return .never }
+            guard held + bytes <= limit else { return .never }
         } else {
             let hasRoom = takenByOthers + bytes <= shared && (passesWaiting || !isWaiting(before: place))
-            guard hasRoom else { return held + bytes <= one ? .later : .never }
+            guard hasRoom else { return held + bytes <= limit ? .later : .never }
         }
         holders[position].bytes += bytes
         total += bytes
         return .granted
+    }
+
+    /// Takes bytes for a job that is being merged, up to its limit, whatever the others hold: nothing has to come before it.
+    mutating func takeInTurn(_ bytes: Int, for place: Place) -> Bool {
+        guard let position = position(of: place), holders[position].bytes + bytes <= holders[position].limit else {
+            return false
+        }
+        hold(bytes, for: place)
+        return true
     }
 
     /// The place has taken so much already, whether there is room or not.

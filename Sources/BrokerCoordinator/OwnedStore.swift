@@ -14,6 +14,7 @@ public final class OwnedStore: Sendable {
     ///
     /// - Throws: `StoreError`, saying which process owns the store if that is it; files that were made are gone again.
     public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
+        let logger = logger.escaping
         try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
         let lock = try StoreLock(storePath: options.storePath, mode: options.store.fileMode)
         do throws(StoreError) {

@@ -55,10 +55,14 @@ final class ReaderPool: Sendable {
     private let failure = Monitor<StoreError?>(nil)
     private let path: String
     private let plan: Monitor<StagingPlan>
+    private let gate: ReaderGate
 
-    /// - Parameter path: of a store that the writer has opened.
-    init(path: String, plan: StagingPlan) {
+    /// - Parameters:
+    ///   - path: of a store that the writer has opened.
+    ///   - gate: the writer's.
+    init(path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate()) {
         self.path = path
+        self.gate = gate
         self.plan = Monitor(plan)
     }
 
@@ -102,8 +106,10 @@ final class ReaderPool: Sendable {
         guard task.request.plan == nil || task.request.plan === plan else { return .failed(Self.isOutdated) }
         do throws(FetchFailure) {
             let reader = try takeReader(plan)
-            let found = Result { () throws(FetchFailure) in
-                try reader.fetch(task.request, limits: limits, in: task.envelope, isWanted: isWanted)
+            let found = gate.read(limits.steps == nil ? .long : .brief) {
+                Result { () throws(FetchFailure) in
+                    try reader.fetch(task.request, limits: limits, in: task.envelope, isWanted: isWanted)
+                }
             }
             if case .failure(.store) = found {
                 // What is wrong with a connection may be gone with it.
@@ -139,6 +145,7 @@ final class ReaderPool: Sendable {
     /// Interrupts what runs, and ends the threads and connections. Called once.
     func stop() {
         isStopping.withLock { $0 = true }
+        gate.stop()
         pool.stop()
         idle.withLock { $0 = [] }
     }

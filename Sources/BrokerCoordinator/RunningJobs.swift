@@ -33,6 +33,8 @@ struct RunningJobs {
         let job: Found
         /// By number, which rises.
         var waiters: [Int: Waiter] = [:]
+        /// The job's end, when it is known before its turn: it was cancelled.
+        var end: ToldOutcome?
 
         var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
@@ -94,10 +96,23 @@ struct RunningJobs {
         (jobs[id] ?? []).map(\.job).filter { $0.place < place ?? .max && asker.maySee(jobOf: $0.owner) }
     }
 
-    /// Takes those who await the job at that place: its end is known before its turn.
-    mutating func takeWaiters(_ id: JobID, at place: Int) -> [Waiter] {
+    /// The end of the job at that place is known before its turn. Gives back the waiters for it.
+    mutating func cancelled(_ id: JobID, at place: Int, _ end: ToldOutcome) -> [Waiter] {
         guard let position = jobs[id]?.firstIndex(where: { $0.job.place == place }) else { return [] }
-        defer { jobs[id]?[position].waiters = [:] }
+        defer {
+            jobs[id]?[position].waiters = [:]
+            jobs[id]?[position].end = end
+        }
         return jobs[id]?[position].waitersInOrder ?? []
+    }
+
+    /// The end of the newest job of that id before a place, when every job in flight that the asker would wait for was
+    /// cancelled; nil when there is none, or one of them may still be committed.
+    func cancellation(of id: JobID, before place: Int?, as asker: JobOwner) -> ToldOutcome? {
+        let visible = (jobs[id] ?? []).filter {
+            $0.job.place < place ?? .max && asker.maySee(jobOf: $0.job.owner)
+        }
+        guard visible.allSatisfy({ $0.end != nil }) else { return nil }
+        return visible.last?.end
     }
 }

@@ -11,6 +11,9 @@ final class StorageFailure: Sendable {
 
     private let state = Monitor(State())
 
+    /// Nil while nothing has failed.
+    var error: StoreError? { state.withLock { $0.error } }
+
     /// It has failed: tells `stats`, and the observers after all that was told before.
     ///
     /// - Parameter say: tells the operator, before any observer ends the process; not called when it was known.

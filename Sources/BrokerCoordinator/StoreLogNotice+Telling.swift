@@ -3,11 +3,15 @@ internal import Logging
 
 extension StoreLogNotice {
     /// Tells the operator.
-    func tell(_ logger: Logger) {
+    ///
+    /// - Parameter isOwnReader: a long fetch of the server is active.
+    func tell(_ logger: Logger, isOwnReader: Bool) {
         switch self {
         case .held(let bytes):
             logger.warning(
-                "The store's log grows, because a reader's transaction stays open: find it and end it.",
+                isOwnReader
+                    ? "The store's log grows while a long fetch of this server runs; it is given back after that."
+                    : "The store's log grows, because another program's read transaction stays open: find it and end it.",
                 metadata: ["bytes": "\(bytes)"])
         case .released(let bytes):
             logger.notice("No reader holds the store's log any more.", metadata: ["bytes": "\(bytes)"])

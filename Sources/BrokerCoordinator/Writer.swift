@@ -30,7 +30,8 @@ final class Writer: Sendable {
     /// - Throws: ``StoreError``; the thread has then ended.
     init(
         plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, pool: WorkerPool,
-        statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, logger: Logger
+        statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
+        logger: Logger
     ) throws(StoreError) {
         let opened = Monitor<Result<Opened, StoreError>?>(nil)
         thread = Thread(named: "writer") {
@@ -70,7 +71,8 @@ final class Writer: Sendable {
                 }
                 var loop = WriterLoop(
                     store: store, log: log, flight: flight, pool: pool, statistics: statistics,
-                    completions: completions, storageFailure: storageFailure, limits: options.limits, logger: logger)
+                    completions: completions, storageFailure: storageFailure, gate: gate, limits: options.limits,
+                    logger: logger)
                 loop.run()
             } catch {
                 opened.broadcast {

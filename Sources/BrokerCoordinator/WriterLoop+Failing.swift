@@ -12,6 +12,17 @@ extension WriterLoop {
         return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
     }
 
+    /// The store cannot apply a job of the log, and neither the job nor the machine is at fault. A server that went on would apply
+    /// later jobs without this one.
+    func stop(at sequence: Int64, _ job: ReadyJob, _ error: StoreError) {
+        logger.critical(
+            """
+            A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay in the \
+            journal. Report the defect, then start a version of the server without it.
+            """, metadata: ["id": "\(job.id.text)", "sequence": "\(sequence)", "cause": "\(error)"])
+        store.fail(error)
+    }
+
     /// No more sequences can be set aside, so who waits for one fails without.
     func failStarved(_ error: StoreError) -> [Applied] {
         let jobs = flight.withLock { flight in

@@ -53,6 +53,7 @@ struct WriterLoop {
     let statistics: Statistics
     let completions: SerialThread
     let storageFailure: StorageFailure
+    private let gate: ReaderGate
     let limits: CoordinatorLimits
     let logger: Logger
     private let untold = UntoldObjects()
@@ -67,7 +68,8 @@ struct WriterLoop {
 
     init(
         store: Store, log: (any JobLog)?, flight: Monitor<Flight>, pool: WorkerPool, statistics: Statistics,
-        completions: SerialThread, storageFailure: StorageFailure, limits: CoordinatorLimits, logger: Logger
+        completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, limits: CoordinatorLimits,
+        logger: Logger
     ) {
         self.store = store
         self.log = log
@@ -76,6 +78,7 @@ struct WriterLoop {
         self.statistics = statistics
         self.completions = completions
         self.storageFailure = storageFailure
+        self.gate = gate
         self.limits = limits
         self.logger = logger
     }
@@ -314,7 +317,11 @@ struct WriterLoop {
                     hasMadeRoom = true
                     continue
                 }
-                guard log != nil, error.isOfMachine else { return failed(error, sequence, job) }
+                guard log != nil else { return failed(error, sequence, job) }
+                guard error.isOfMachine else {
+                    stop(at: sequence, job, error)
+                    return nil
+                }
                 leavesJobs = !wait.pause(flight, error)
             }
         }
@@ -368,13 +375,14 @@ struct WriterLoop {
         applied = []
         if isLone { completions.runHereIfIdle(tasks) } else { completions.run(tasks) }
         for tell in woken { tell() }
-        store.copyLogIfDue()
+        // A WAL that was due before and was not begun anew is in use by readers.
+        if store.isLogOverdue { gate.whileIdle { store.copyLogIfDue() } } else { store.copyLogIfDue() }
         if store.log != storeLog {
             let storeLog = store.log
             statistics.count { $0.log = storeLog }
         }
         if let log, let position = store.durablePosition { log.applied(through: position) }
-        for notice in store.takeLogNotices() { notice.tell(logger) }
+        for notice in store.takeLogNotices() { notice.tell(logger, isOwnReader: gate.isReadingLong) }
     }
 
     private func telling(

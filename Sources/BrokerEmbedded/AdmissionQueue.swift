@@ -57,9 +57,11 @@ final class AdmissionQueue: Sendable {
         return number ?? -1
     }
 
-    /// If it still waits, it will be neither admitted nor dropped.
-    func withdraw(_ number: Int) {
-        state.withLock { _ = $0.waiting.removeValue(forKey: number) }
+    /// If it still waits, it is neither admitted nor dropped.
+    ///
+    /// - Returns: whether it still waited.
+    func withdraw(_ number: Int) -> Bool {
+        state.withLock { $0.waiting.removeValue(forKey: number) != nil }
     }
 
     /// Admits nothing from now on, and drops what waits.

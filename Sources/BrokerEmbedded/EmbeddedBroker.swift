@@ -112,18 +112,20 @@ public final class EmbeddedBroker: Sendable {
 
     /// Applies a job and waits until it is committed.
     ///
-    /// A task that is cancelled while it waits gets `CancellationError`. Its job is not begun if it was still waiting for
-    /// room; once begun, it takes effect all the same.
+    /// Cancelling the task cancels a job that still waits for room, and a job with an id whose merge has not begun: the call
+    /// then throws `CancellationError`, and the job has no effect. In every other case the call ends as if its task were not
+    /// cancelled.
     ///
     /// - Parameter job: with an id it is applied once, however often it is run, also by a later process. Paths in what is
     ///   rejected or wrong are JSON Pointers into the job's message, such as `/json/3/hired_at`, or
     ///   `/operations/1/json/…` where it has several operations.
-    /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job; `outcomeUnknown`
+    /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job, `invalidJSON` when
+    ///   a text in it is not exactly one JSON value; `outcomeUnknown`
     ///   when the disk failed: whether it was applied can be told when the store has been opened again. Later calls are
     ///   `refused` then with `storeUnavailable`, and all that is left is to ``stop()``.
     public func run(_ job: Job) async throws -> Completion {
         let outcome = try await requests.job(
-            JSONText(copying: job.content(id: job.id, wantsAcceptance: false)), id: job.id ?? "")
+            JSONText(copying: try job.content(id: job.id, wantsAcceptance: false)), id: job.id ?? "")
         return try Completion(outcome, isBrief: job.reply == .none)
     }
 
@@ -134,7 +136,8 @@ public final class EmbeddedBroker: Sendable {
     ///
     /// - Throws: `BrokerError.refused` with the code of what was wrong; `CancellationError`, and the fetch is interrupted.
     public func fetch(_ fetch: Fetch) async throws -> Fetched {
-        let found = try await requests.fetch(JSONText(copying: ClientMessageWriter.fetch(members: fetch.members)))
+        let content = ClientMessageWriter.fetch(members: try fetch.members())
+        let found = try await requests.fetch(JSONText(copying: content))
         return Fetched(objects: JSON(found.bytes), hasMore: found.hasMore)
     }
 

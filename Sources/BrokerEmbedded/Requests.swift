@@ -38,26 +38,36 @@ final class Requests: Sendable {
     /// Admits nothing more.
     func close() { queue.close() }
 
-    /// The store has failed: nobody will be told anything by the coordinator any more.
+    /// The store has failed: the coordinator answers nothing from now on.
     func fail(_ error: StoreError) {
-        let waits = unanswered.withLock { unanswered in
-            unanswered.failure = error.message
-            return unanswered.waits.values
-        }
-        for end in waits { end("the store has failed. \(error.message)") }
+        unanswered.withLock { $0.failure = error.message }
+        // First the messages that were not admitted: they have no effect.
         queue.close()
+        let waits = unanswered.withLock { $0.waits.values }
+        for end in waits { end("the store has failed. \(error.message)") }
     }
 
+    /// Why a message that is not admitted is refused.
+    private var refusal: BrokerError {
+        guard let failure = unanswered.withLock({ $0.failure }) else { return .refused(.stopped) }
+        return Self.storeFailed(failure)
+    }
+
+    private static func storeFailed(_ failure: String) -> BrokerError {
+        let message = "The store has failed: \(failure) Stop the broker, and open the store again."
+        return .refused(BrokerError.Fault(code: .storeUnavailable, message: message))
+    }
+
+    /// - Parameter id: the job's; nil of a message that is no job.
     /// - Returns: a number by which to forget it.
-    private func note<Value>(_ answer: Answer<Value>, _ id: String) throws -> Int {
+    private func note<Value>(_ answer: Answer<Value>, _ id: String?) throws -> Int {
         try unanswered.withLock { unanswered in
-            if let failure = unanswered.failure {
-                let message = "The store has failed: \(failure) Stop the broker, and open the store again."
-                throw BrokerError.refused(BrokerError.Fault(code: .storeUnavailable, message: message))
-            }
+            if let failure = unanswered.failure { throw Self.storeFailed(failure) }
             unanswered.next += 1
-            unanswered.waits[unanswered.next] = {
-                answer.finish(.failure(BrokerError.outcomeUnknown(id: id, cause: .noAnswer(reason: $0))))
+            unanswered.waits[unanswered.next] = { reason in
+                let error: BrokerError =
+                    id.map { .outcomeUnknown(id: $0, cause: .noAnswer(reason: reason)) } ?? Self.storeFailed(reason)
+                answer.finish(.failure(error))
             }
             return unanswered.next
         }
@@ -67,7 +77,10 @@ final class Requests: Sendable {
     func job(_ content: JSONText, id: String) async throws -> ToldOutcome {
         let answer = Answer<ToldOutcome>()
         return try await value(of: answer, content, id: id) { envelope, _ in
-            guard case .job(let message) = envelope.message else { preconditionFailure("made as a job") }
+            guard case .job(let message) = envelope.message else {
+                answer.finish(.failure(Self.isAnotherMessage("a job")))
+                return .nothing
+            }
             return .job(
                 Job(message, of: envelope, content: content) { event in
                     if case .ended(let outcome) = event { answer.finish(.success(outcome)) }
@@ -80,7 +93,10 @@ final class Requests: Sendable {
         let isWanted = Wanted()
         return try await withTaskCancellationHandler {
             try await value(of: answer, content) { [coordinator] envelope, memory in
-                guard case .fetch(let message) = envelope.message else { preconditionFailure("made as a fetch") }
+                guard case .fetch(let message) = envelope.message else {
+                    answer.finish(.failure(Self.isAnotherMessage("a fetch")))
+                    return .nothing
+                }
                 guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
                 do throws(Fault) {
                     let request = try coordinator.plan.fetchRequest(FetchDescription(message))
@@ -104,7 +120,7 @@ final class Requests: Sendable {
     /// - Parameter open: called on a worker with the message, and perhaps called again; sees to the answer, but where it
     ///   says that there is no room.
     private func value<Value>(
-        of answer: Answer<Value>, _ content: JSONText, id: String = "",
+        of answer: Answer<Value>, _ content: JSONText, id: String? = nil,
         open: @escaping @Sendable (ClientEnvelope, JobMemory) -> Opened
     ) async throws -> Value {
         try Task.checkCancellation()
@@ -124,17 +140,26 @@ final class Requests: Sendable {
                     }
                 },
                 refuse: { message in
-                    let fault = BrokerError.Fault(code: .contentTooLarge, message: message)
+                    let fault = BrokerError.Fault(code: .busy, message: message)
                     answer.finish(.failure(BrokerError.refused(fault)))
                 })
         } drop: {
-            answer.finish(.failure(BrokerError.refused(.stopped)))
+            answer.finish(.failure(self.refusal))
         }
-        return try await answer.value(onCancel: { [queue] in
-            // First this, so that nothing is admitted whose caller has gone on.
-            queue.withdraw(number)
-            answer.finish(.failure(CancellationError()))
+        return try await answer.value(onCancel: { [queue, coordinator] in
+            if queue.withdraw(number) || id == nil {
+                // A job that is not admitted has no effect, and neither has a fetch.
+                answer.finish(.failure(CancellationError()))
+            } else if let id, !id.isEmpty {
+                // The job's own end is the answer: `cancelled`, or its outcome when its merge had begun.
+                coordinator.cancel(id) { _ in }
+            }
         })
+    }
+
+    private static func isAnotherMessage(_ expected: String) -> BrokerError {
+        .notUnderstood(
+            reason: "the message is not \(expected), so it was not run; this is a defect of the client library")
     }
 }
 
@@ -162,11 +187,13 @@ extension BrokerClient.Completion {
             self.init(completed)
             guard let objects = outcome.objects, objects.json == nil else { return }
             warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
+        case .failed(let failed) where Task.isCancelled && failed.error.code == BrokerError.Code.cancelled.rawValue:
+            throw CancellationError()
         case .failed(let failed):
             throw BrokerError.failed(
                 .init(
                     id: failed.id ?? outcome.id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
-        default: preconditionFailure("a job ends as completed or failed")
+        default: throw BrokerError.notUnderstood(reason: "the job ended with another message than completed or failed")
         }
     }
 }

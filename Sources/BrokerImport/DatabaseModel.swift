@@ -80,11 +80,23 @@ final class DatabaseReader {
             throw failure()
         }
         sqlite3_busy_timeout(handle, 5_000)
+        broker_sqlite_bound(handle, Self.mostBytes, Self.mostBytes, Self.mostMemory)
     }
+
+    /// Bytes of a statement of the schema, and of a value that is read.
+    private static let mostBytes: Int32 = 4 << 20
+    /// Bytes of memory that SQLite may take.
+    private static let mostMemory: Int64 = 256 << 20
 
     deinit { sqlite3_close_v2(handle) }
 
     private func failure() -> DatabaseModel.Failure {
+        if let handle, [SQLITE_TOOBIG, SQLITE_INTERRUPT].contains(sqlite3_errcode(handle)) {
+            return DatabaseModel.Failure(
+                description: "The database \(path) cannot be read: its schema has a statement of more than "
+                    + "\(Self.mostBytes >> 20) MiB, or takes more than \(Self.mostMemory >> 20) MiB of memory. Check the "
+                    + "file, or write the model by hand.")
+        }
         let cause = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "no memory"
         return DatabaseModel.Failure(description: "The database \(path) cannot be read: \(cause). Check the file.")
     }
@@ -140,17 +152,21 @@ final class DatabaseReader {
     private func sample(_ column: inout DatabaseTable.Column, of table: String) throws(DatabaseModel.Failure) {
         guard !column.isGenerated else { return }
         let value = Self.quoted(column.name)
+        // `typeof` does not read the value.
+        let sampled = "FROM \(Self.quoted(table)) WHERE typeof(\(value)) <> 'null' LIMIT \(Self.sampledRows)"
+        let types = try rows("SELECT DISTINCT t FROM (SELECT typeof(\(value)) AS t \(sampled))", [])
+        column.storedTypes = Set(types.map { $0[0]! })
+        guard !types.isEmpty else { return }
+        (column.hasOurDates, column.hasOurUUIDs) = (false, false)
+        guard column.storedTypes == ["text"] else { return }
         let date = "____-__-__T__:__:__.___Z"
-        let found = try rows(
-            """
-            SELECT typeof(v), min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)) FROM (
-                SELECT \(value) AS v FROM \(Self.quoted(table)) WHERE \(value) IS NOT NULL LIMIT \(Self.sampledRows)
-            ) GROUP BY typeof(v)
-            """, [])
-        for row in found {
-            column.storedTypes.insert(row[0]!)
-            column.hasOurDates = column.hasOurDates && row[0] == "text" && row[1] == "1"
-            column.hasOurUUIDs = column.hasOurUUIDs && row[0] == "text" && row[2] == "1"
+        let forms = "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v))"
+        do throws(DatabaseModel.Failure) {
+            let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))", [])
+            (column.hasOurDates, column.hasOurUUIDs) = (found[0][0] == "1", found[0][1] == "1")
+        } catch {
+            // A text beyond the bound is neither.
+            guard sqlite3_errcode(handle) == SQLITE_TOOBIG else { throw error }
         }
     }
 

@@ -4,6 +4,8 @@ internal import BrokerJSON
 final class ObjectShape {
     /// Beyond that an object is a dictionary whose keys are values, and is kept as JSON.
     static let mostKeys = 300
+    /// Of the records themselves, which cannot be kept as JSON: as many as a table may have columns.
+    static let mostRecordKeys = 2_000
     /// Of nested objects; deeper ones are kept as JSON.
     static let deepest = 12
 
@@ -27,7 +29,7 @@ final class ObjectShape {
             guard let key = key.string else { continue }
             seen[key] = value
             if properties[key] == nil {
-                guard keys.count < Self.mostKeys else {
+                guard keys.count < (depth == 0 ? Self.mostRecordKeys : Self.mostKeys) else {
                     hasTooManyKeys = true
                     continue
                 }
@@ -75,6 +77,11 @@ final class ObjectShape {
         hasher.combine(bytes: UnsafeRawBufferPointer(value.bytes))
         for element in value.elements { hasher.combine(hash(element)) }
         return hasher.finalize()
+    }
+
+    /// It is a dictionary of records, or has more keys than an entity may have.
+    var isTooWide: Bool {
+        hasTooManyKeys || properties.values.count(where: { $0.objects != nil }) > Self.mostKeys
     }
 
     /// The key that identifies the objects of an entity of that name; nil when none does.

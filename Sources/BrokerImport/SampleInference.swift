@@ -13,6 +13,10 @@ public struct SampleInference {
     /// Records that were seen.
     public private(set) var recordCount = 0
 
+    /// The records have more keys than a model can name, or hold other records by their keys: a model would leave out
+    /// what they hold.
+    public var isTooWide: Bool { shape.isTooWide }
+
     /// Looks at a record, or at each record of an array. What is no object is passed over.
     ///
     /// The value is not needed any more when this returns.

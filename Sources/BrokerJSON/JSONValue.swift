@@ -48,6 +48,9 @@ public struct JSONValue {
         return Int(header.loadUnaligned(as: UInt32.self))
     }
 
+    /// Values and keys in this value, itself included.
+    public var elementCount: Int { Int(element.pointee.span) }
+
     /// The value after this one and everything below it. Meaningful only inside a container.
     @inlinable var successor: JSONValue {
         JSONValue(element: element + Int(element.pointee.span), text: text, unescaped: unescaped)

@@ -22,6 +22,8 @@ public final class Journal {
     public let pendingCount: Int
     /// Bytes of all segments.
     public private(set) var byteCount: Int
+    /// The torn tail that was cut off at the opening; nil when there was none.
+    public let tail: JournalTail?
 
     private let folder: JournalFolder
     private let seed: UInt32
@@ -42,7 +44,7 @@ public final class Journal {
 
     /// Opens the journal of a store, or makes one.
     ///
-    /// A tail that was being written when the machine stopped is cut off.
+    /// A tail that was being written when the machine stopped is cut off; ``tail`` then says where.
     ///
     /// - Parameters:
     ///   - path: of its folder, beside the store.
@@ -82,6 +84,7 @@ public final class Journal {
         cancelled = found.cancelled
         pendingCount = found.pendingCount
         byteCount = found.byteCount
+        tail = found.tail
         lastPosition = found.segments.last?.last ?? applied
         (file, end, checksum) = (-1, 0, 0)
         if let last = found.segments.last {
@@ -89,12 +92,18 @@ public final class Journal {
             (end, checksum) = (found.end, found.checksum)
             try folder.cut(file, to: end)
             try folder.rewrite(last.head.path, file, to: end)
+            folder.removeUnfinished(last.head.number + 1)
+            if last.head.format == JournalSegment.currentFormat {
+                try writeMark()
+            } else {
+                try startSegment(number: last.head.number + 1, before: lastPosition)
+            }
         } else {
             try startSegment(number: 1, before: applied)
         }
     }
 
-    deinit { if file >= 0 { close(file) } }
+    deinit { if file >= 0 { Glibc.close(file) } }
 
     /// A journal is there, or what is left of one.
     ///
@@ -107,6 +116,7 @@ public final class Journal {
 
     /// Takes the journal away, whatever is in it.
     public func remove() throws(JournalError) {
+        if let last = segments.last { folder.removeUnfinished(last.head.number + 1) }
         for segment in segments { _ = try folder.remove(segment.head.path) }
         segments = []
         folder.removeIfEmpty()
@@ -136,11 +146,13 @@ public final class Journal {
         }
         do throws(JournalError) {
             try folder.sync(file)
+            try folder.check(file, isAt: segments.last!.head.path)
+            end += bytes.count
+            try writeMark()
         } catch {
             failure = error
             throw error
         }
-        end += bytes.count
         byteCount += bytes.count
         self.checksum = checksum
         lastPosition = last
@@ -162,17 +174,54 @@ public final class Journal {
         throw cause
     }
 
+    /// Writes into the header how far the segment is synced. It is not synced itself: without it, a start after a loss of power
+    /// takes damage behind the older mark for a torn tail, and nothing else is lost.
+    private func writeMark(isClosed: Bool = false) throws(JournalError) {
+        let mark = SegmentMark(synced: end, isClosed: isClosed)
+        do throws(JournalError) {
+            try folder.write(mark.bytes(seed: seed), to: file, at: JournalSegment.markOffset)
+        } catch {
+            // A file system that never writes over a block may have no room for another one. The older mark is right, too.
+            guard error.code == .full else { throw error }
+        }
+    }
+
     private func startSegment(number: UInt64, before: Int64) throws(JournalError) {
         let path = JournalSegment.path(number, in: folder.path)
         let header = JournalSegment.header(number, identity, before: before)
         let new = try folder.create(path, header)
-        if file >= 0 { close(file) }
+        if file >= 0 {
+            // Format 1 has no mark.
+            if segments.last!.head.format > 1 { try close(before: new) }
+            Glibc.close(file)
+        }
         file = new
         end = header.count
         byteCount += header.count
-        let head = header.withUnsafeBytes { JournalSegment($0, number: number, path: path)! }
-        checksum = head.headerChecksum
-        segments.append(Segment(head: head, last: before))
+        let head = header.withUnsafeBytes { bytes in
+            Result { () throws(JournalSegment.HeaderFault) in try JournalSegment(bytes, number: number, path: path) }
+        }
+        do throws(JournalSegment.HeaderFault) {
+            let head = try head.get()
+            checksum = head.headerChecksum
+            segments.append(Segment(head: head, last: before))
+        } catch {
+            preconditionFailure("a header that was just made is whole")
+        }
+    }
+
+    /// Marks the last segment as one that another follows, so that the loss of that one is noticed.
+    ///
+    /// - Parameter new: the file of the next segment, which is on the disk.
+    private func close(before new: Int32) throws(JournalError) {
+        do throws(JournalError) {
+            try writeMark(isClosed: true)
+            try folder.sync(file)
+        } catch {
+            Glibc.close(new)
+            failure = error
+            throw error
+        }
     }
 
     // MARK: - Reading, trimming
@@ -211,6 +260,9 @@ public struct JournalReader: Sendable {
                 guard entry.kind == .job, entry.position > position else { continue }
                 position = entry.position
                 return entry
+            }
+            if let ended = scan?.scan, ended.end(isLast: segments.isEmpty) != .whole {
+                throw folder.damaged(ended.segment.path, at: ended.offset)
             }
             scan = nil
             guard let segment = segments.popFirst() else { return nil }

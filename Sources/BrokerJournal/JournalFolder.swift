@@ -38,29 +38,67 @@ struct JournalFolder: Sendable {
     }
 
     func map(_ file: String) throws(JournalError) -> MappedFile {
-        guard let mapped = MappedFile(file) else { throw failed("cannot be read", errno, file) }
+        let descriptor = try open(file, O_RDONLY, "cannot be read")
+        defer { close(descriptor) }
+        guard let mapped = MappedFile(descriptor) else { throw failed("cannot be read", errno, file) }
         return mapped
     }
 
-    func open(_ file: String) throws(JournalError) -> Int32 {
-        let descriptor = Glibc.open(file, O_RDWR | O_CLOEXEC)
-        guard descriptor >= 0 else { throw failed("cannot be opened", errno, file) }
+    func open(_ file: String) throws(JournalError) -> Int32 { try open(file, O_RDWR, "cannot be opened") }
+
+    /// Opens a regular file. Opening a FIFO would wait for its other end, and opening a device may do something.
+    private func open(_ file: String, _ access: Int32, _ failure: String) throws(JournalError) -> Int32 {
+        var status = stat()
+        if lstat(file, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw noFile(file) }
+        let descriptor = Glibc.open(file, access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else { throw failed(failure, errno, file) }
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+            close(descriptor)
+            throw noFile(file)
+        }
         return descriptor
     }
 
-    /// Makes a file with these bytes in it, durable with its name.
+    /// The name of a segment's file while it is being made.
+    private static let unfinishedSuffix = ".new"
+
+    /// Makes a file with these bytes in it, durable with its name. Nothing ever has the name but the whole file.
     func create(_ file: String, _ bytes: [UInt8]) throws(JournalError) -> Int32 {
-        let descriptor = Glibc.open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        let unfinished = file + Self.unfinishedSuffix
+        // A process that ended while it made the file may have left it.
+        unlink(unfinished)
+        let descriptor = Glibc.open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         guard descriptor >= 0 else { throw failed("cannot be made", errno, file) }
         do throws(JournalError) {
             try write(bytes, to: descriptor, at: 0)
             try sync(descriptor)
+            var status = stat()
+            guard lstat(file, &status) != 0 else { throw failed("cannot be made", EEXIST, file) }
+            guard rename(unfinished, file) == 0 else { throw failed("cannot be made", errno, file) }
             try syncFolder(path)
             return descriptor
         } catch {
             close(descriptor)
-            unlink(file)
+            unlink(unfinished)
             throw error
+        }
+    }
+
+    /// Removes the files of segments whose making was not finished.
+    func removeUnfinished(_ number: UInt64) {
+        unlink(JournalSegment.path(number, in: path) + Self.unfinishedSuffix)
+    }
+
+    /// Whether the path leads to the open file.
+    ///
+    /// - Throws: ``JournalError`` `broken` when the file or its folder was deleted, moved or replaced: no later start would find
+    ///   what is written to it.
+    func check(_ descriptor: Int32, isAt file: String) throws(JournalError) {
+        var (opened, named) = (stat(), stat())
+        guard fstat(descriptor, &opened) == 0 else { throw broken("cannot be read", errno, file) }
+        let isThere = lstat(file, &named) == 0
+        guard isThere, opened.st_dev == named.st_dev, opened.st_ino == named.st_ino else {
+            throw lost(file, isReplaced: isThere)
         }
     }
 
@@ -144,6 +182,42 @@ struct JournalFolder: Sendable {
                 + "disk, then start the server again.")
     }
 
+    private func noFile(_ file: String) -> JournalError {
+        JournalError(
+            .unusable,
+            "The journal's file \(file) is no regular file. Put the journal's own file in its place; or, to give up the jobs that "
+                + "the store has not applied, move the journal away.")
+    }
+
+    private func lost(_ file: String, isReplaced: Bool) -> JournalError {
+        JournalError(
+            .broken,
+            "The journal's file \(file) was \(isReplaced ? "replaced" : "deleted or moved") while the journal was open. No more jobs "
+                + "are accepted. Put the files back, then start the server again; or move away the rest of the journal, to give up "
+                + "the jobs that the store has not applied.")
+    }
+
+    func unreadable(_ file: String, _ fault: JournalSegment.HeaderFault) -> JournalError {
+        switch fault {
+        case .damaged(let offset): damaged(file, at: offset)
+        case .unknownFormat(let format): unknownFormat(format, file)
+        }
+    }
+
+    private func unknownFormat(_ format: UInt32, _ file: String) -> JournalError {
+        JournalError(
+            .unusable,
+            "The journal's file \(file) has format \(format), and this version of the server reads formats 1 to "
+                + "\(JournalSegment.currentFormat). Start the version that wrote it.")
+    }
+
+    func unknownRecord(kind: UInt8, _ file: String, at offset: Int) -> JournalError {
+        JournalError(
+            .unusable,
+            "The journal's file \(file) holds at byte \(offset) a record of kind \(kind), which this version of the server cannot "
+                + "read. Start the version that wrote it.")
+    }
+
     func damaged(_ file: String, at offset: Int) -> JournalError {
         JournalError(
             .unusable,
@@ -156,6 +230,13 @@ struct JournalFolder: Sendable {
         JournalError(
             .unusable,
             "The journal \(path) is not whole: what comes before \(file) is missing. Put its files back, or move the journal "
+                + "away to give up what the store has not applied.")
+    }
+
+    func hasGap(after file: String) -> JournalError {
+        JournalError(
+            .unusable,
+            "The journal \(path) is not whole: the file after \(file) is missing. Put its files back, or move the journal "
                 + "away to give up what the store has not applied.")
     }
 
@@ -187,53 +268,5 @@ struct JournalFolder: Sendable {
             "The store is older than its journal \(path): it has applied job \(applied), and the journal begins behind job "
                 + "\(position). Use a newer copy of the store; or move the journal away, to go on without the jobs between."
         )
-    }
-}
-
-/// What a journal asks of the system when it writes: a seam for faults.
-package protocol JournalSystem: Sendable {
-    /// As pwrite(2).
-    func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int
-    /// As fdatasync(2).
-    func sync(_ file: Int32) -> Int32
-    /// As ftruncate(2).
-    func truncate(_ file: Int32, _ size: Int) -> Int32
-}
-
-package struct PosixSystem: JournalSystem {
-    package init() {}
-
-    package func write(_ file: Int32, _ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Int {
-        pwrite(file, bytes.baseAddress, bytes.count, off_t(offset))
-    }
-
-    package func sync(_ file: Int32) -> Int32 { fdatasync(file) }
-
-    package func truncate(_ file: Int32, _ size: Int) -> Int32 { ftruncate(file, off_t(size)) }
-}
-
-/// A file as memory, to be read while this object lives.
-final class MappedFile: @unchecked Sendable {
-    // Nobody writes to them: what is mapped is never changed, only cut off behind what was read.
-    let bytes: UnsafeRawBufferPointer
-
-    /// Nil when it cannot be read, with the cause in `errno`.
-    init?(_ path: String) {
-        let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { return nil }
-        defer { close(file) }
-        var status = stat()
-        guard fstat(file, &status) == 0 else { return nil }
-        guard status.st_size > 0 else {
-            bytes = UnsafeRawBufferPointer(start: nil, count: 0)
-            return
-        }
-        let memory = mmap(nil, Int(status.st_size), PROT_READ, MAP_PRIVATE, file, 0)
-        guard let memory, memory != MAP_FAILED else { return nil }
-        bytes = UnsafeRawBufferPointer(start: memory, count: Int(status.st_size))
-    }
-
-    deinit {
-        if let start = bytes.baseAddress { munmap(UnsafeMutableRawPointer(mutating: start), bytes.count) }
     }
 }

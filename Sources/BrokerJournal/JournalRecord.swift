@@ -91,14 +91,18 @@ enum JournalRecord {
         return checksum == header.checksum ? header : nil
     }
 
-    /// The entry of a record that is whole; nil when it is not what its checksum says, or of no known kind.
+    /// Whether the body is the one that was written with the header.
+    static func isIntact(_ header: Header, _ body: UnsafeRawBufferPointer, seed: UInt32) -> Bool {
+        body.count == header.bodyCount && checksum(body, seed: seed) == header.bodyChecksum
+    }
+
+    /// The entry of an intact record; nil when it is of an unknown kind, or has unknown flags: a later version wrote it.
     ///
     /// - Parameter body: all of it.
-    static func entry(_ header: Header, _ body: UnsafeRawBufferPointer, seed: UInt32) -> JournalEntry? {
-        guard body.count == header.bodyCount, checksum(body, seed: seed) == header.bodyChecksum,
-            let kind = JournalEntry.Kind(rawValue: header.kind)
+    static func entry(_ header: Header, _ body: UnsafeRawBufferPointer) -> JournalEntry? {
+        guard let kind = JournalEntry.Kind(rawValue: header.kind), header.flags & ~1 == 0,
+            let id = String(validating: body.prefix(header.idCount), as: UTF8.self)
         else { return nil }
-        guard let id = String(validating: body.prefix(header.idCount), as: UTF8.self) else { return nil }
         return JournalEntry(
             kind, position: header.position, id: id, isIDMade: header.flags & 1 != 0, user: header.user,
             time: header.time, payload: Array(body.dropFirst(header.idCount)))

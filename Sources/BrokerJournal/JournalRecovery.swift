@@ -4,6 +4,8 @@ struct JournalRecovery {
     private(set) var cancelled: Set<Int64> = []
     private(set) var pendingCount = 0
     private(set) var byteCount = 0
+    /// The torn tail of the last segment; nil when there is none.
+    private(set) var tail: JournalTail?
     /// Of the last segment, behind its last whole record; and that one's checksum.
     private(set) var end = 0
     private(set) var checksum: UInt32 = 0
@@ -26,11 +28,11 @@ struct JournalRecovery {
             let path = JournalSegment.path(number, in: folder.path)
             let file = try folder.map(path)
             let isLast = number == numbers.last
-            guard let head = JournalSegment(file.bytes, number: number, path: path) else {
-                guard isLast, file.bytes.count <= JournalSegment.headerCount else {
-                    throw folder.damaged(path, at: 0)
-                }
-                // Its making was not finished, so nothing was ever in it.
+            let head: JournalSegment
+            do throws(JournalSegment.HeaderFault) {
+                head = try JournalSegment(file.bytes, number: number, path: path)
+            } catch {
+                guard isLast, isUnfinished(file.bytes.count, expected) else { throw folder.unreadable(path, error) }
                 _ = try folder.remove(path)
                 break
             }
@@ -39,9 +41,17 @@ struct JournalRecovery {
             try check(head, isOurs ? applied : .max, folder)
             try read(head, file.bytes, isLast: isLast, applied, isOurs ? id : nil, folder)
         }
-        if let last = segments.last, last.head.identity == expected, last.last < applied {
+        guard let last = segments.last else { return }
+        if last.head.identity == expected, last.last < applied {
             throw folder.cutShort(last: last.last, applied: applied)
         }
+        if last.head.mark.isClosed { throw folder.hasGap(after: last.head.path) }
+    }
+
+    /// Whether the server of format 1 did not finish making the last segment, so that nothing was ever in it. That of format 2
+    /// renames a segment's file when it is whole.
+    private func isUnfinished(_ bytes: Int, _ expected: JournalIdentity?) -> Bool {
+        bytes <= JournalSegment.markOffset && (segments.last.map { $0.head.format == 1 } ?? (expected == nil))
     }
 
     /// Of segments that were taken away one after the other, a loss of power may leave any: those before a gap are removed
@@ -81,7 +91,13 @@ struct JournalRecovery {
             case .cancellation: cancelled.insert(entry.position)
             }
         }
-        if scan.end(isLast: isLast) == .damaged { throw folder.damaged(head.path, at: scan.offset) }
+        switch scan.end(isLast: isLast) {
+        case .whole: break
+        case .torn:
+            tail = JournalTail(file: head.path, offset: scan.offset, bytes: bytes.count - scan.offset)
+        case .damaged: throw folder.damaged(head.path, at: scan.offset)
+        case .unknownRecord(let kind): throw folder.unknownRecord(kind: kind, head.path, at: scan.offset)
+        }
         (end, checksum) = (scan.offset, scan.checksum)
         byteCount += scan.offset
         segments.append(Journal.Segment(head: head, last: last))

@@ -20,5 +20,6 @@ extension Job {
             wantsObjects: message.reply == .objects && message.notify.contains(.completed),
             wantsAcceptance: message.notify.contains(.accepted), content: content, observer: observer)
         wantsProgress = message.notify.contains(.progress)
+        refusesUnknownKeys = message.unknownKeys == .fail
     }
 }

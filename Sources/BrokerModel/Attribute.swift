@@ -39,7 +39,7 @@ public struct ValueConstraints: Sendable, Equatable {
     /// Characters (Unicode scalars) of a string.
     public var minimumLength: Int?
     public var maximumLength: Int?
-    /// A regular expression (ICU's syntax) that must match somewhere in the string.
+    /// A regular expression (RE2's syntax) that must match somewhere in the string.
     public var pattern: String?
     public var allowed: [JSONFragment]
 

@@ -66,6 +66,9 @@ public struct Entity: Sendable {
     /// Relationships to such an entity hold the `_pk`.
     public var hasRowKey: Bool { identity.isEmpty || isIdentityOptional || hasIdentityOfItsOwn }
 
+    /// Clients name its objects by that `_pk`: they have no identity, or not every one of them has.
+    public var isNamedByRowKey: Bool { identity.isEmpty || isIdentityOptional }
+
     /// The attribute of a single-attribute identity.
     public var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
 

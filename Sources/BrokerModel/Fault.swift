@@ -6,7 +6,8 @@ public import BrokerJSON
 public enum FaultCode: String, Sendable, CaseIterable {
     case idConflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
-    case invalidValue, missingValue, missingIdentity, objectNotFound, validationFailed, constraintViolation
+    case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
+    case constraintViolation
     case invalidPredicate, remoteError, storeFull, storeUnavailable, `internal`
 }
 

@@ -22,6 +22,8 @@ public struct Warning: Sendable, Equatable {
     public enum Code: String, Sendable {
         /// A record brought a key that the model does not name; `key` is its path in the record.
         case unknownKey
+        /// Values that an attribute (`key` is its name) does not hold exactly.
+        case inexact
         /// More records were rejected than are listed; `count` is how many are not.
         case rejectedNotListed
         /// Keys of a `delete` name no object; `count` is how many.
@@ -175,17 +177,22 @@ extension JSONWriter {
         let others = warnings.filter { $0.code != .rejectedNotListed }
         array { writer in
             let start = writer.bytes.count
-            var rest: [String: Int] = [:]
+            struct Unlisted: Hashable {
+                let code: Warning.Code
+                let entity: String
+            }
+            var rest: [Unlisted: Int] = [:]
             for warning in others {
                 if writer.bytes.count - start < bytes {
                     warning.write(to: &writer)
                 } else {
-                    rest[warning.entity, default: 0] += warning.count
+                    rest[Unlisted(code: warning.code, entity: warning.entity), default: 0] += warning.count
                 }
             }
             // Together, and without key, what is not listed by itself.
-            for (entity, count) in rest.sorted(by: { $0.key < $1.key }) {
-                Warning(.unknownKey, entity: entity, count: count).write(to: &writer)
+            let sorted = rest.sorted { ($0.key.entity, $0.key.code.rawValue) < ($1.key.entity, $1.key.code.rawValue) }
+            for (unlisted, count) in sorted {
+                Warning(unlisted.code, entity: unlisted.entity, count: count).write(to: &writer)
             }
             if counted + unlisted > 0 {
                 Warning(.rejectedNotListed, entity: "", count: counted + unlisted).write(to: &writer)

@@ -49,6 +49,7 @@ public final class BrokerServer: Sendable {
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
         if let path = options.socketPath { try claimSocket(path, access: options.socketAccess) }
+        let logger = logger.escaping
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
         let messages = MessageHandler(coordinator, codecs, options, log)

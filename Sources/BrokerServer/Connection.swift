@@ -27,7 +27,7 @@ final class Connection: Sendable {
         /// Small, and behind a large one.
         case frame([UInt8])
         /// In the ledger: of a job of this client's, or of what was asked for at a place in the order of frames.
-        case stored(id: String, tag: [UInt8]?, Source)
+        case stored(id: String, FrameReference, Source)
         /// In the store, and long.
         case fetch(PendingFetch)
     }
@@ -100,27 +100,42 @@ final class Connection: Sendable {
     /// Sends a message.
     ///
     /// - Parameters:
+    ///   - frame: the one that is answered.
     ///   - finishing: this is the last answer to a message that arrived.
-    ///   - tag: of the message that is answered.
-    func send(_ content: [UInt8], tag: [UInt8]? = nil, finishing: Bool) {
+    func send(_ content: [UInt8], about frame: FrameReference, finishing: Bool = true) {
         guard !isClosed else { return }
-        put(codecs.encode(content, tag: tag), finishing: finishing)
+        put(codecs.encode(content, about: frame), finishing: finishing)
+    }
+
+    /// Sends an error.
+    ///
+    /// - Parameters:
+    ///   - frame: the one at fault; nil when the error is about the connection.
+    ///   - finishing: it answers a message that arrived.
+    func send(_ error: WireError, about frame: FrameReference?, finishing: Bool = true) {
+        let frame = frame ?? FrameReference()
+        send(error.about(frame).encoded(), about: frame, finishing: finishing)
+    }
+
+    /// Answers a message with a fault.
+    func send(_ fault: Fault, about frame: FrameReference) {
+        send(ServerMessageWriter.error(fault.encoded, about: frame), about: frame)
     }
 
     /// A message that arrived needs no further answer.
     func finish() { put(nil, finishing: true) }
 
     /// Tells how a job of this client ended. Called on one thread for all jobs, in their order.
-    func answer(_ outcome: ToldOutcome, tag: [UInt8]?, isBrief: Bool) {
+    func answer(_ outcome: ToldOutcome, about frame: FrameReference, isBrief: Bool) {
         guard !isClosed else { return }
         if !isBrief, outcome.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = outcome.result {
             let job = Source.job(
                 sequence: outcome.sequence, isDuplicate: isDuplicate, lostObjects: outcome.objects?.count)
             let readAhead = outcome.objects == nil ? Self.readAheadBytes : Self.objectsAheadBytes
-            guard mayHold(behind: readAhead) else { return wait(.stored(id: outcome.id, tag: tag, job)) }
+            guard mayHold(behind: readAhead) else { return wait(.stored(id: outcome.id, frame, job)) }
         }
-        let frame = codecs.encode(outcome, tag: tag, isBrief: isBrief)
-        if isSomethingWaiting { wait(.frame(frame)) } else { put(frame, finishing: true) }
+        let answer = codecs.encode(outcome, tag: frame.tag, isBrief: isBrief)
+        if isSomethingWaiting { wait(.frame(answer)) } else { put(answer, finishing: true) }
     }
 
     /// Asks how a job ended, and tells it when it has.
@@ -128,20 +143,22 @@ final class Connection: Sendable {
     /// - Parameters:
     ///   - place: of the question in the order of frames.
     ///   - whenTold: called once, also when nobody is there to be told any more.
-    func answer(awaitOf id: String, before place: Int, tag: [UInt8]?, whenTold: @escaping @Sendable () -> Void) {
+    func answer(
+        awaitOf id: String, before place: Int, about frame: FrameReference, whenTold: @escaping @Sendable () -> Void
+    ) {
         // Who has much to read is not asked for twice.
         if isSomethingWaiting {
             whenTold()
-            return wait(.stored(id: id, tag: tag, .question(place: place)))
+            return wait(.stored(id: id, frame, .question(place: place)))
         }
         coordinator.await(id, before: place, as: peer.owner) { [self] result in
             whenTold()
             if case .success(let outcome?) = result, case .completed = outcome.result,
                 outcome.byteCount > Self.smallAnswerBytes, !mayHoldLarge
             {
-                return wait(.stored(id: id, tag: tag, .question(place: place)))
+                return wait(.stored(id: id, frame, .question(place: place)))
             }
-            put(awaited: result, id, tag)
+            put(awaited: result, id, frame)
         }
     }
 
@@ -162,7 +179,7 @@ final class Connection: Sendable {
     ) {
         coordinator.fetch(
             fetch.request, before: fetch.place, from: source,
-            in: FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) { [tag = fetch.tag] hasMore in
+            in: FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) { [tag = fetch.frame.tag] hasMore in
                 ServerMessageWriter.objectsEnding(hasMore: hasMore, tag: tag)
             }, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
             mayBeLong: mayBeLong, tell: tell)
@@ -172,9 +189,8 @@ final class Connection: Sendable {
         switch end {
         case .found(let objects):
             guard !isClosed else { return }
-            put(codecs.encode(objects, tag: fetch.tag), finishing: true)
-        case .failed(let fault):
-            send(ServerMessageWriter.error(fault.encoded, tag: fetch.tag), tag: fetch.tag, finishing: true)
+            put(codecs.encode(objects, about: fetch.frame), finishing: true)
+        case .failed(let fault): send(fault, about: fetch.frame)
         case .postponed, .stopped: finish()
         }
     }
@@ -188,7 +204,7 @@ final class Connection: Sendable {
     private var mayHoldLarge: Bool { mayHold(behind: Self.readAheadBytes) }
 
     private func mayHold(behind bytes: Int) -> Bool {
-        budget.hasRoom && outbox.withLock { !$0.isReading && $0.waiting.isEmpty && $0.bytes < bytes }
+        budget.hasRoom(peer.process) && outbox.withLock { !$0.isReading && $0.waiting.isEmpty && $0.bytes < bytes }
     }
 
     private func put(_ frame: [UInt8]?, finishing: Bool) {
@@ -199,7 +215,7 @@ final class Connection: Sendable {
             return (outbox.schedule(), outbox.bytes)
         }
         guard bytes > 0 || mustSchedule else { return }
-        let all = budget.add(frame?.count ?? 0)
+        let all = budget.add(frame?.count ?? 0, peer.process)
         if bytes > cutOffBytes { cutOff("it has not taken \(bytes) bytes of answers") }
         if all > Self.cutOffBytesOfAll { onHandler { $0.connections.cutOffLargest() } }
         if mustSchedule { onHandler { $0.flush() } }
@@ -217,7 +233,7 @@ final class Connection: Sendable {
     /// Sends the answers that wait, as far as there is room.
     private func sendWaiting() {
         while true {
-            let hasRoom = budget.hasRoom
+            let hasRoom = budget.hasRoom(peer.process)
             var needsRoom = false
             let next = outbox.withLock { outbox -> Waiting? in
                 guard !outbox.isReading, outbox.bytes < Self.readAheadBytes, let first = outbox.waiting.first else {
@@ -233,11 +249,11 @@ final class Connection: Sendable {
             switch next {
             case .frame(let frame): put(frame, finishing: true)
             case .fetch(let fetch): return read(fetch)
-            case .stored(let id, let tag, let source):
+            case .stored(let id, let frame, let source):
                 var place: Int?
                 if case .question(let asked) = source { place = asked }
                 return coordinator.await(id, before: place, as: peer.owner) { [self] result in
-                    sendStored(result, id, tag, source)
+                    sendStored(result, id, frame, source)
                     outbox.withLock { $0.isReading = false }
                     sendWaiting()
                 }
@@ -249,10 +265,10 @@ final class Connection: Sendable {
     }
 
     private func sendStored(
-        _ result: Result<ToldOutcome?, StoreError>, _ id: String, _ tag: [UInt8]?, _ source: Source
+        _ result: Result<ToldOutcome?, StoreError>, _ id: String, _ frame: FrameReference, _ source: Source
     ) {
         guard case .job(let sequence, let isDuplicate, let lostObjects) = source else {
-            return put(awaited: result, id, tag)
+            return put(awaited: result, id, frame)
         }
         // The job is committed, whatever the ledger has forgotten since.
         var outcome = ToldOutcome.committed(id, sequence: sequence, isDuplicate: isDuplicate)
@@ -262,20 +278,16 @@ final class Connection: Sendable {
             outcome.result = .completed(members: members, isDuplicate: isDuplicate)
         }
         outcome.objects = lostObjects.map { ToldObjects(count: $0, json: nil) }
-        put(awaited: .success(outcome), id, tag)
+        put(awaited: .success(outcome), id, frame)
     }
 
-    private func put(awaited result: Result<ToldOutcome?, StoreError>, _ id: String, _ tag: [UInt8]?) {
+    private func put(awaited result: Result<ToldOutcome?, StoreError>, _ id: String, _ frame: FrameReference) {
         guard !isClosed else { return }
-        var error: WireError
         switch result {
-        case .success(let outcome?): return put(codecs.encode(outcome, tag: tag, isBrief: false), finishing: true)
-        case .success(nil): error = .unknownJob(id)
-        case .failure(let cause): error = WireError(.internal, cause.message)
+        case .success(let outcome?): put(codecs.encode(outcome, tag: frame.tag, isBrief: false), finishing: true)
+        case .success(nil): send(.unknownJob(id), about: frame)
+        case .failure(let cause): send(WireError(.internal, cause.message), about: frame)
         }
-        error.id = id
-        error.tag = tag
-        send(error.encoded(), tag: tag, finishing: true)
     }
 
     private func read(_ fetch: PendingFetch) {
@@ -287,7 +299,7 @@ final class Connection: Sendable {
     }
 
     private func waitForRoom() {
-        budget.whenRoom(for: ObjectIdentifier(self)) { [weak self] in self?.sendWaiting() }
+        budget.whenRoom(for: ObjectIdentifier(self), of: peer.process) { [weak self] in self?.sendWaiting() }
         onHandler { $0.connections.watch() }
     }
 
@@ -326,7 +338,7 @@ final class Connection: Sendable {
             return !outbox.isClosed
         }
         guard isOpen else { return }
-        budget.remove(bytes)
+        budget.remove(bytes, peer.process)
         sendWaiting()
     }
 
@@ -341,7 +353,7 @@ final class Connection: Sendable {
             return outbox.bytes
         }
         budget.forget(ObjectIdentifier(self))
-        budget.remove(bytes)
+        budget.remove(bytes, peer.process)
     }
 }
 

@@ -179,18 +179,25 @@ final class ConnectionSet {
         }
         if answers.isAwaited {
             for handler in Array(handlers.values) where handler.lastTakenAt < now - Self.longestPause {
-                guard let connection = handler.connection, connection.bytes > 0 else { continue }
+                // A process that holds less than is free keeps nobody from anything.
+                guard let connection = handler.connection, connection.bytes > 0,
+                    !answers.hasRoom(handler.peer.process)
+                else { continue }
                 handler.cutOff("it has taken none of its answers for a while, and others wait")
             }
         }
         if middleTurns.isContended || largeTurns.isContended || answers.isAwaited { watch() }
     }
 
-    /// All clients together have left too much.
+    /// All clients together have left too much: of the process that left most, the connection with most.
     func cutOffLargest() {
         guard answers.held > Connection.cutOffBytesOfAll else { return }
-        let largest = handlers.values.max { ($0.connection?.bytes ?? 0) < ($1.connection?.bytes ?? 0) }
-        largest?.cutOff("nobody has left more answers, and all clients together left too many")
+        let largest = handlers.values.max {
+            let (first, second) = ($0.peer.process, $1.peer.process)
+            let (one, other) = (answers.share(of: first), answers.share(of: second))
+            return (one, first, $0.connection?.bytes ?? 0) < (other, second, $1.connection?.bytes ?? 0)
+        }
+        largest?.cutOff("its process has left more answers than any other, and all clients together left too many")
     }
 }
 

@@ -25,65 +25,68 @@ final class FrameCodecs: Sendable {
         encoder = Mutex(FrameEncoder(limits: answers))
     }
 
+    /// Bytes of content that the shared encoder compresses. A longer answer must not make all short ones wait.
+    private static let sharedContentBytes = 64 << 10
+
     /// A frame of the content, or of an `error` when no frame can hold it.
     ///
-    /// - Parameter tag: of the message that is answered.
-    func encode(_ content: [UInt8], tag: [UInt8]? = nil) -> [UInt8] {
-        encoder.withLock { encoder in
-            do throws(WireError) {
-                return try encoder.encode(content)
-            } catch {
-                return Self.apology(tag: tag, &encoder)
-            }
+    /// - Parameter frame: the one that is answered.
+    func encode(_ content: [UInt8], about frame: FrameReference) -> [UInt8] {
+        do throws(WireError) {
+            return try encode(content)
+        } catch {
+            return apology(about: frame)
         }
     }
 
-    private static func apology(tag: [UInt8]?, _ encoder: inout FrameEncoder) -> [UInt8] {
-        var apology = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
-        apology.tag = tag
-        return encode(small: apology.encoded(), &encoder)
+    private func encode(_ content: [UInt8]) throws(WireError) -> [UInt8] {
+        guard content.count <= Self.sharedContentBytes else {
+            var encoder = FrameEncoder(limits: answers)
+            return try encoder.encode(content)
+        }
+        return try encoder.withLock { encoder in
+            Result { () throws(WireError) in try encoder.encode(content) }
+        }.get()
+    }
+
+    private func apology(about frame: FrameReference) -> [UInt8] {
+        let apology = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
+        return encode(small: apology.about(frame).encoded())
     }
 
     /// A frame of the answer to a job or to an `await`: of the whole of it, or shortened so that it fits.
     func encode(_ outcome: ToldOutcome, tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
         if let objects = outcome.objects { return encode(outcome, objects, tag: tag) }
-        return encoder.withLock { encoder in
-            do throws(WireError) {
-                return try encoder.encode(outcome.message(tag: tag, isBrief: isBrief))
-            } catch {
-                let shortened = outcome.shortened().message(tag: tag, isBrief: isBrief)
-                return Self.encode(small: shortened, &encoder)
-            }
+        do throws(WireError) {
+            return try encode(outcome.message(tag: tag, isBrief: isBrief))
+        } catch {
+            return encode(small: outcome.shortened().message(tag: tag, isBrief: isBrief))
         }
     }
 
     /// A frame of the answer to a job that asked for its objects: with them, if it can hold them.
     private func encode(_ outcome: ToldOutcome, _ objects: ToldObjects, tag: [UInt8]?) -> [UInt8] {
         guard objects.json != nil else { return encode(outcome.withoutObjects(), tag: tag, isBrief: false) }
-        // Not the shared one, as below.
-        var encoder = FrameEncoder(limits: answers)
         do throws(WireError) {
-            return try encoder.encode(outcome.message(tag: tag, isBrief: false))
+            return try encode(outcome.message(tag: tag, isBrief: false))
         } catch {
             return encode(outcome.withoutObjects(), tag: tag, isBrief: false)
         }
     }
 
     /// A frame of what a fetch found: of all of it, or of as much as a frame can hold.
-    func encode(_ objects: FetchedObjects, tag: [UInt8]?) -> [UInt8] {
-        // Not the shared one: a long answer must not hold up everybody's short ones.
-        var encoder = FrameEncoder(limits: answers)
+    func encode(_ objects: FetchedObjects, about frame: FrameReference) -> [UInt8] {
         do throws(WireError) {
-            return try encoder.encode(objects.bytes)
+            return try encode(objects.bytes)
         } catch {
-            guard let shortened = objects.shortened else { return Self.apology(tag: tag, &encoder) }
-            return encode(shortened, tag: tag)
+            guard let shortened = objects.shortened else { return apology(about: frame) }
+            return encode(shortened, about: frame)
         }
     }
 
-    private static func encode(small content: [UInt8], _ encoder: inout FrameEncoder) -> [UInt8] {
+    private func encode(small content: [UInt8]) -> [UInt8] {
         do throws(WireError) {
-            return try encoder.encode(content)
+            return try encode(content)
         } catch {
             preconditionFailure("a message of some kilobytes fits every frame")
         }
@@ -91,6 +94,14 @@ final class FrameCodecs: Sendable {
 
     /// Bytes of a frame whose decoder is used again.
     private static let pooledPayloadBytes = 64 << 10
+
+    /// What an answer to a frame gives back of it, found in little memory. Blocking work, by the size of the content.
+    func scan(_ payload: UnsafeRawBufferPointer) throws(WireError) -> EnvelopeScan {
+        var decoder = FrameDecoder(limits: limits)
+        var scan = EnvelopeScan()
+        try decoder.forEachPiece(payload) { scan.scan($0) }
+        return scan
+    }
 
     /// Blocking work, by the size of the content.
     func decode(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {

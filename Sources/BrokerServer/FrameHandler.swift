@@ -45,6 +45,8 @@ final class FrameHandler: ChannelDuplexHandler {
     private var assembler: FrameAssembler
     /// Of the assembler's bytes, those that `connections` counts.
     private var countedBacklog = 0
+    /// Frames admitted.
+    private var admitted = 0
     /// Messages admitted and not finished.
     private var unanswered = 0
     /// A whole frame is there and has no room.
@@ -80,7 +82,7 @@ final class FrameHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { end() }
 
     func channelActive(context: ChannelHandlerContext) {
-        if let refusal = connections.add(self) { refuse(refusal) }
+        if let refusal = connections.add(self) { refuse(refusal, isOfFrame: false) }
         context.fireChannelActive()
     }
 
@@ -110,9 +112,12 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     /// Takes no more frames, after one `error`.
-    func refuse(_ error: WireError) {
+    ///
+    /// - Parameter isOfFrame: the frame that is being read is at fault; otherwise the error is about the connection.
+    func refuse(_ error: WireError, isOfFrame: Bool = true) {
         guard phase == .reading || phase == .draining else { return }
-        connection?.send(error.encoded(), finishing: false)
+        let frame = isOfFrame ? FrameReference(ordinal: admitted + 1) : nil
+        connection?.send(error, about: frame, finishing: false)
         breakOff(error)
     }
 
@@ -225,7 +230,7 @@ final class FrameHandler: ChannelDuplexHandler {
         guard leavesLittleUnread else { return false }
         if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
         return unanswered < connections.options.jobsPerConnection && hasRoom
-            && (unanswered == 0 || connections.answers.hasRoom)
+            && (unanswered == 0 || connections.answers.hasRoom(peer.process))
     }
 
     private var hasRoom: Bool { connection.map { connections.coordinator.hasRoom(for: $0.source) } ?? false }
@@ -275,14 +280,16 @@ final class FrameHandler: ChannelDuplexHandler {
         let payload = assembler.take()
         leaveTurn()
         unanswered += 1
+        admitted += 1
+        let ordinal = admitted
         connections.coordinator.admit(
             from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most,
             mayOpenHere: true, payload: { payload },
             open: { [messages = connections.messages] memory in
-                payload.withUnsafeBytes { messages.open($0, memory, from: connection) }
+                payload.withUnsafeBytes { messages.open($0, ordinal, memory, from: connection) }
             },
             refuse: { [messages = connections.messages] message in
-                messages.refuse(WireError(.contentTooLarge, message), on: connection)
+                payload.withUnsafeBytes { messages.refuseTooLarge($0, ordinal, message, on: connection) }
             })
     }
 
@@ -293,7 +300,7 @@ final class FrameHandler: ChannelDuplexHandler {
         isWaitingForRoom = true
         let tell: @Sendable () -> Void = { [weak connection] in connection?.onHandler { $0.roomAppeared() } }
         if unanswered > 0, hasRoom {
-            connections.answers.whenRoom(for: ObjectIdentifier(self), tell)
+            connections.answers.whenRoom(for: ObjectIdentifier(self), of: peer.process, tell)
             connections.watch()
         } else {
             connections.coordinator.whenRoom(for: connection.source, tell)

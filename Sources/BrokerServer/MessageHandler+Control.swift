@@ -20,35 +20,29 @@ extension PeerCredentials {
 
 /// Jobs that are taken back, and whoever operates the server.
 extension MessageHandler {
-    func cancelJob(_ id: String, before place: Int, _ tag: [UInt8]?, _ connection: Connection) {
+    func cancelJob(_ id: String, before place: Int, _ frame: FrameReference, _ connection: Connection) {
         coordinator.cancel(id, before: place, as: connection.peer.owner) { result in
-            var error: WireError
             switch result {
-            case .cancelled:
-                return connection.send(ServerMessageWriter.cancelled(id: id, tag: tag), tag: tag, finishing: true)
+            case .cancelled: connection.send(ServerMessageWriter.cancelled(id: id, tag: frame.tag), about: frame)
             case .tooLate:
-                error = WireError(
-                    .tooLate,
-                    "The merge of the job \"\(id)\" has begun, or it has ended. Its outcome is told by `await`; what it did "
-                        + "is undone by another job.")
-            case .unknown: error = .unknownJob(id)
-            case .failed(let cause): error = WireError(.internal, cause.message)
+                connection.send(
+                    WireError(
+                        .tooLate,
+                        "The merge of the job \"\(id)\" has begun, or it has ended. Its outcome is told by `await`; what "
+                            + "it did is undone by another job."), about: frame)
+            case .unknown: connection.send(.unknownJob(id), about: frame)
+            case .failed(let cause): connection.send(WireError(.internal, cause.message), about: frame)
             }
-            error.id = id
-            error.tag = tag
-            connection.send(error.encoded(), tag: tag, finishing: true)
         }
     }
 
-    func administer(_ action: AdminAction, _ tag: [UInt8]?, _ connection: Connection) {
-        guard mayAdminister(tag, connection) else { return }
+    func administer(_ action: AdminAction, _ frame: FrameReference, _ connection: Connection) {
+        guard mayAdminister(frame, connection) else { return }
         log.logger.notice("\(action.rawValue) was asked for.", metadata: connection.peer.metadata)
         let done: @Sendable ([UInt8]) -> Void = { members in
-            connection.send(ServerMessageWriter.done(action, members: members, tag: tag), tag: tag, finishing: true)
+            connection.send(ServerMessageWriter.done(action, members: members, tag: frame.tag), about: frame)
         }
-        let failed: @Sendable (Fault) -> Void = { fault in
-            connection.send(ServerMessageWriter.error(fault.encoded, tag: tag), tag: tag, finishing: true)
-        }
+        let failed: @Sendable (Fault) -> Void = { connection.send($0, about: frame) }
         switch action {
         case .pause:
             guard coordinator.pause() else {
@@ -81,36 +75,34 @@ extension MessageHandler {
     }
 
     /// Copies the store beside the writer. It does not wait for jobs, which a pause may hold.
-    func backUp(_ message: BackupMessage, _ tag: [UInt8]?, _ connection: Connection) {
-        guard mayAdminister(tag, connection) else { return }
+    func backUp(_ message: BackupMessage, _ frame: FrameReference, _ connection: Connection) {
+        guard mayAdminister(frame, connection) else { return }
         coordinator.backup(to: message.file, replaces: message.replaces, isWanted: { !connection.isClosed }) {
             progress in
             guard message.wantsProgress, connection.bytes == 0 else { return }
             connection.send(
-                ServerMessageWriter.backupProgress(pages: progress.pages, ofPages: progress.ofPages, tag: tag),
-                finishing: false)
+                ServerMessageWriter.backupProgress(pages: progress.pages, ofPages: progress.ofPages, tag: frame.tag),
+                about: frame, finishing: false)
         } tell: { end in
             switch end {
             case .done(let copy):
                 connection.send(
-                    ServerMessageWriter.backedUp(sequence: copy.sequence, bytes: Int64(copy.bytes), tag: tag), tag: tag,
-                    finishing: true)
-            case .failed(let fault):
-                connection.send(ServerMessageWriter.error(fault.encoded, tag: tag), tag: tag, finishing: true)
+                    ServerMessageWriter.backedUp(sequence: copy.sequence, bytes: Int64(copy.bytes), tag: frame.tag),
+                    about: frame)
+            case .failed(let fault): connection.send(fault, about: frame)
             case .stopped: connection.finish()
             }
         }
     }
 
     /// Whether the client may; if not, it is told.
-    private func mayAdminister(_ tag: [UInt8]?, _ connection: Connection) -> Bool {
+    private func mayAdminister(_ frame: FrameReference, _ connection: Connection) -> Bool {
         guard connection.peer.owner.isPrivileged else {
-            var error = WireError(
+            let error = WireError(
                 .unauthorized,
                 "The user with the id \(connection.peer.user) may not administer this server: only its own user and root "
                     + "may. Nothing was done.")
-            error.tag = tag
-            connection.send(error.encoded(), tag: tag, finishing: true)
+            connection.send(error, about: frame)
             return false
         }
         return true

@@ -10,7 +10,7 @@ struct PendingFetch: Sendable {
     let request: FetchRequest
     /// Of the question among the frames.
     let place: Int
-    let tag: [UInt8]?
+    let frame: FrameReference
     /// Of what all fetches that wait may hold.
     let share: BudgetShare
 }
@@ -18,7 +18,8 @@ struct PendingFetch: Sendable {
 extension MessageHandler {
     /// Checks a fetch; what is wrong with it is told at once.
     func fetch(
-        _ message: FetchMessage, _ content: JSONText, _ memory: JobMemory, _ tag: [UInt8]?, _ connection: Connection
+        _ message: FetchMessage, _ content: JSONText, _ memory: JobMemory, _ frame: FrameReference,
+        _ connection: Connection
     ) throws(FrameRefusal) -> Opened {
         // The names and what they are resolved to.
         guard memory.take(content.count * Self.memoryPerFetchByte) else { throw .noRoom }
@@ -26,25 +27,26 @@ extension MessageHandler {
             let request = try coordinator.plan.fetchRequest(FetchDescription(message))
             let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
             return .question { [self] place in
-                ask(request, bytes, before: place, tag, connection)
+                ask(request, bytes, before: place, frame, connection)
             }
         } catch {
-            connection.send(ServerMessageWriter.error(error.encoded, tag: tag), tag: tag, finishing: true)
+            connection.send(error, about: frame)
             return .nothing
         }
     }
 
     private func ask(
-        _ request: FetchRequest, _ bytes: Int, before place: Int, _ tag: [UInt8]?, _ connection: Connection
+        _ request: FetchRequest, _ bytes: Int, before place: Int, _ frame: FrameReference, _ connection: Connection
     ) {
-        guard fetches.hasRoom else {
-            var error = WireError.busy("Too many fetches wait for jobs before them. Ask again when some have ended.")
-            error.tag = tag
-            connection.send(error.encoded(), finishing: true)
-            return connection.onHandler { [error] in $0.breakOff(error) }
+        guard fetches.hasRoom(connection.peer.process) else {
+            let error = WireError.busy("Too many fetches of this process wait. Ask again when some have ended.")
+            connection.send(error, about: frame)
+            return connection.onHandler { $0.breakOff(error) }
         }
         connection.answer(
-            PendingFetch(request: request, place: place, tag: tag, share: BudgetShare(of: fetches, bytes)))
+            PendingFetch(
+                request: request, place: place, frame: frame,
+                share: BudgetShare(of: fetches, bytes, connection.peer.process)))
     }
 
     /// Bytes that a fetch takes beside its text.

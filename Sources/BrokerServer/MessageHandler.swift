@@ -12,6 +12,8 @@ internal import Logging
 final class MessageHandler: Sendable {
     let coordinator: Coordinator
     private let codecs: FrameCodecs
+    /// For frames of the journal.
+    private let logCodecs = FrameCodecs(limits: .largest)
     let options: ServerOptions
     let log: ServerLog
     /// What is held for clients that await the ends of jobs.
@@ -36,116 +38,139 @@ final class MessageHandler: Sendable {
     /// Answers what is no job, also when it ends the connection.
     ///
     /// - Parameter memory: asked for what the content and its tape take.
-    func open(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory, from connection: Connection) -> Opened {
+    func open(
+        _ payload: UnsafeRawBufferPointer, _ ordinal: Int, _ memory: JobMemory, from connection: Connection
+    ) -> Opened {
         do throws(FrameRefusal) {
             let content = try codecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
-            return try answer(envelope, content, memory, connection)
+            return try answer(envelope, ordinal, content, memory, connection)
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
-            refuse(error, on: connection)
+            refuse(error, FrameReference(ordinal: ordinal), on: connection)
             return .nothing
         }
     }
 
-    /// Opens the frame of a job that was accepted before, by an earlier run of the server: nobody is there to be answered.
-    func reopen(_ payload: UnsafeRawBufferPointer, _ logged: LoggedJob, _ memory: JobMemory) -> Opened {
+    /// Answers a frame whose message needs more memory than one job may take. The frame is searched for the `id` and the
+    /// `tag` in little memory. The connection goes on, unless the frame itself is at fault.
+    ///
+    /// - Parameter message: what is too large, and the remedy.
+    func refuseTooLarge(
+        _ payload: UnsafeRawBufferPointer, _ ordinal: Int, _ message: String, on connection: Connection
+    ) {
+        do throws(WireError) {
+            let scan = try codecs.scan(payload)
+            let frame = scan.reference(ordinal: ordinal)
+            guard scan.isJob else {
+                return refuse(WireError(.unsupportedMessage, message), frame, on: connection)
+            }
+            let outcome = ToldOutcome.failed(
+                .busy(message), id: scan.id ?? "", owner: connection.peer.owner, sequence: nil)
+            connection.answer(outcome, about: frame, isBrief: false)
+        } catch {
+            refuse(error, FrameReference(ordinal: ordinal), on: connection)
+        }
+    }
+
+    /// Opens the frame of a job that an earlier run of the server has accepted. No client waits for an answer. The limits that
+    /// this server sets for frames and contents do not apply.
+    func reopen(_ payload: UnsafeRawBufferPointer, _ logged: LoggedJob, _ memory: JobMemory) -> ReopenedJob {
         do throws(FrameRefusal) {
-            let content = try codecs.decode(payload, memory)
+            let content = try logCodecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)
-            guard case .job(let message) = envelope.message else { return .nothing }
+            guard case .job(let message) = envelope.message else { return .unreadable("The message is not a job.") }
             return .job(Job(message, of: envelope, from: logged.owner, content: content) { _ in })
         } catch {
             guard case .fault(let error) = error else { return .noRoom }
-            log.logger.critical(
-                "A job of the journal cannot be read by this server, and is left out: \(error.message)",
-                metadata: ["id": "\(logged.id)", "sequence": "\(logged.sequence)"])
-            return .nothing
+            return .unreadable(error.message)
         }
     }
 
     /// Answers a frame that cannot be opened, or whose message is not understood.
-    func refuse(_ error: WireError, on connection: Connection) {
+    private func refuse(_ error: WireError, _ frame: FrameReference, on connection: Connection) {
         if !error.endsConnection {
             var metadata = connection.peer.metadata
             metadata["code"] = "\(error.code.rawValue)"
             log.logger.info("A message was not understood: \(error.message)", metadata: metadata)
         }
-        connection.send(error.encoded(), tag: error.tag, finishing: true)
+        connection.send(error, about: frame)
         if error.endsConnection { connection.onHandler { $0.breakOff(error) } }
     }
 
     private func answer(
-        _ envelope: ClientEnvelope, _ content: JSONText, _ memory: JobMemory, _ connection: Connection
+        _ envelope: ClientEnvelope, _ ordinal: Int, _ content: JSONText, _ memory: JobMemory, _ connection: Connection
     ) throws(FrameRefusal) -> Opened {
         let tag = envelope.tag
+        let frame = FrameReference(ordinal: ordinal, id: envelope.id, tag: tag)
         switch envelope.message {
-        case .job(let job): return .job(self.job(job, envelope, content, connection))
+        case .job(let job): return .job(self.job(job, envelope, frame, content, connection))
         case .hello(_, let client):
-            log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").prefix(100))"])
+            log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             connection.send(
                 ServerMessageWriter.welcome(
                     server: options.serverName, keepsJournal: coordinator.keepsJournal, limits: limits,
                     entities: coordinator.model.entities.map(\.name),
-                    tag: tag), finishing: true)
+                    tag: tag), about: frame)
         case .ping:
-            // The answer is as long as the question, and there is a frame of it.
-            guard memory.take(content.count * 2) else { throw .noRoom }
-            connection.send(ServerMessageWriter.pong(to: envelope.document), tag: tag, finishing: true)
+            guard content.count <= ServerMessageWriter.maximumPingCount else { throw .fault(.longPing.about(frame)) }
+            connection.send(ServerMessageWriter.pong(to: envelope.document), about: frame)
         case .stats:
             var writer = JSONWriter(capacity: 2_048)
             coordinator.writeStatistics(to: &writer)
-            connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), finishing: true)
+            connection.send(ServerMessageWriter.stats(members: writer.bytes, tag: tag), about: frame)
         case .model:
             var writer = JSONWriter()
             coordinator.model.write(to: &writer)
-            connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), tag: tag, finishing: true)
-        case .fetch(let message): return try fetch(message, content, memory, tag, connection)
-        case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, tag, connection) }
+            connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
+        case .fetch(let message): return try fetch(message, content, memory, frame, connection)
+        case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, frame, connection) }
         // At once, whatever is in front of it: what a pause holds up ends with it.
-        case .admin(let action): administer(action, tag, connection)
-        case .backup(let backup): backUp(backup, tag, connection)
-        case .await(let id): return .question { [self] place in awaitJob(id, before: place, tag, connection) }
+        case .admin(let action): administer(action, frame, connection)
+        case .backup(let backup): backUp(backup, frame, connection)
+        case .await(let id): return .question { [self] place in awaitJob(id, before: place, frame, connection) }
         }
         return .nothing
     }
 
-    private func awaitJob(_ id: String, before place: Int, _ tag: [UInt8]?, _ connection: Connection) {
-        let bytes = Self.bytesPerAwait + (tag?.count ?? 0)
-        guard awaits.hasRoom else {
-            var error = WireError.busy("Too many clients await jobs that have not ended. Ask again when some have.")
-            error.id = id
-            error.tag = tag
-            connection.send(error.encoded(), finishing: true)
-            return connection.onHandler { [error] in $0.breakOff(error) }
+    private func awaitJob(_ id: String, before place: Int, _ frame: FrameReference, _ connection: Connection) {
+        let bytes = Self.bytesPerAwait + (frame.tag?.count ?? 0)
+        let process = connection.peer.process
+        guard awaits.hasRoom(process) else {
+            let error = WireError.busy(
+                "This process awaits too many jobs that have not ended. Ask again when some have.")
+            connection.send(error, about: frame)
+            return connection.onHandler { $0.breakOff(error) }
         }
-        awaits.add(bytes)
-        connection.answer(awaitOf: id, before: place, tag: tag) { [awaits] in awaits.remove(bytes) }
+        awaits.add(bytes, process)
+        connection.answer(awaitOf: id, before: place, about: frame) { [awaits] in awaits.remove(bytes, process) }
     }
 
     private func job(
-        _ message: JobMessage, _ envelope: ClientEnvelope, _ content: JSONText, _ connection: Connection
+        _ message: JobMessage, _ envelope: ClientEnvelope, _ frame: FrameReference, _ content: JSONText,
+        _ connection: Connection
     ) -> Job {
-        let tag = envelope.tag
+        let tag = frame.tag
         let notify = message.notify
         let isBrief = message.reply == .none
         return Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
                 connection.send(
-                    ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), finishing: false)
+                    ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), about: frame, finishing: false)
             case .progress(let id, let staged, let merged):
                 // Whoever has something to read learns enough from that.
                 guard connection.bytes == 0 else { break }
                 connection.send(
-                    ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: tag), finishing: false)
+                    ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: tag), about: frame,
+                    finishing: false)
             case .ended(let outcome):
                 switch outcome.result {
                 case .completed where !notify.contains(.completed): return connection.finish()
                 case .completed: break
                 case .failed(let error): log.note(failed: outcome.id, error, of: connection.peer)
                 }
-                connection.answer(outcome, tag: tag, isBrief: isBrief)
+                connection.answer(outcome, about: frame, isBrief: isBrief)
             }
         }
     }
@@ -159,6 +184,7 @@ final class MessageHandler: Sendable {
             ("maximumDepth", JSONDocument.defaultMaximumDepth),
             ("maximumIdBytes", JobMessage.idCounts.upperBound),
             ("maximumTagBytes", ClientEnvelope.maximumTagCount),
+            ("jobMemory", coordinator.jobMemory),
             ("jobsInFlight", options.jobsPerConnection),
             ("outcomesKept", coordinator.retention.count),
             ("outcomesKeptSeconds", coordinator.retention.seconds),
@@ -170,4 +196,11 @@ final class MessageHandler: Sendable {
         }
         return writer.bytes
     }
+}
+
+extension WireError {
+    fileprivate static let longPing = WireError(
+        .unsupportedMessage,
+        "A `ping` has at most \(ServerMessageWriter.maximumPingCount) bytes. Send a shorter one: its answer has all its fields."
+    )
 }

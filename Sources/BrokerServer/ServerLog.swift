@@ -29,7 +29,7 @@ final class ServerLog: Sendable {
     let logger: Logger
     private let rations = Mutex<[Cause: Ration]>([:])
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ logger: Logger) { self.logger = logger.escaping }
 
     /// Logs what a client has caused.
     func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {

@@ -4,24 +4,42 @@ internal import Synchronization
 final class BudgetShare: Sendable {
     private let budget: SharedBudget
     private let bytes: Int
+    private let process: Int32
 
-    init(of budget: SharedBudget, _ bytes: Int) {
+    init(of budget: SharedBudget, _ bytes: Int, _ process: Int32) {
         self.budget = budget
         self.bytes = bytes
-        budget.add(bytes)
+        self.process = process
+        budget.add(bytes, process)
     }
 
-    deinit { budget.remove(bytes) }
+    deinit { budget.remove(bytes, process) }
 }
 
-/// Bytes that all connections together may hold of one kind. Any thread may call.
+/// Bytes that all connections together may hold of one kind, in fair shares of the processes that connected. Any thread may
+/// call.
 ///
-/// It does not refuse: whoever adds looks at ``hasRoom`` first, and does without when there is none.
+/// A process may hold more as long as it holds no more than is free. So one process alone gets half of the budget, two get a
+/// third each, and there is always something left for the next one, whatever the others hold. (The dynamic thresholds of
+/// Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998, with a factor of 1.)
+///
+/// It does not refuse: the caller asks ``hasRoom(_:)`` before it adds.
 final class SharedBudget: Sendable {
+    private struct Waiter {
+        let process: Int32
+        let tell: @Sendable () -> Void
+    }
+
     private struct State {
         var held = 0
-        /// Called once, when there is room again.
-        var waiters: [ObjectIdentifier: @Sendable () -> Void] = [:]
+        /// By process; never 0.
+        var shares: [Int32: Int] = [:]
+        /// Each is called once, when there is room for its process.
+        var waiters: [ObjectIdentifier: Waiter] = [:]
+
+        func hasRoom(_ process: Int32, _ byteLimit: Int) -> Bool {
+            held < byteLimit && shares[process, default: 0] <= byteLimit - held
+        }
     }
 
     let byteLimit: Int
@@ -30,35 +48,46 @@ final class SharedBudget: Sendable {
     init(byteLimit: Int) { self.byteLimit = byteLimit }
 
     var held: Int { state.withLock { $0.held } }
-    var hasRoom: Bool { held < byteLimit }
 
-    /// Somebody waits for room.
+    /// The process may hold more.
+    func hasRoom(_ process: Int32) -> Bool { state.withLock { $0.hasRoom(process, byteLimit) } }
+
+    /// Bytes that the process holds.
+    func share(of process: Int32) -> Int { state.withLock { $0.shares[process, default: 0] } }
+
+    /// A client waits for room.
     var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
 
     /// - Returns: what is held now.
-    @discardableResult func add(_ bytes: Int) -> Int {
+    @discardableResult func add(_ bytes: Int, _ process: Int32) -> Int {
         state.withLock { state in
+            guard bytes > 0 else { return state.held }
             state.held += bytes
+            state.shares[process, default: 0] += bytes
             return state.held
         }
     }
 
-    func remove(_ bytes: Int) {
-        let waiters = state.withLock { state -> [@Sendable () -> Void] in
+    func remove(_ bytes: Int, _ process: Int32) {
+        guard bytes > 0 else { return }
+        let woken = state.withLock { state -> [Waiter] in
             state.held -= bytes
-            guard state.held < byteLimit, !state.waiters.isEmpty else { return [] }
-            defer { state.waiters = [:] }
-            return Array(state.waiters.values)
+            let share = state.shares[process, default: 0] - bytes
+            state.shares[process] = share > 0 ? share : nil
+            guard !state.waiters.isEmpty else { return [] }
+            let woken = state.waiters.filter { state.hasRoom($0.value.process, byteLimit) }
+            for waiter in woken.keys { state.waiters[waiter] = nil }
+            return Array(woken.values)
         }
-        for tell in waiters { tell() }
+        for waiter in woken { waiter.tell() }
     }
 
-    /// Calls `tell` once when there is room: at once, or on whatever thread makes it. A later call for the same waiter
-    /// takes the place of an earlier one.
-    func whenRoom(for waiter: ObjectIdentifier, _ tell: @escaping @Sendable () -> Void) {
+    /// Calls `tell` once when there is room for the process: at once, or on whatever thread makes it. A later call for the
+    /// same waiter takes the place of an earlier one.
+    func whenRoom(for waiter: ObjectIdentifier, of process: Int32, _ tell: @escaping @Sendable () -> Void) {
         let hasRoom = state.withLock { state in
-            if state.held < byteLimit { return true }
-            state.waiters[waiter] = tell
+            if state.hasRoom(process, byteLimit) { return true }
+            state.waiters[waiter] = Waiter(process: process, tell: tell)
             return false
         }
         if hasRoom { tell() }

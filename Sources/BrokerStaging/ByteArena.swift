@@ -13,8 +13,11 @@ struct ByteArena: ~Copyable {
     private var freeCount = 0
     private var nextChunk = ByteArena.smallestChunk
     private var fresh = 0
-    /// What patterns may still cost the conversions whose values lie here.
-    var patternBudget = PatternBudget()
+    /// For the patterns and tombstones of the records whose values lie here.
+    var workBudget = WorkBudget.staging
+    /// A value was converted that its attribute does not hold exactly (``ValueConverter/isInexact(_:_:)``). Cleared by the
+    /// caller of the conversion.
+    var isInexact = false
 
     init() {}
 

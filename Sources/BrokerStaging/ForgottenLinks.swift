@@ -32,8 +32,9 @@ struct ForgottenLinks {
         part.pairs = part.pairs.compactMap(remaining)
         part.places.removeAll { place in
             let destination = plan.destinationTable(of: place)
-            return ending(destination, place.element, place.saidAt) != nil
-                || place.row.map { ending(place.entity, $0, place.saidAt) != nil } ?? false
+            // A record may name an object before and after a tombstone inside it: its values count, not where it begins.
+            return ending(destination, place.element, place.offset) != nil
+                || place.row.map { ending(place.entity, $0, place.offset) != nil } ?? false
         }
         for entity in plan.layout.entities.indices where part.tables.exists(entity) { forgetCells(of: entity) }
     }

@@ -20,6 +20,7 @@ public final class FrozenTable: Sendable {
     let index: IdentityIndex
     private let otherIndexes: [IdentityIndex]
     private let kinds: [Int32]
+    private let recordKinds: [Int32]
     /// Rows of objects that were named by their key of the store's own, by that.
     public let givenKeys: [Int64: Int]
     private let storage: CellStorage
@@ -31,7 +32,7 @@ public final class FrozenTable: Sendable {
     init(
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
         claims: [UInt32], firstModified: [Cell], index: IdentityIndex, otherIndexes: [IdentityIndex], kinds: [Int32],
-        givenKeys: [Int64: Int]
+        recordKinds: [Int32], givenKeys: [Int64: Int]
     ) {
         self.entity = entity
         self.rowCount = rowCount
@@ -44,6 +45,7 @@ public final class FrozenTable: Sendable {
         self.index = index
         self.otherIndexes = otherIndexes
         self.kinds = kinds
+        self.recordKinds = recordKinds
         self.givenKeys = givenKeys
         entityIndex = entity.index
         columnCount = entity.layout.columnCount
@@ -64,6 +66,15 @@ public final class FrozenTable: Sendable {
             .map { claims[row * columns.count + $0] }.filter { $0 > 0 }
         return claimed.isEmpty ? [offsets[row]] : claimed.sorted()
     }
+
+    /// The index of the entity that the row's object would be of without its bare keys; nil when these make no difference.
+    public func kindWithoutKeys(of row: Int) -> Int? {
+        guard !recordKinds.isEmpty, recordKinds[row] >= 0, recordKinds[row] != kinds[row] else { return nil }
+        return Int(recordKinds[row])
+    }
+
+    /// Bytes that a row takes with its place in the indexes, about.
+    public var rowByteCount: Int { entity.rowByteCount }
 
     @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
 

@@ -1,4 +1,4 @@
-internal import BrokerModel
+import BrokerModel
 
 /// Weighs what a job's records said of the order of links.
 extension LinkResolution {
@@ -16,13 +16,59 @@ extension LinkResolution {
         /// Nil when the link has ended.
         let row: Int?
         let isAfresh: Bool
+        /// Of the newest word.
+        var last: Int
+    }
+
+    /// Where an element's own to-many set was cleared, in the order of the text.
+    ///
+    /// 1. A null ends the links that were said before its record.
+    /// 2. A set that replaces ends the links that its operation does not name. A link that it names was there all the time, and
+    ///    stays where it stands.
+    struct ElementClearings {
+        private var sets: [ClearedSet: [(at: UInt32, isNull: Bool)]] = [:]
+
+        init(_ replacements: [StagedReplacement]) {
+            for replacement in replacements {
+                let set = ClearedSet(
+                    entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
+                sets[set, default: []].append((replacement.clearsBefore, replacement.isNull))
+            }
+            for (set, clearings) in sets {
+                let sorted = clearings.sorted { ($0.at, $0.isNull ? 1 : 0) < ($1.at, $1.isNull ? 1 : 0) }
+                // All records of one operation replace together: once, or each word would look at each of them.
+                sets[set] = sorted.indices.filter { $0 == 0 || sorted[$0] != sorted[$0 - 1] }.map { sorted[$0] }
+            }
+        }
+
+        /// Whether the link ended between two words that named it.
+        ///
+        /// - Parameters:
+        ///   - earlier: where the record of the earlier one begins; 0 when there is none.
+        ///   - place: the later one.
+        func haveEnded(_ set: ClearedSet, since earlier: UInt32, before place: StagedPlace) -> Bool {
+            guard let clearings = sets[set] else { return false }
+            var (low, high) = (0, clearings.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if clearings[middle].at > earlier { high = middle } else { low = middle + 1 }
+            }
+            for clearing in clearings[low...] {
+                if clearing.at > place.saidAt { return false }
+                if clearing.isNull || clearing.at != place.operation { return true }
+            }
+            return false
+        }
     }
 
     /// Takes out what was cleared later than it was said, what another word took away, and what only repeats.
     ///
     /// - Returns: by object and relationship, each element once, in the order in which they come.
-    func order(_ places: [StagedPlace], _ cleared: [ClearedSet: Clearing]) -> [StagedPlace] {
+    func order(
+        _ places: [StagedPlace], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
+    ) -> [StagedPlace] {
         let said = places.sorted(by: StagedPlace.isSaidBefore)
+        let clearings = ElementClearings(replacements)
         var standing: [Subject: Standing] = [:]
         for (index, place) in said.enumerated() {
             let relationship = plan.model.entities[place.entity].relationships[place.relationship]
@@ -30,14 +76,20 @@ extension LinkResolution {
             let subject = Subject(
                 entity: place.entity, relationship: place.relationship, row: isToOne ? nil : place.row,
                 element: place.element)
-            let row = isCleared(place, cleared) ? nil : place.row
+            let row = isClearedByObject(place, cleared) ? nil : place.row
             let known = standing[subject]
+            let earlier = known.map { said[$0.last].saidAt } ?? 0
+            let hasEnded = elementSet(of: place).map { clearings.haveEnded($0, since: earlier, before: place) } ?? false
             // Who is named again stays where it stands.
-            if let known, known.row == row { continue }
+            if let known, known.row == row, !hasEnded {
+                standing[subject]!.last = index
+                continue
+            }
             standing[subject] = Standing(
-                index: index, row: row, isAfresh: isToOne ? known != nil : wasEnded(place, cleared))
+                index: index, row: row, isAfresh: isToOne ? known != nil : hasEnded || known?.isAfresh ?? false,
+                last: index)
         }
-        return standing.values.filter { $0.row != nil }
+        return standing.values.filter { $0.row != nil && !isClearedByElement(said[$0.last], cleared) }
             .sorted { Self.key(said[$0.index], $0.index) < Self.key(said[$1.index], $1.index) }
             .map { standing in
                 var place = said[standing.index]
@@ -50,24 +102,23 @@ extension LinkResolution {
         (place.entity, place.relationship, place.row!, index)
     }
 
-    /// Either side may have cleared the link.
-    private func isCleared(_ place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Bool {
+    /// Whether the set of the object whose order it is was cleared later. Such a set is numbered anew.
+    private func isClearedByObject(_ place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = place.row, !cleared.isEmpty else { return false }
         let own = ClearedSet(entity: place.entity, row: row, relationship: place.relationship)
-        if cleared[own]?.takes(place.element, saidAt: place.saidAt) ?? false { return true }
-        return clearing(atElementOf: place, cleared)?.takes(row, saidAt: place.saidAt) ?? false
+        return cleared[own]?.takes(place.element, saidAt: place.saidAt) ?? false
     }
 
-    /// The element's own record had ended all its links with a null.
-    private func wasEnded(_ place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Bool {
-        guard let ended = clearing(atElementOf: place, cleared)?.endedBefore else { return false }
-        return ended > 0 && ended <= place.saidAt
+    /// Whether the set at the other side was cleared later, of the last word on a link.
+    private func isClearedByElement(_ place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Bool {
+        guard let row = place.row, !cleared.isEmpty, let set = elementSet(of: place) else { return false }
+        return cleared[set]?.takes(row, saidAt: place.saidAt) ?? false
     }
 
-    /// How the set at the other side was cleared.
-    private func clearing(atElementOf place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Clearing? {
+    /// The set at the other side, which the element's own records name.
+    private func elementSet(of place: StagedPlace) -> ClearedSet? {
         let relationship = plan.model.entities[place.entity].relationships[place.relationship]
-        guard let inverse = relationship.inverse, !cleared.isEmpty else { return nil }
-        return cleared[ClearedSet(entity: plan.destinationTable(of: place), row: place.element, relationship: inverse)]
+        guard let inverse = relationship.inverse else { return nil }
+        return ClearedSet(entity: plan.destinationTable(of: place), row: place.element, relationship: inverse)
     }
 }

@@ -62,8 +62,6 @@ struct LinkResolution {
         var before: UInt32
         /// Where the clearing before it stood; 0 when there is none, and what the store holds was there.
         var since: UInt32 = 0
-        /// Where the last null stood; 0 when there is none.
-        var endedBefore: UInt32 = 0
         /// Rows of the other entity.
         var spared = Set<Int>()
 
@@ -85,15 +83,14 @@ struct LinkResolution {
             let set = ClearedSet(
                 entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
             let before = max(cleared[set]?.before ?? 0, replacement.clearsBefore)
-            let ended = max(cleared[set]?.endedBefore ?? 0, replacement.isNull ? replacement.clearsBefore : 0)
-            let clearing = Clearing(before: before, endedBefore: ended)
+            let clearing = Clearing(before: before)
             if cleared.updateValue(clearing, forKey: set) == nil { remaining.append(replacement) }
         }
         let staying = spared.isEmpty ? [] : spare(spared, replacements, &cleared)
         // Who named a link that was cleared and then said again has named it.
         for table in links.indices { unite(&links[table]) }
         if !cleared.isEmpty { clear(cleared, &links) }
-        if !places.isEmpty { places = order(places, cleared) }
+        if !places.isEmpty { places = order(places, cleared, replacements) }
         return (remaining, staying)
     }
 

@@ -46,21 +46,26 @@ final class ModifiedValues {
         }
     }
 
-    /// Whether a record is taken; the next one of that identity must then be newer than this.
-    func take(_ cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
-        guard cell.kind != .absent else { return true }
-        let place = meet(entity, identity)
-        if modified.isStale(cell, against: values[entity][place].current) { return false }
-        values[entity][place].current = cell
-        return true
+    /// Whether a record is newer than what its object has.
+    func isNewer(_ cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
+        cell.kind == .absent || isNewer(tombstone: cell, modified, entity, identity: identity)
     }
 
-    /// As ``take(_:_:_:identity:)``, of a record that deletes the object: the next one makes a fresh one.
-    func take(tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
-        let place = meet(entity, identity)
-        if modified.isStale(cell, against: values[entity][place].current) { return false }
-        values[entity][place].current = .absent
-        return true
+    /// As ``isNewer(_:_:_:identity:)``, of a record that deletes the object.
+    func isNewer(
+        tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>
+    ) -> Bool {
+        !modified.isStale(cell, against: values[entity][meet(entity, identity)].current)
+    }
+
+    /// A record was taken: the next one of that identity must be newer than this.
+    func note(current cell: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
+        if cell.kind != .absent { values[entity][meet(entity, identity)].current = cell }
+    }
+
+    /// A record that deletes the object was taken: the next one makes a fresh one.
+    func noteDeletion(_ entity: Int, identity: UnsafePointer<Cell>) {
+        values[entity][meet(entity, identity)].current = .absent
     }
 
     private func meet(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {

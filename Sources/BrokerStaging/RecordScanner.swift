@@ -40,6 +40,11 @@ struct RecordScanner: ~Copyable {
     private var unknownCounts: [UnknownCount] = []
     private var slots: [JSONValue?] = []
     private(set) var depth = 0
+    /// The first unknown key of the record that was opened last, in the order of the text; nil when it has none.
+    private(set) var firstUnknownKey: JSONValue?
+    /// The record that was opened last has keys, and all of its own ones are unknown.
+    private(set) var hasOnlyUnknownKeys = false
+    private var knownKeyCount = 0
 
     init(nodeCount: Int) {
         predictions = Array(repeating: [], count: nodeCount)
@@ -59,8 +64,12 @@ struct RecordScanner: ~Copyable {
         }
         for slot in base..<base + count { slots[slot] = nil }
         depth = base + count
+        firstUnknownKey = nil
+        knownKeyCount = 0
         if let record { scan(record, 0, entity, base, apartFrom: nested?.key) }
         if let nested, let nesting = entity.nesting { scan(nested.value, nesting.node, entity, base) }
+        // The key above a nested record is one of its values.
+        hasOnlyUnknownKeys = firstUnknownKey != nil && knownKeyCount == 0 && nested == nil
         return base
     }
 
@@ -88,8 +97,10 @@ struct RecordScanner: ~Copyable {
             position += 1
             if target >= 0 {
                 slots[base + target] = value
+                knownKeyCount += 1
             } else {
                 unknownCounts[-1 - target].count += 1
+                if firstUnknownKey.map({ key.offset < $0.offset }) ?? true { firstUnknownKey = key }
             }
         }
         for child in entity.innerNodes[node] {
@@ -153,7 +164,7 @@ struct RecordScanner: ~Copyable {
     }
 
     /// The key, or its beginning.
-    private static func shown(_ key: UnsafeBufferPointer<UInt8>) -> String {
+    static func shown(_ key: UnsafeBufferPointer<UInt8>) -> String {
         guard key.count > shownKeyBytes else { return String(decoding: key, as: UTF8.self) }
         var end = shownKeyBytes
         while end > 0, key[end] & 0xC0 == 0x80 { end -= 1 }

@@ -12,6 +12,8 @@ public final class StagedExclusions: @unchecked Sendable {
         let absence: Fault?
         /// Nothing would have made it: keys wanted it to be there.
         let isWantedAlone: Bool
+        /// Only bare keys of entities below this one are left out: they would make of the object what it cannot be.
+        let keysBelow: Int?
         /// Where the newest staging met it first, and the strongest reason that it met for it to be there.
         var metAt: Int?
         var metAs = RowOrigin.passedOver
@@ -36,6 +38,9 @@ public final class StagedExclusions: @unchecked Sendable {
     let modified: ModifiedValues?
     /// Nil as long as nobody asked what the store has.
     private(set) var kinds: KnownKinds?
+    /// What the operation's object, which is named by a key of the store's own, has as its identity: a row's worth of cells,
+    /// and the entity whose identity it is. Nil as long as the rows do not name it by that, too.
+    private(set) var identityOfSubject: (cells: [Cell], kind: Int)?
     private let plan: StagingPlan
 
     public init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
@@ -52,7 +57,10 @@ public final class StagedExclusions: @unchecked Sendable {
     ///   - fault: told at the place that first names the object; nil leaves it out without a word.
     ///   - absence: of an object that is not there and cannot be made: told in its place if only bare keys are left that
     ///     want it to be there. If only those are left that do not mind, nothing is told.
-    public func add(entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?, absence: Fault? = nil) {
+    ///   - keysBelow: leaves out only bare keys of entities below that one, and not the object.
+    public func add(
+        entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?, absence: Fault? = nil, keysBelow: Int? = nil
+    ) {
         let table = rows.tables[entity]!
         let offset = Int(table.offsets[row])
         if table.hasIdentity(row) {
@@ -72,7 +80,7 @@ public final class StagedExclusions: @unchecked Sendable {
             records[offset] = objects.count
         }
         let isWantedAlone = table.origins[row].rawValue > RowOrigin.stub.rawValue
-        objects.append(Object(fault: fault, absence: absence, isWantedAlone: isWantedAlone))
+        objects.append(Object(fault: fault, absence: absence, isWantedAlone: isWantedAlone, keysBelow: keysBelow))
     }
 
     /// Tells what an object has of `modified` in the store: its records that are not newer are passed over, though not
@@ -93,6 +101,15 @@ public final class StagedExclusions: @unchecked Sendable {
 
     /// Tells the same of the object that the operation names by its key.
     public func note(modifiedOfSubject stored: Cell) { modified?.note(subject: stored) }
+
+    /// Tells the identity of the object that the operation names by a key of the store's own.
+    ///
+    /// - Parameter identity: a value for each attribute of the identity; copied.
+    public func note(identityOfSubject identity: [Cell], kind: Int) {
+        var cells = Array(repeating: Cell.absent, count: plan.entities[kind].layout.columnCount)
+        for (column, cell) in zip(plan.entities[kind].identity, identity) { cells[column] = arena.copy(of: cell) }
+        identityOfSubject = (cells, kind)
+    }
 
     /// Tells what the object of a row is in the store: the index of its entity, or nil when it is not there.
     public func note(kind: Int?, of row: Int, in table: FrozenTable) {
@@ -119,6 +136,9 @@ public final class StagedExclusions: @unchecked Sendable {
         let number = numbers[entity.index][row]
         // What only keys wanted to be there is not, which says nothing of a record.
         if origin == .record, objects[number].isWantedAlone { return false }
+        if let kind = objects[number].keysBelow {
+            guard origin != .record, let family = entity.family, family.inherits(from: kind) else { return false }
+        }
         meet(number, at: offset, as: origin)
         return true
     }

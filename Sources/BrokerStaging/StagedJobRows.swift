@@ -38,7 +38,8 @@ public enum StagedJobRows {
             isCompared: isKnown && !hasMetUnknown,
             warnings: whole.warnings, subject: whole.subject,
             buried: buried,
-            payload: whole.payload, collections: parts.map(\.collection), exclusions: exclusions,
+            innerNames: parts.compactMap { $0.innerNames?.freeze() }.first, payload: whole.payload,
+            collections: parts.map(\.collection), exclusions: exclusions,
             memory: whole.memory)
     }
 }
@@ -68,6 +69,11 @@ private struct PartTranslation {
                 identity: table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil,
                 offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row],
                 kind: whole.unitedKind(of: row, in: table, target))
+            if let kind = table.pointee.recordKinds.isEmpty ? nil : Int(table.pointee.recordKinds[row]), kind >= 0,
+                let family = whole.tables.family(kind)
+            {
+                target.pointee.noteRecord(merged, of: kind, family)
+            }
             let uniqueCount = table.pointee.entity.uniqueColumns.count
             for position in 0..<uniqueCount {
                 target.pointee.claim(merged, position, at: table.pointee.claims[row * uniqueCount + position])
@@ -106,7 +112,8 @@ private struct PartTranslation {
             let destination = plan.destinationTable(of: place)
             return StagedPlace(
                 entity: place.entity, relationship: place.relationship, row: place.row.map { rows[place.entity][$0] },
-                element: rows[destination][place.element], saidAt: place.saidAt, offset: place.offset)
+                element: rows[destination][place.element], saidAt: place.saidAt, operation: place.operation,
+                offset: place.offset)
         }
         whole.nestings += part.nestings.map {
             StagedNesting(
@@ -154,11 +161,12 @@ private struct PartTranslation {
     /// Each unknown key once, in the order of meeting, with what all parts counted.
     private func addWarnings() {
         struct Subject: Hashable {
+            let code: Warning.Code
             let entity: String
             let key: [UInt8]?
         }
         func subject(_ warning: Warning) -> Subject {
-            Subject(entity: warning.entity, key: warning.key.map { Array($0.utf8) })
+            Subject(code: warning.code, entity: warning.entity, key: warning.key.map { Array($0.utf8) })
         }
         guard !part.warnings.isEmpty else { return }
         var places = Dictionary(

@@ -23,6 +23,8 @@ public final class StagedPart: @unchecked Sendable {
     /// A record is not newer than one of an earlier part, or deletes an object that may be newer: only staging them
     /// together, knowing what the store has, tells what counts.
     var hasOvertaken = false
+    /// Objects that are named inside records whose contents do not count.
+    var innerNames: InnerNames?
     /// A record was taken though only the store can tell whether its object may be of that entity.
     var hasDoubtfulKinds = false
     var warnings: [Warning]

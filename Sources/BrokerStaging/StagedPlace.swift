@@ -9,8 +9,10 @@ public struct StagedPlace: Sendable {
     public let element: Int
     /// The link had ended before in the job: if it was in the store, it goes behind the others.
     public internal(set) var isAfresh = false
-    /// Where the record begins that said it.
-    let saidAt: UInt32
+    /// Where the record begins that said it; 0 when a later key of that record has ended the link.
+    var saidAt: UInt32
+    /// Where its operation begins.
+    let operation: UInt32
     /// Where the element itself stands in the text, or, said from the other side, the value that names the object.
     let offset: UInt32
 
@@ -39,13 +41,15 @@ extension StagingContext {
             try note(
                 StagedPlace(
                     entity: speaker.entity.index, relationship: plan.index, row: speaker.row, element: destination,
-                    saidAt: speaker.saidAt, offset: UInt32(offset)))
+                    saidAt: speaker.saidAt,
+                    operation: operationOffset, offset: UInt32(offset)))
         }
         if let inverse = plan.orderedInverse {
             try note(
                 StagedPlace(
                     entity: plan.destinationTable, relationship: inverse, row: destination,
-                    element: speaker.row, saidAt: speaker.saidAt, offset: UInt32(offset)))
+                    element: speaker.row, saidAt: speaker.saidAt,
+                    operation: operationOffset, offset: UInt32(offset)))
         }
     }
 

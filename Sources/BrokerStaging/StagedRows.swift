@@ -35,6 +35,9 @@ public final class StagedRows: Sendable {
     public let subject: StagedSubject?
     /// Nil when no record deletes its object.
     public let buried: BuriedRows?
+    /// Objects of one table that the records name inside others whose contents do not count: tombstones, and records that are
+    /// not newer than their objects. Nil when nothing asked for them.
+    public let innerNames: FrozenTable?
     /// Which rows the records of each operation are; nil unless the job asks for its objects.
     public let payload: StagedPayload?
     /// May be merged at once with the rows of other jobs: what becomes of it depends on nothing in the store but the
@@ -49,8 +52,8 @@ public final class StagedRows: Sendable {
         tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
         places: [StagedPlace], nestings: [StagedNesting], rejections: RejectionList,
         conditionalFault: ConditionalFault?, hasDoubtfulKinds: Bool, hasOvertaken: Bool, isCompared: Bool,
-        warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, payload: StagedPayload?,
-        collections: [JobCollection], exclusions: StagedExclusions?, memory: [ArenaChunks]
+        warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, innerNames: FrozenTable?,
+        payload: StagedPayload?, collections: [JobCollection], exclusions: StagedExclusions?, memory: [ArenaChunks]
     ) {
         self.tables = tables
         self.links = links
@@ -67,6 +70,7 @@ public final class StagedRows: Sendable {
         self.warnings = warnings
         self.subject = subject
         self.buried = buried
+        self.innerNames = innerNames
         self.payload = payload
         self.collections = collections
         self.exclusions = exclusions
@@ -92,12 +96,25 @@ public final class StagedRows: Sendable {
     /// For what the job fails if no record turns out to be left out because the store's row is as new.
     public var openFault: Fault? { conditionalFault.map { located($0.fault, at: $0.offset) } }
 
+    /// What staging the same again costs: bytes of text, and for each row and link as much as some dozens of bytes.
+    public var stagingWork: Int {
+        let bytes = collections.reduce(0) { sum, collection in
+            sum + (collection.batch?.textBytes ?? 0) + collection.operations.reduce(0) { $0 + $1.json.bytes.count }
+        }
+        return bytes + 64 * (rowCount + places.count + links.reduce(0) { $0 + $1.count })
+    }
+
     /// Stages the same again without what the exclusions name, as if it had never been said.
-    public func staged(without exclusions: StagedExclusions, _ plan: StagingPlan) throws(StagingRefusal) -> StagedRows {
+    ///
+    /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when they are gone; nil takes what
+    ///   it needs.
+    public func staged(
+        without exclusions: StagedExclusions, _ plan: StagingPlan, _ allowance: (any StagingAllowance)? = nil
+    ) throws(StagingRefusal) -> StagedRows {
         var parts: [StagedPart] = []
         exclusions.begin()
         for collection in collections {
-            parts.append(try collection.stage(plan, exclusions.policy, nil, without: exclusions))
+            parts.append(try collection.stage(plan, exclusions.policy, allowance, without: exclusions))
         }
         return StagedJobRows.unite(parts, plan, adding: exclusions.rejections, without: exclusions)
     }
@@ -106,5 +123,8 @@ public final class StagedRows: Sendable {
     /// `missing` `ignore`, and whatever a sync may not insert. Of rows that are the newest staging of theirs.
     ///
     /// - Returns: their identities.
-    public func namedAlone(_ table: Int) -> [[Cell]] { exclusions?.namedAlone(table) ?? [] }
+    public func namedAlone(_ table: Int) -> [[Cell]] {
+        let inner = innerNames.map { names in (0..<names.rowCount).map(names.identity) } ?? []
+        return (exclusions?.namedAlone(table) ?? []) + inner
+    }
 }

@@ -36,6 +36,8 @@ struct StagedTable: ~Copyable {
     private(set) var otherIndexes: [IdentityIndex]
     /// By row, of a hierarchy: the index of the entity that the object is, as far as the job says.
     private(set) var kinds: [Int32] = []
+    /// By row, of a hierarchy: the index of the most special entity that a record, and not only a bare key, is of; -1 for none.
+    private(set) var recordKinds: [Int32] = []
     /// Rows of objects that were named by their key of the store's own, by that.
     private(set) var givenKeys: [Int64: Int] = [:]
 
@@ -76,12 +78,18 @@ struct StagedTable: ~Copyable {
     }
 
     /// The row of the object that has this key of the store's own.
-    mutating func findOrAdd(key: Int64, offset: Int, origin: RowOrigin, kind: Int) -> Int {
+    ///
+    /// - Parameters:
+    ///   - identity: a row's worth of cells, if the object is known to have that identity, too.
+    ///   - kind: whose identity that is.
+    mutating func findOrAdd(
+        key: Int64, identity: UnsafePointer<Cell>? = nil, offset: Int, origin: RowOrigin, kind: Int
+    ) -> Int {
         if let row = givenKeys[key] {
             if !kinds.isEmpty { kinds[row] = Int32(kind) }
             return row
         }
-        let row = findOrAdd(identity: nil, offset: offset, origin: origin, kind: kind)
+        let row = findOrAdd(identity: identity, offset: offset, origin: origin, kind: kind)
         givenKeys[key] = row
         return row
     }
@@ -119,6 +127,13 @@ struct StagedTable: ~Copyable {
     /// The index of the entity that the row's object is, as far as the job says.
     func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
 
+    /// A record of that entity names the row's object.
+    ///
+    /// - Parameter family: the entity's relatives.
+    mutating func noteRecord(_ row: Int, of kind: Int, _ family: FamilyPlan) {
+        if recordKinds[row] < 0 || family.inherits(from: Int(recordKinds[row])) { recordKinds[row] = Int32(kind) }
+    }
+
     /// The record at `offset` brought a value of the `position`th attribute of those that must be unique.
     mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
         let place = row * entity.uniqueColumns.count + position
@@ -142,7 +157,10 @@ struct StagedTable: ~Copyable {
         origins.append(origin)
         if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
         if entity.modified != nil { firstModified.append(.absent) }
-        if entity.family != nil { kinds.append(Int32(kind)) }
+        if entity.family != nil {
+            kinds.append(Int32(kind))
+            recordKinds.append(-1)
+        }
         rowCount += 1
         return rowCount - 1
     }
@@ -167,7 +185,9 @@ struct StagedTable: ~Copyable {
     consuming func freeze() -> FrozenTable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
-            firstModified: firstModified, index: index, otherIndexes: otherIndexes, kinds: kinds, givenKeys: givenKeys)
+            firstModified: firstModified, index: index, otherIndexes: otherIndexes, kinds: kinds,
+            recordKinds: recordKinds,
+            givenKeys: givenKeys)
     }
 }
 

@@ -1,7 +1,7 @@
 /// The objects that records delete, and what the records around them say of the same objects.
 ///
-/// A step deletes first what is only deleted, or made anew afterwards; then it merges; then it deletes what was named
-/// before it was deleted and not again. So the result is as if the records were applied one after the other.
+/// ``BuriedRows`` says when a step deletes which of them, so that the result is as if the records were applied one after the
+/// other.
 ///
 /// Belongs to one context, then to the part that it becomes.
 final class StagedTombstones {
@@ -43,6 +43,11 @@ final class StagedTombstones {
         for column in 0..<entity.layout.columnCount where !entity.identity.contains(column) { cells[column] = .absent }
     }
 
+    /// Where the last record begins that deletes the object, 0 when none does.
+    func deletionOffset(_ entity: Int, _ identity: UnsafePointer<Cell>, kind: Int) -> UInt32 {
+        find(entity, identity, kind: kind).map { offsets[entity][$0] } ?? 0
+    }
+
     /// Whether the last that was said of the object deletes it.
     func isDeleted(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Bool {
         find(entity, identity).map { !isNamedBehind[entity.index][$0] } ?? false
@@ -73,7 +78,8 @@ final class StagedTombstones {
     /// The tombstones of a job's parts, which have not been united yet.
     static func united(_ parts: [StagedPart], _ plan: StagingPlan) -> BuriedRows? {
         guard parts.contains(where: { $0.tombstones != nil }) else { return nil }
-        let before = TableSet(plan), behind = TableSet(plan)
+        let remade = TableSet(plan), alone = TableSet(plan), behind = TableSet(plan)
+        var namedBefore: Set<Int> = []
         for (position, part) in parts.enumerated() {
             guard let own = part.tombstones else { continue }
             for entity in plan.entities where entity.index == entity.kind && own.tables.exists(entity.index) {
@@ -93,18 +99,28 @@ final class StagedTombstones {
                     }
                     let isBehind = own.isNamedBehind[entity.index][row] || isNamed(by: later)
                     let isBefore = own.isNamedBefore[entity.index][row] || isNamed(by: parts[..<position])
-                    let target = isBefore && !isBehind ? behind : before
+                    if isBefore { namedBefore.insert(entity.index) }
+                    let target = isBehind ? remade : isBefore ? behind : alone
                     _ = target[entity.index].pointee.findOrAdd(
                         identity: identity, offset: Int(table.pointee.offsets[row]), origin: .record, kind: kind)
                 }
             }
         }
-        return BuriedRows(before: before.freeze(), behind: behind.freeze())
+        return BuriedRows(
+            remade: remade.freeze(), alone: alone.freeze(), behind: behind.freeze(), namedBefore: namedBefore)
     }
 }
 
-/// The objects that a step's records delete, by entity index: before the others are merged, and behind that.
+/// The objects that a step's records delete, by entity index.
 public struct BuriedRows: Sendable {
-    public let before: [FrozenTable?]
+    /// Records behind the tombstone name them again: deleted before the step's rows are merged.
+    public let remade: [FrozenTable?]
+    /// No record beside the tombstone names them.
+    public let alone: [FrozenTable?]
+    /// Records before the tombstone name them, and none behind it: deleted after the step's rows are merged.
     public let behind: [FrozenTable?]
+    /// The entities in whose tables there are objects that records name before their tombstones.
+    public let namedBefore: Set<Int>
+
+    public var all: [FrozenTable] { (remade + alone + behind).compactMap { $0 } }
 }

@@ -21,11 +21,14 @@ public struct StagingOperation {
     /// A value in the job's document.
     public let json: JSONValue
     public let action: Action
+    /// It is to be known of which objects the `json` names its entity's, also inside records whose contents do not count.
+    let gathersNames: Bool
 
-    public init(entity: Int, json: JSONValue, _ action: Action = .process) {
+    public init(entity: Int, json: JSONValue, _ action: Action = .process, gathersNames: Bool = false) {
         self.entity = entity
         self.json = json
         self.action = action
+        self.gathersNames = gathersNames
     }
 
     /// Of the objects that its `json` describes, the entity in whose table they are; nil where each may be in another.
@@ -57,24 +60,39 @@ public struct JobCollection: @unchecked Sendable {
     let operations: [StagingOperation]
     /// It is to be known which objects the records are.
     var keepsPayload = false
+    /// Staged in the place of whole operations.
+    var batch: RecordBatch?
+    /// A record with a key that the model does not name is at fault.
+    var refusesUnknownKeys = false
 
     /// All of a job's operations as one collection, for a job that is not worth dividing.
     ///
-    /// - Parameter keepsPayload: the rows are to have ``StagedRows/payload``.
+    /// - Parameters:
+    ///   - keepsPayload: the rows are to have ``StagedRows/payload``.
+    ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
     public static func whole(
-        _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false
+        _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
+        refusesUnknownKeys: Bool = false
     ) -> JobCollection {
-        JobCollection(document: document, operations: operations, keepsPayload: keepsPayload)
+        JobCollection(
+            document: document, operations: operations, keepsPayload: keepsPayload,
+            refusesUnknownKeys: refusesUnknownKeys)
     }
 
     /// A job's operations as collections, in payload order; at least one, which is empty when there are no operations.
     ///
     /// Where the entity changes a new one begins; where it changes often, neighbours stay together.
     ///
-    /// - Parameter keepsPayload: the rows are to have ``StagedRows/payload``.
+    /// - Parameters:
+    ///   - keepsPayload: the rows are to have ``StagedRows/payload``.
+    ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
     public static func collections(
-        of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false
+        of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
+        refusesUnknownKeys: Bool = false
     ) -> [JobCollection] {
+        let collection = { (gathered: [StagingOperation]) in
+            whole(gathered, in: document, keepsPayload: keepsPayload, refusesUnknownKeys: refusesUnknownKeys)
+        }
         let runs = 1 + zip(operations, operations.dropFirst()).count { $0.entity != $1.entity }
         let smallest = runs <= maximumCount ? 0 : document.text.count / maximumCount
         var collections: [JobCollection] = []
@@ -82,14 +100,14 @@ public struct JobCollection: @unchecked Sendable {
         var bytes = 0
         for operation in operations {
             if let last = gathered.last, last.entity != operation.entity, bytes >= smallest {
-                collections.append(whole(gathered, in: document, keepsPayload: keepsPayload))
+                collections.append(collection(gathered))
                 gathered = []
                 bytes = 0
             }
             gathered.append(operation)
             bytes += operation.json.bytes.count
         }
-        collections.append(whole(gathered, in: document, keepsPayload: keepsPayload))
+        collections.append(collection(gathered))
         return collections
     }
 
@@ -104,8 +122,11 @@ public struct JobCollection: @unchecked Sendable {
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
         without exclusions: StagedExclusions? = nil
     ) throws(StagingRefusal) -> StagedPart {
-        var context = StagingContext(plan, self, policy, StagingMemory(allowance), exclusions)
+        var memory = StagingMemory(allowance)
+        guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
+        var context = StagingContext(plan, self, policy, memory, exclusions)
         for operation in operations { try context.stage(operation) }
+        try batch?.stage(in: &context)
         return context.finish()
     }
 }

@@ -16,8 +16,12 @@ extension StagingContext {
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
         if let values = exclusions?.modified, hasIdentity {
-            let isTaken = scratch.withCells(at: cells) { values.take(cell, modified, entity.index, identity: $0) }
-            if !isTaken { return false }
+            let isNewer = scratch.withCells(at: cells) { identity in
+                guard values.isNewer(cell, modified, entity.index, identity: identity) else { return false }
+                values.note(current: cell, entity.index, identity: identity)
+                return true
+            }
+            if !isNewer { return false }
         } else if modified.isStale(cell, against: table.pointee.row(row)[modified.column]) {
             return false
         }
@@ -33,17 +37,21 @@ extension StagingContext {
         guard let modified = entity.modified, entity.family != nil else { return nil }
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
-        let isTaken = scratch.withCells(at: cells) { identity in
+        let isNewer = scratch.withCells(at: cells) { identity in
             if let values = exclusions?.modified {
-                return values.take(cell, modified, entity.index, identity: identity)
+                return values.isNewer(cell, modified, entity.index, identity: identity)
             }
             guard let row = table.pointee.find(identity: identity, kind: entity.kind) else { return true }
             return !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }
-        guard isTaken else {
+        guard isNewer else {
             return try findOrAdd(plan.entities[entity.index], identity: cells, offset: offset, .mayBeMissing)
         }
+        // A record that is rejected here has no effect, so later records are not compared with it.
         let row = try findOrAdd(entity, identity: cells, offset: offset, .record)
+        if let values = exclusions?.modified {
+            scratch.withCells(at: cells) { values.note(current: cell, entity.index, identity: $0) }
+        }
         table.pointee.bring(modified: cell, row)
         return nil
     }
@@ -60,7 +68,9 @@ extension StagingContext {
         let table = tables[entity.index]
         let isTaken = scratch.withCells(at: cells) { identity in
             if let values = exclusions?.modified {
-                return values.take(tombstone: cell, modified, entity.index, identity: identity)
+                guard values.isNewer(tombstone: cell, modified, entity.index, identity: identity) else { return false }
+                values.noteDeletion(entity.index, identity: identity)
+                return true
             }
             guard let row = table.pointee.find(identity: identity, kind: entity.kind) else { return true }
             return tombstones?.isDeleted(entity, identity) == true

@@ -50,10 +50,17 @@ extension StagingContext {
         let source = try open(mapped, record, parameters)
         let slots = source.slots
         defer { scanner.close(slots) }
+        if collection.refusesUnknownKeys, let key = scanner.firstUnknownKey {
+            throw fault(
+                .unknownKey,
+                "The model does not name the key \"\(RecordScanner.shown(key.bytes))\" of \(entity.name). Take it out, "
+                    + "name it in the model, or send the job without \"unknown\": \"fail\".", record, entity)
+        }
         let (row, taking) = try convert(record, entity, source)
         if taking == .passedOver {
             try stageNestedAlone(entity, slots, Speaker(entity: entity, row: 0, saidAt: UInt32(place(record))))
         }
+        if taking == .notNewer { try nameInside(entity, slots) }
         guard let row else { throw .leftOut }
         if taking == .taken, !entity.ownRelationships.isEmpty {
             let isConditional = isConditional(entity, row)
@@ -64,6 +71,9 @@ extension StagingContext {
             if entity.hasUniqueLists { enclosing = speaker }
             defer { enclosing = outer }
             try stageRelationships(entity, slots, speaker)
+            if let parameters = source.parameters {
+                try stageRelationships(entity, namedBy: parameters, slots, speaker, at: place(record))
+            }
         }
         return (row, taking)
     }
@@ -103,12 +113,15 @@ extension StagingContext {
         if isSubject { completeIdentity(entity, cells) }
         if isSubject, let row = try staleSubject(entity, cells) { return (row, .notNewer) }
         let identity = try identity(record, entity, cells, isSubject: isSubject)
+        if source.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
         switch passing(entity, identity: identity ? cells : nil) {
         case .taken: break
         case .named: return (try findOrAdd(entity, identity: cells, offset: place(record), .passedOver), .passedOver)
         case .absent: return (nil, .passedOver)
         }
         if isTombstone, isTaken(tombstone: entity, cells, hasIdentity: identity) {
+            // Without a row it throws, and nothing more is heard of the record.
+            if !isSubject { try nameInside(entity, source.slots) }
             return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer)
         }
         if identity, !isSubject, let row = try staleRelative(entity, cells, at: place(record)) {
@@ -169,6 +182,7 @@ extension StagingContext {
             table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, kind: kind)
         }
         if table.pointee.rowCount != count { try take(entity.rowByteCount) }
+        if origin == .record, let family = entity.family { table.pointee.noteRecord(row, of: entity.kind, family) }
         if let tombstones { tombstones.revive(entity, row, of: table) }
         return row
     }
@@ -182,7 +196,7 @@ extension StagingContext {
             // The record of a subject takes what it lacks from that.
             let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
             let missing = entity.identity.first { column in
-                value(of: entity.attributes[column], column, source, entity)?.isNull ?? !isSubject
+                !isSubject && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
             }
             if let missing { return missingIdentity(missing, record, entity) }
         }
@@ -209,6 +223,22 @@ extension StagingContext {
         return false
     }
 
+    private func noKnownKey(_ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
+        fault(
+            .noKnownKey,
+            "The model names none of this record's keys (\(Self.shownKeys(of: record))), so it is no record of "
+                + "\(entity.name). Send a record, or name its keys in the model.", record, entity)
+    }
+
+    private static let shownKeyCount = 5
+
+    private static func shownKeys(of record: JSONValue) -> String {
+        var members = record.members
+        var keys: [String] = []
+        while keys.count < shownKeyCount, let member = members.next() { keys.append(member.key.quotedBriefly) }
+        return keys.joined(separator: ", ") + (members.next() == nil ? "" : " …")
+    }
+
     private func missingIdentity(_ column: Int, _ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
         let attribute = plan.model.entities[entity.kind].attributes[column]
         return .invalid(
@@ -225,7 +255,9 @@ extension StagingContext {
         do throws(ValueFault) {
             if meant.isNull { return try attribute.nullCell(of: entity) }
             do throws(ValueFault) {
-                return try attribute.converter.convert(meant, arena: &arena)
+                let cell = try attribute.converter.convert(meant, arena: &arena)
+                if arena.isInexact { noteInexact(column, entity) }
+                return cell
             } catch {
                 switch attribute.onInvalid {
                 case .skip: return .absent
@@ -236,6 +268,12 @@ extension StagingContext {
         } catch {
             throw invalid(error, value, column, entity)
         }
+    }
+
+    /// The value that was converted last is not held exactly.
+    @inline(never) mutating func noteInexact(_ column: Int, _ entity: EntityPlan) {
+        arena.isInexact = false
+        inexactValues.note(entity: entity.kind, attribute: column)
     }
 
     func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {

@@ -28,6 +28,22 @@ extension StagingContext {
         }
     }
 
+    /// Stages the relationships that the record does not bring and that a parameter of the job's path names. The
+    /// parameter's value is the key of an object.
+    ///
+    /// - Parameter place: of the record. The key is no part of its text, so a fault in the key is placed at the record.
+    mutating func stageRelationships(
+        _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ speaker: Speaker, at place: Int
+    ) throws(StagingFault) {
+        let outerPlace = rewrittenAt
+        defer { rewrittenAt = outerPlace }
+        rewrittenAt = place..<place + 1
+        for relationship in entity.ownRelationships where scanner.value(relationship.nodes, slots) == nil {
+            guard let key = parameters.value(of: relationship.relationship.name) else { continue }
+            try stage(key, relationship, speaker)
+        }
+    }
+
     private mutating func stageSorted(
         _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int
     ) throws(StagingFault) {
@@ -58,6 +74,7 @@ extension StagingContext {
                 StagedReplacement(
                     entity: speaker.entity.index, row: speaker.row, relationship: plan.index,
                     clearsBefore: value.isNull ? speaker.saidAt : operationOffset, isNull: value.isNull))
+            if value.isNull { endSelfLink(plan, speaker) }
         }
         switch value.kind {
         case .null: return
@@ -65,6 +82,23 @@ extension StagingContext {
             for element in value.elements { try stageElements(element, plan, speaker) }
         default: try stageElements(value, plan, speaker)
         }
+    }
+
+    /// A null ends what an earlier key of the same record said. The two can be about one link only if it leads from the
+    /// record's object to itself, and the key was the inverse relationship's.
+    private mutating func endSelfLink(_ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker) {
+        guard let inverse = plan.relationship.inverse, plan.destinationTable == speaker.entity.index else { return }
+        if case .destinationColumn(let column) = plan.form {
+            let cell = tables.cell(speaker.entity.index, speaker.row, column)
+            if cell.pointee.kind == .object, cell.pointee.row == speaker.row, cell.pointee.saidAt == speaker.saidAt {
+                cell.pointee = .unlinked(saidAt: speaker.saidAt)
+            }
+        }
+        let end = SelfLinkEnd(entity: speaker.entity.index, row: speaker.row, inverse: inverse)
+        guard let said = selfLinks.removeValue(forKey: end), said.saidAt == speaker.saidAt else { return }
+        // Said before everything, so that the null clears it.
+        for index in said.places { places[index].saidAt = 0 }
+        if let link = said.link { links[link.table][link.index].saidAt = 0 }
     }
 
     /// Stages what a value of a to-many relationship names: one object, or those of a dictionary that holds many.
@@ -115,8 +149,11 @@ extension StagingContext {
             try say(speaker.entity, speaker.row, column, nil, speaker.saidAt)
             try notePlaces(plan, speaker, nil, at: place(value))
         } else if let destination = try destination(value, plan, speaker) {
-            try say(speaker.entity, speaker.row, column, destination, speaker.saidAt)
+            let saidAt = saidAt(speaker, linkingTo: destination, of: plan.destinationTable)
+            try say(speaker.entity, speaker.row, column, destination, saidAt)
+            let firstPlace = places.count
             try notePlaces(plan, speaker, destination, at: place(value))
+            if firstPlace < places.count { try noteSelfLink(plan, speaker, destination, nil, firstPlace) }
         }
     }
 
@@ -124,17 +161,44 @@ extension StagingContext {
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord? = nil
     ) throws(StagingFault) {
         guard let destination = try destination(value, plan, speaker, mapped) else { return }
+        if destination == speaker.row, isSelfLinked(plan, speaker) { return }
+        let firstPlace = places.count
         try notePlaces(plan, speaker, destination, at: place(value))
+        let saidAt = saidAt(speaker, linkingTo: destination, of: plan.destinationTable)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
             let other = self.plan.entities[plan.destinationTable]
-            try say(other, destination, column, speaker.row, speaker.saidAt)
+            try say(other, destination, column, speaker.row, saidAt)
         case .linkTable(let table, let isReversed):
             try say(
                 table, source: isReversed ? destination : speaker.row,
-                destination: isReversed ? speaker.row : destination, isReversed, speaker.saidAt)
+                destination: isReversed ? speaker.row : destination, isReversed, saidAt)
+            try noteSelfLink(plan, speaker, destination, (table, links[table].count - 1), firstPlace)
         }
+    }
+
+    /// The record's relationship has linked its object to itself before.
+    private func isSelfLinked(_ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker) -> Bool {
+        guard !selfLinks.isEmpty, plan.destinationTable == speaker.entity.index else { return false }
+        let end = SelfLinkEnd(entity: speaker.entity.index, row: speaker.row, inverse: plan.index)
+        return selfLinks[end]?.saidAt == speaker.saidAt
+    }
+
+    /// - Parameters:
+    ///   - link: in a link table.
+    ///   - firstPlace: the first of ``places`` that speaks of it.
+    private mutating func noteSelfLink(
+        _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ destination: Int, _ link: (table: Int, index: Int)?,
+        _ firstPlace: Int
+    ) throws(StagingFault) {
+        guard destination == speaker.row, plan.destinationTable == speaker.entity.index,
+            plan.relationship.inverse != nil
+        else { return }
+        // With its part of the dictionary.
+        try take(2 * (MemoryLayout<SelfLinkEnd>.stride + MemoryLayout<SelfLink>.stride))
+        let end = SelfLinkEnd(entity: speaker.entity.index, row: speaker.row, inverse: plan.index)
+        selfLinks[end] = SelfLink(saidAt: speaker.saidAt, link: link, places: firstPlace..<places.count)
     }
 
     // MARK: - What a value means
@@ -202,6 +266,7 @@ extension StagingContext {
         let meant = try converted(value, column, destination) ?? value
         do throws(ValueFault) {
             scratch[cells + column] = try destination.attributes[column].converter.convert(meant, arena: &arena)
+            if arena.isInexact { noteInexact(column, destination) }
         } catch {
             throw invalid(error, value, column, destination)
         }
@@ -224,7 +289,7 @@ extension StagingContext {
                 identity: identity, operation: operationOffset))
     }
 
-    private mutating func identityCells(of mapped: MappedRecord) throws(StagingFault) -> [Cell]? {
+    mutating func identityCells(of mapped: MappedRecord) throws(StagingFault) -> [Cell]? {
         let (value, entity) = (mapped.value, mapped.entity)
         guard !entity.identity.isEmpty, value.kind != .array, !value.isNull else { return nil }
         var cells: [Cell] = []
@@ -244,6 +309,7 @@ extension StagingContext {
 
     /// Null where the value is none.
     private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
+        defer { arena.isInexact = false }
         do throws(ValueFault) {
             return try entity.attributes[column].converter.convert(value, arena: &arena)
         } catch {
@@ -283,6 +349,22 @@ extension StagingContext {
                 source: UInt32(destination), destination: UInt32(source), saidAt: saidAt,
                 isNamedBySource: isReversed, isNamedByDestination: !isReversed))
     }
+}
+
+/// An object's relationship by which a record has linked the object to itself.
+struct SelfLinkEnd: Hashable {
+    let entity: Int
+    let row: Int
+    /// The relationship that said it, which is the inverse of one that may end the link.
+    let inverse: Int
+}
+
+/// What a record said of such a link.
+struct SelfLink {
+    let saidAt: UInt32
+    /// Of a link table.
+    let link: (table: Int, index: Int)?
+    let places: Range<Int>
 }
 
 extension MissingDestination {

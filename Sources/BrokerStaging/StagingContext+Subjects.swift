@@ -11,7 +11,7 @@ public struct StagedSubject: @unchecked Sendable {
     public let mayBecome: Bool
     /// Its staged row.
     public internal(set) var row: Int
-    /// The key that it was named by: the identity's values, or the store's own key. The rows keep alive what these cells
+    /// The key that it was named by: the values of the identity of ``kind``, or the store's own key. The rows keep alive what these cells
     /// point at.
     public let key: [Cell]
     /// The record brings another identity: the object is to get that one.
@@ -56,6 +56,7 @@ extension StagingContext {
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(StagingFault) {
         let cells = try keyCells(key, entity)
+        isRelating = true
         let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
         subject = StagedSubject(
             entity: entity.index, kind: entity.kind, mayBecome: false, row: row, key: cells, offset: key.offset,
@@ -81,9 +82,16 @@ extension StagingContext {
 
     // MARK: - The record of a subject
 
-    /// A record that brings no identity takes its object's.
+    /// A record that brings no identity, or null instead of it, takes its object's.
     mutating func completeIdentity(_ entity: EntityPlan, _ cells: Int) {
-        guard let subject, !plan.model.entities[entity.index].hasRowKey else { return }
+        for column in entity.identity where scratch[cells + column].kind == .null { scratch[cells + column] = .absent }
+        guard let subject else { return }
+        guard !plan.model.entities[subject.kind].isNamedByRowKey else {
+            let isAbsent = entity.identity.allSatisfy { scratch[cells + $0].kind == .absent }
+            guard isAbsent, let known = exclusions?.identityOfSubject else { return }
+            for column in entity.identity { scratch[cells + column] = known.cells[column] }
+            return
+        }
         for (position, column) in entity.identity.enumerated() {
             if scratch[cells + column].kind == .absent { scratch[cells + column] = subject.key[position] }
             if !scratch[cells + column].isSame(as: subject.key[position]) { self.subject?.isRenamed = true }
@@ -93,7 +101,7 @@ extension StagingContext {
     mutating func subjectRow(
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
-        guard plan.model.entities[entity.index].hasRowKey, let key = subject?.key[0].integer else {
+        guard let subject, plan.model.entities[subject.kind].isNamedByRowKey else {
             let row =
                 if let identity {
                     try findOrAdd(
@@ -101,23 +109,64 @@ extension StagingContext {
                 } else {
                     try row(of: record, entity, identity: nil)
                 }
-            subject?.row = row
+            self.subject?.row = row
             return row
         }
+        let key = subject.key[0].integer
         if let exclusions, exclusions.meet(recordAt: place(record)) { throw .leftOut }
-        try take(entity.rowByteCount)
-        let row = tables[entity.index].pointee.findOrAdd(
-            key: key, offset: place(record), origin: .record, kind: entity.kind)
-        subject?.row = row
+        let row =
+            if let identity {
+                try copiedCells(entity, identity).withUnsafeBufferPointer { cells throws(StagingFault) in
+                    try self.row(
+                        ofKey: key, cells.baseAddress, at: place(record), entity, .record, kind: entity.kind)
+                }
+            } else {
+                try rowOfSubject(key, at: place(record), entity, .record, kind: entity.kind)
+            }
+        self.subject?.row = row
         return row
+    }
+
+    /// A row's worth of cells with the identity that begins there on the stack.
+    private func copiedCells(_ entity: EntityPlan, _ identity: Int) -> [Cell] {
+        var cells = Array(repeating: Cell.absent, count: entity.layout.columnCount)
+        for column in entity.identity { cells[column] = scratch[identity + column] }
+        return cells
+    }
+
+    /// The row of the object that the operation names by a key of the store's own; also of its identity, if that is known.
+    private mutating func rowOfSubject(
+        _ key: Int64, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin, kind: Int
+    ) throws(StagingFault) -> Int {
+        guard let known = exclusions?.identityOfSubject else {
+            return try row(ofKey: key, nil, at: offset, entity, origin, kind: kind)
+        }
+        return try known.cells.withUnsafeBufferPointer { cells throws(StagingFault) in
+            try row(ofKey: key, cells.baseAddress, at: offset, entity, origin, kind: known.kind)
+        }
+    }
+
+    /// - Parameter identity: a row's worth of cells.
+    private mutating func row(
+        ofKey key: Int64, _ identity: UnsafePointer<Cell>?, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin,
+        kind: Int
+    ) throws(StagingFault) -> Int {
+        if let identity, let exclusions,
+            exclusions.meet(plan.entities[kind], identity: identity, at: offset, as: origin)
+        {
+            throw .leftOut
+        }
+        try take(entity.rowByteCount)
+        return tables[entity.index].pointee.findOrAdd(
+            key: key, identity: identity, offset: offset, origin: origin, kind: kind)
     }
 
     // MARK: - Keys
 
     /// The key's cells: of the identity, in its order, or the store's own key.
     private mutating func keyCells(_ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> [Cell] {
-        let model = plan.model.entities[entity.index]
-        guard !model.hasRowKey else {
+        let model = plan.model.entities[entity.kind]
+        guard !model.isNamedByRowKey else {
             guard key.kind == .number, let number = key.int64 else {
                 throw fault(
                     .invalidValue,
@@ -166,13 +215,15 @@ extension StagingContext {
     mutating func row(
         ofKey cells: [Cell], at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
-        if plan.model.entities[entity.index].hasRowKey {
-            try take(entity.rowByteCount)
-            return tables[entity.index].pointee.findOrAdd(
-                key: cells[0].integer, offset: offset, origin: origin, kind: entity.index)
+        if plan.model.entities[entity.kind].isNamedByRowKey {
+            // Keys that only name objects are those of many.
+            guard subject != nil || isRelating else {
+                return try row(ofKey: cells[0].integer, nil, at: offset, entity, origin, kind: entity.index)
+            }
+            return try rowOfSubject(cells[0].integer, at: offset, entity, origin, kind: entity.index)
         }
-        // A key says nothing of what its object is.
-        let entity = plan.entities[entity.index]
+        // A key says nothing of what its object is, unless it is the identity of entities below the topmost.
+        let entity = plan.model.entities[entity.index].hasRowKey ? entity : plan.entities[entity.index]
         let first = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         for (cell, column) in zip(cells, entity.identity) { scratch[first + column] = cell }

@@ -28,7 +28,7 @@ struct Tombstone: Sendable {
 
     func asks(for attribute: Int) -> Bool { predicate.attributes.contains(attribute) }
 
-    func isMet(budget: inout PatternBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
+    func isMet(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
         try predicate.matches(budget: &budget, value)
     }
 }
@@ -47,7 +47,7 @@ extension StagingContext {
         if failed.contains(where: { tombstone.asks(for: $0) || entity.identity.contains($0) }) { return false }
         do throws(Fault) {
             return try scratch.withCells(at: cells) { row throws(Fault) in
-                try tombstone.isMet(budget: &arena.patternBudget) { row[$0] }
+                try tombstone.isMet(budget: &arena.workBudget) { row[$0] }
             }
         } catch {
             var fault = error
@@ -77,5 +77,16 @@ extension StagingContext {
         }
         guard let row else { throw .leftOut }
         return row
+    }
+
+    /// Where a link to the row counts as said: where its record begins, or, if a tombstone inside that record has deleted the
+    /// row's object before the record names it again, at the tombstone.
+    @inline(__always)
+    func saidAt(_ speaker: Speaker, linkingTo row: Int, of entity: Int) -> UInt32 {
+        guard let tombstones, tables[entity].pointee.hasIdentity(row) else { return speaker.saidAt }
+        let table = tables[entity]
+        return max(
+            speaker.saidAt,
+            tombstones.deletionOffset(entity, UnsafePointer(table.pointee.row(row)), kind: table.pointee.kind(of: row)))
     }
 }

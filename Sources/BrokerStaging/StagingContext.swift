@@ -36,10 +36,14 @@ struct StagingContext: ~Copyable {
     var spared: [SparedLink] = []
     var places: [StagedPlace] = []
     var nestings: [StagedNesting] = []
+    /// Links from objects to themselves, by the newest word on each.
+    var selfLinks: [SelfLinkEnd: SelfLink] = [:]
     /// The innermost record being staged whose object unique values may cost its place.
     var enclosing: Speaker?
     var rejections = RejectionList()
     var scanner: RecordScanner
+    /// Values that their attributes do not hold exactly.
+    var inexactValues = InexactValues()
     /// A row's worth of cells for each record being staged, innermost last.
     var scratch: ScratchStack
     var memory: StagingMemory
@@ -60,8 +64,12 @@ struct StagingContext: ~Copyable {
     var rewrittenAt: Range<Int>?
     /// For the operation's own records.
     var parameters: PathParameters?
+    /// Objects that are named inside records whose contents do not count; nil unless the operation gathers them.
+    var innerNames: InnerNames?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
+    /// A `relate` is staged.
+    var isRelating = false
     /// While a `relate` is staged, where its own words stand: what its `json` names is the payload's own.
     var relatedAt: UInt32?
 
@@ -81,11 +89,18 @@ struct StagingContext: ~Copyable {
         payload = collection.keepsPayload ? StagedPayload() : nil
     }
 
+    /// Bytes of memory that the rows of a context take beside what is counted for each row: objects, the first chunks of
+    /// tables and indexes, and an entry for each entity and each link table of the model. An estimate for steps of one row.
+    static func memory(_ plan: StagingPlan) -> Int {
+        let entry = MemoryLayout<UnsafeRawPointer>.stride + MemoryLayout<FrozenTable?>.stride
+        return 3_072 + plan.entities.count * entry + plan.layout.linkTables.count * 2
+            * MemoryLayout<[StagedLink]>.stride
+    }
+
     mutating func stage(_ operation: StagingOperation) throws(StagingRefusal) {
         let entity = plan.entities[operation.entity]
         let json = operation.json
-        operationOffset = UInt32(json.offset)
-        if let table = operation.objectTable(plan) { beginPayload(table) } else { beginMixedPayload() }
+        beginOperation(operation)
         switch operation.action {
         case .process:
             try process(json, "json must be an object or an array of objects", entity: entity) {
@@ -102,6 +117,31 @@ struct StagingContext: ~Copyable {
             try leavingOut { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
             let count = entity.relationships[relationship].elementCount(of: json)
             try leavingOut { context throws(StagingFault) in try context.padPayload(to: count) }
+        }
+    }
+
+    mutating func beginOperation(_ operation: StagingOperation) {
+        operationOffset = UInt32(operation.json.offset)
+        if operation.gathersNames { innerNames = innerNames ?? InnerNames(plan.entities[operation.entity].index, plan) }
+        if let table = operation.objectTable(plan) { beginPayload(table) } else { beginMixedPayload() }
+    }
+
+    /// Stages some records of an operation that processes them.
+    ///
+    /// - Parameter records: each with what reads it; nil reads it as one of the operation's entity.
+    mutating func stage(
+        _ operation: StagingOperation, _ records: [(JSONValue, RouteTree.Target?)]
+    ) throws(StagingRefusal) {
+        guard operation.isMerged else { return try stage(operation) }
+        beginOperation(operation)
+        for (record, target) in records {
+            guard let target, let mapping = target.mapping else {
+                try processRecord(MappedRecord(value: record, entity: plan.entities[operation.entity]))
+                continue
+            }
+            parameters = target.parameters
+            defer { parameters = nil }
+            try mapRecord(record, mapping)
         }
     }
 
@@ -205,10 +245,12 @@ struct StagingContext: ~Copyable {
         let part = StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
             places: places, nestings: nestings, rejections: rejections, conditionalFault: conditionalFault,
-            warnings: scanner.warnings(), subject: subject, tombstones: tombstones, payload: payload,
+            warnings: scanner.warnings() + inexactValues.warnings(plan.model), subject: subject, tombstones: tombstones,
+            payload: payload,
             memory: arena.release())
         part.hasOvertaken = wantsComparison
         part.hasDoubtfulKinds = hasDoubtfulKinds
+        part.innerNames = innerNames
         return part
     }
 }

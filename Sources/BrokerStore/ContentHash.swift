@@ -20,7 +20,7 @@ public enum ContentHash {
         return withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)
     }
 
-    private struct SipState {
+    fileprivate struct SipState {
         private var v0: UInt64
         private var v1: UInt64
         private var v2: UInt64
@@ -66,5 +66,43 @@ public enum ContentHash {
 
         @inline(__always)
         private func rotate(_ word: UInt64, _ count: UInt64) -> UInt64 { word << count | word >> (64 - count) }
+    }
+}
+
+/// Hashes a sequence of fields. Each field is hashed with its length, so no two sequences are the same bytes.
+public struct FieldHasher {
+    /// The first byte of each hash that ``finish()`` gives; hashes without it (16 bytes) are of whole messages, by versions
+    /// before.
+    public static let marker: UInt8 = 2
+
+    private var state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473))
+
+    public init() {}
+
+    public mutating func add(_ number: UInt64) { state.absorb(number) }
+
+    public mutating func add(_ bytes: UnsafeRawBufferPointer) {
+        state.absorb(UInt64(bytes.count))
+        let blocks = bytes.count / 8
+        for block in 0..<blocks {
+            state.absorb(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: block * 8, as: UInt64.self)))
+        }
+        var last: UInt64 = 0
+        for (position, byte) in bytes.dropFirst(blocks * 8).enumerated() {
+            last |= UInt64(byte) << (8 * UInt64(position))
+        }
+        state.absorb(last)
+    }
+
+    public mutating func add(_ text: String) {
+        var text = text
+        text.withUTF8 { add(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// The marker and 16 bytes.
+    public func finish() -> [UInt8] {
+        var state = state
+        let (low, high) = state.finish()
+        return [Self.marker] + withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)
     }
 }

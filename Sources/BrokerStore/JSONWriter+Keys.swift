@@ -7,7 +7,7 @@ extension JSONWriter {
     /// A key as the contract writes it: the identity's value, or an object of attribute names and values, or the store's
     /// own key.
     mutating func key(_ cells: [Cell], of entity: Entity) {
-        if entity.hasRowKey { return integer(cells[0].integer) }
+        if entity.isNamedByRowKey { return integer(cells[0].integer) }
         let attributes = entity.identity.map { entity.attributes[$0] }
         guard cells.count > 1 else { return cell(cells[0], of: attributes[0]) }
         object { writer in

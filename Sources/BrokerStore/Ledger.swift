@@ -3,7 +3,8 @@ public struct StoredOutcome: Sendable, Equatable {
     public let sequence: Int64
     /// Nil of a job that ended before owners were remembered.
     public let owner: JobOwner?
-    /// Of the decoded bytes of the message; nil for a job whose id the server made.
+    /// Of what the job does, or, in a line of a version before, of the message's bytes (``StoreJob/messageHash``); nil for a
+    /// job whose id the server made.
     public let contentHash: [UInt8]?
     public let isFailure: Bool
     /// A JSON object: a completed job's members of `completed` but for `timing`, or a failed job's `error`.

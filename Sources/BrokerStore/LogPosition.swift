@@ -8,8 +8,8 @@ public struct LogPosition: Sendable, Equatable {
     public var id: String?
 }
 
-/// What a store has become by the jobs of its log, in a few bytes: each job's place, id, content and outcome are hashed with
-/// what was before. Two stores with the same at one position were fed alike.
+/// What a store has become by the jobs of its log, in a few bytes: each job's place, id, content and outcome, and the rows that it
+/// wrote, are hashed with what was before. Two stores with the same at one position were fed alike, and wrote the same rows.
 public struct StoreHistory: Sendable, Equatable {
     public internal(set) var position: Int64
     private(set) var hash: [UInt8]
@@ -38,14 +38,18 @@ public struct StoreHistory: Sendable, Equatable {
 
     /// A job has been applied.
     ///
-    /// - Parameter outcome: what the ledger keeps of it; of a duplicate, what it kept before.
-    mutating func extend(_ job: StoreJob, _ outcome: [UInt8]) {
+    /// - Parameters:
+    ///   - outcome: what the ledger keeps of it; of a duplicate, what it kept before.
+    ///   - rows: what it wrote; nil of a job that wrote nothing.
+    mutating func extend(_ job: StoreJob, _ outcome: [UInt8], _ rows: RowDigest?) {
         var bytes = hash
-        bytes.reserveCapacity(64 + outcome.count)
+        bytes.reserveCapacity(96 + outcome.count)
         withUnsafeBytes(of: job.sequence.littleEndian) { bytes += $0 }
         bytes += job.id.utf8
-        bytes += job.contentHash ?? []
+        bytes += job.contentDigest ?? job.contentHash ?? []
         bytes += outcome
+        let sums = rows?.sums ?? (0, 0)
+        for sum in [sums.0, sums.1] { withUnsafeBytes(of: sum.littleEndian) { bytes += $0 } }
         hash = bytes.withUnsafeBytes { ContentHash.hash($0) }
         position = job.sequence
     }

@@ -6,13 +6,33 @@ extension Store {
     ///
     /// - Returns: what became of the job; of one that failed nothing is left.
     func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
+        connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
+        defer { connection.work.begin(.unlimited) }
+        var outcome = try run(steps, job, ParkedValues(merger))
+        // With `skip` the job runs again, and claims on values that were not given up are judged when they are made. As
+        // other objects may be left out then, the third run waits for nothing.
+        if case .again(let settled) = outcome { outcome = try run(steps, job, ParkedValues(merger, settled: settled)) }
+        if case .again = outcome { outcome = try run(steps, job, ParkedValues(merger, parksNothing: true)) }
+        guard case .ended(let end) = outcome else { preconditionFailure("nothing was parked") }
+        return end
+    }
+
+    private enum RunEnd {
+        case ended(JobOutcome)
+        /// Values were claimed that their objects did not give up: the job runs again, and must not wait for these.
+        case again(Set<OccupiedValue.Value>)
+    }
+
+    private func run(_ steps: [StagedStep], _ job: StoreJob, _ parked: ParkedValues) throws(StoreError) -> RunEnd {
         try savepoints.beginJob()
+        let (rowKeys, digest) = (merger.rowKeys, merger.digest)
         do throws(MergeFailure) {
             if steps.count > 1 { try learnRowKeys() }
-            var run = JobRun(merger, savepoints, job, stepCount: steps.count)
+            var run = JobRun(merger, savepoints, job, stepCount: steps.count, parked: parked)
             for (number, step) in steps.enumerated() {
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
             }
+            try parked.giveBack(job.policy)
             guard !connection.hasDanglingReferences else {
                 throw .fault(
                     Fault(
@@ -21,24 +41,31 @@ extension Store {
             }
             var outcome = try JobTally(run).outcome()
             if let objects = run.objects { outcome.objects = try told(objects) }
+            if let heard = run.history?.digest { merger.digest?.add(heard) }
             try savepoints.endJob()
-            return .completed(outcome)
+            return .ended(.completed(outcome))
         } catch {
             if connection.isAutocommit {
                 if case .store(let error) = error { throw error }
                 throw StoreError(.unavailable, "SQLite gave the transaction up.")
             }
             try savepoints.undoJob()
+            merger.rowKeys = rowKeys
+            merger.digest = digest
             switch error {
             case .store(let error) where error.code == .constraint:
                 // Of a table that another program made or changed: what the job does to other rows is not allowed there.
-                return .failed(
-                    Fault(
-                        .constraintViolation,
-                        "\(error.message) A table requires what the model does not know; look at its constraints."))
+                return .ended(
+                    .failed(
+                        Fault(
+                            .constraintViolation,
+                            "\(error.message) A table requires what the model does not know; look at its constraints."))
+                )
             case .store(let error): throw error
-            case .fault(let fault), .subjectRefused(let fault): return .failed(fault)
-            case .rejected, .contended, .stale, .misjudged: preconditionFailure("a step is tried until it is neither")
+            case .fault(let fault), .subjectRefused(let fault): return .ended(.failed(fault))
+            case .unsettled(let values): return .again(values)
+            case .rejected, .contended, .occupied, .stale, .misjudged, .entangled, .namedTwice:
+                preconditionFailure("a step is tried until it is neither")
             }
         }
     }

@@ -51,6 +51,7 @@ extension Store {
             guard let rows = joinableRows(steps, job) else { return nil }
             members.append(JointMerge.Member(job: job, rows: rows))
         }
+        merger.digest = ledger.history == nil ? nil : RowDigest()
         guard let outcomes = members.isEmpty ? [] : try JointMerge.run(members, merger) else { return nil }
         var next = outcomes.makeIterator()
         var ends: [JobOutcome] = []
@@ -58,20 +59,22 @@ extension Store {
         var before: Outcome?
         for (job, found) in zip(jobs, found) {
             if let end = found.end {
-                noteInHistory(end, of: job)
+                try noteInHistory(end, of: job, nil)
                 ends.append(end)
                 continue
             }
             let end: JobOutcome
+            var rows: RowDigest?
             switch job.work {
             case .refused(let fault): end = .failed(fault)
             case .steps:
-                var outcome = next.next()!
+                var (outcome, digest) = next.next()!
+                rows = digest
                 outcome.writeBrief(like: before)
                 before = outcome
                 end = .completed(outcome)
             }
-            ends.append(try record(end, of: job, found.known))
+            ends.append(try record(end, of: job, found.known, rows))
         }
         return ends
     }

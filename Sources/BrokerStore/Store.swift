@@ -11,15 +11,15 @@ public final class Store {
     public let migration: StoreMigration
     let merger: Merger
     var ledger: Ledger
-    private let statements: TransactionStatements
+    let statements: TransactionStatements
     let savepoints: Savepoints
     private let files: OpenedFiles
-    private let logKeeper: LogKeeper
+    let logKeeper: LogKeeper
     private let isSyncedAtCommit: Bool
     /// Foreign keys of another program's database are checked at the end of a job, as Broker's own are.
     private let defersForeignKeys: Bool
     /// Why nothing can be stored any more: the files are no longer those that were opened.
-    private var loss: StoreError?
+    private(set) var loss: StoreError?
 
     /// The disk has failed, or the file is damaged, and the store takes nothing more. What was done since the newest
     /// ``commit()`` that came back, and nothing else, may be in the file or not: nobody must be told that it is, or that it is
@@ -39,6 +39,7 @@ public final class Store {
         isSyncedAtCommit = options.synchronous == .full
         try Self.check(file, plan, options.removal, vfs: options.vfs)
         connection = try Connection(path: file.location, vfs: options.vfs)
+        connection.work.watch(connection.handle)
         logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
         migration = try Self.migrate(connection, path, plan, options, logKeeper)
         try Self.configure(connection, options)
@@ -154,9 +155,9 @@ public final class Store {
         if fileSize(file.location + "-journal") ?? 0 > 0 {
             // A change that a crash has left half done is undone first, by whoever opens the database; only one that may write
             // can do it.
-            _ = try Connection(path: file.location, vfs: vfs).integer("SELECT count(*) FROM sqlite_schema")
+            _ = try Connection(path: file.location, vfs: vfs).bounded().integer("SELECT count(*) FROM sqlite_schema")
         }
-        return try Connection(path: file.location, .look, vfs: vfs)
+        return try Connection(path: file.location, .look, vfs: vfs).bounded()
     }
 
     // MARK: - Sequences
@@ -202,39 +203,6 @@ public final class Store {
     /// Where the store is, without symbolic links; the log's files lie beside it.
     public let location: String
 
-    /// How far it has come in the log that it is fed from.
-    public func logPosition() throws(StoreError) -> LogPosition {
-        guard let identity = try StoreMeta(connection: connection).value(of: .log), let history = ledger.history else {
-            return LogPosition(identity: nil, applied: try lastSequence(), id: nil)
-        }
-        return LogPosition(
-            identity: identity, applied: history.position, id: try ledger.id(ofJobAt: history.position))
-    }
-
-    /// From now on it is fed from that log, of which nothing is applied yet.
-    ///
-    /// - Parameter position: before which the log begins.
-    public func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
-        try setLog(identity, StoreHistory(position: position))
-    }
-
-    /// From now on it is fed from no log.
-    public func endLog() throws(StoreError) { try setLog(nil, nil) }
-
-    private func setLog(_ identity: String?, _ history: StoreHistory?) throws(StoreError) {
-        do throws(StoreError) {
-            try statements.begin.run()
-            let meta = StoreMeta(connection: connection)
-            try meta.set(.log, to: identity)
-            try meta.set(.logApplied, to: history?.text)
-            ledger.history = history
-            try commit()
-        } catch {
-            rollback()
-            throw error
-        }
-    }
-
     /// The newest position of the log of which it is certain that its job is on the disk, whatever happens to the machine;
     /// nil when that is not known at the moment.
     public var durablePosition: Int64? {
@@ -267,6 +235,7 @@ public final class Store {
             loss = error
             throw error
         }
+        try merger.writeRowKeys()
         try ledger.finish()
         try connection.commit(by: statements.commit)
         ledger.transactionEnded(isDurable: true)
@@ -276,32 +245,6 @@ public final class Store {
     private func checkUsable() throws(StoreError) {
         if let error = loss ?? failure { throw error }
     }
-
-    /// Copies the log into the database once it is long. To be called after every ``commit()``, when those who wait for that have
-    /// been told: it may take as long as the disk likes.
-    public func copyLogIfDue() {
-        if loss == nil, failure == nil { logKeeper.copyIfDue() }
-    }
-
-    /// Copies the log because a transaction that was undone found no room (``StoreError/Code/full``): the next one is then
-    /// written over it.
-    ///
-    /// - Returns: whether the next one may find more.
-    public func makeRoom() -> Bool { loss == nil && failure == nil && logKeeper.makeRoom() }
-
-    /// Something is better done while nobody waits for a transaction than later.
-    public var hasIdleWork: Bool { loss == nil && failure == nil && logKeeper.hasIdleWork }
-
-    /// Nobody waits at the moment.
-    public func idle() {
-        if hasIdleWork { logKeeper.idle() }
-    }
-
-    /// The write-ahead log after the newest commit.
-    public var log: StoreLog { logKeeper.log }
-
-    /// What has become of the log since the last call that an operator should know.
-    public func takeLogNotices() -> [StoreLogNotice] { logKeeper.takeNotices() }
 
     /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
     public func rollback() {
@@ -342,12 +285,15 @@ public final class Store {
     public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let (known, end) = try find(job)
         if let end {
-            noteInHistory(end, of: job)
+            try noteInHistory(end, of: job, nil)
             return end
         }
         switch job.work {
-        case .refused(let fault): return try record(.failed(fault), of: job, known)
-        case .steps(let steps): return try record(try run(steps, job), of: job, known)
+        case .refused(let fault): return try record(.failed(fault), of: job, known, nil)
+        case .steps(let steps):
+            merger.digest = ledger.history == nil ? nil : RowDigest()
+            let end = try run(steps, job)
+            return try record(end, of: job, known, merger.digest)
         }
     }
 
@@ -355,25 +301,27 @@ public final class Store {
     func find(_ job: StoreJob) throws(StoreError) -> (known: StoredOutcome?, end: JobOutcome?) {
         let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
         guard let known, !known.isFailure else { return (known, nil) }
-        let isSame = known.contentHash == job.contentHash && job.owner.maySee(jobOf: known.owner)
-        return (known, isSame ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known))
+        return (
+            known,
+            job.isRepetition(of: known) ? .duplicate(known) : .conflict(Self.idConflict(job.id), committed: known)
+        )
     }
 
     /// Writes the job's line.
     ///
-    /// - Parameter known: the failure that the ledger has under the id.
-    func record(_ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?) throws(StoreError) -> JobOutcome {
-        noteInHistory(end, of: job)
+    /// - Parameters:
+    ///   - known: the failure that the ledger has under the id.
+    ///   - rows: what the job wrote.
+    func record(
+        _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?
+    ) throws(StoreError) -> JobOutcome {
+        try noteInHistory(end, of: job, rows)
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
             sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,
             body: end.body(of: job))
         try ledger.record(outcome, ofJob: job.id, replacing: known, now: job.now)
         return end
-    }
-
-    func noteInHistory(_ end: JobOutcome, of job: StoreJob) {
-        if ledger.history != nil { ledger.history?.extend(job, end.body(of: job)) }
     }
 
     /// SQLite has undone everything since ``begin()``, because it could not go on.
@@ -383,7 +331,7 @@ public final class Store {
         Fault(
             .idConflict,
             "The job id \"\(id)\" was used before, for a job with other content or of another user. Give every job an id "
-                + "of its own; to repeat a job, send the very same bytes.")
+                + "of its own; to repeat a job, send the same operations and the same `onInvalid`.")
     }
 }
 

@@ -64,6 +64,13 @@ extension StoreError {
             self.init(full: store, String(cString: strerror(system)), result)
         case SQLITE_CONSTRAINT:
             self.init(.constraint, "The database does not allow it: \(said).", sqliteCode: result)
+        case SQLITE_ERROR where said == "too many levels of trigger recursion":
+            // Broker's own deletions do not recurse: these are foreign keys that the model does not name.
+            self.init(
+                .constraint,
+                "The database does not allow it: ON DELETE CASCADE of a table that another program made goes through more than "
+                    + "1,000 levels. Delete the rows at the lowest levels first, or make the column of the link optional.",
+                sqliteCode: result)
         case SQLITE_BUSY, SQLITE_LOCKED:
             self.init(
                 .unavailable,
@@ -88,6 +95,15 @@ extension StoreError {
                 .defect, "\(store) refused what Broker asked of it (\(said)). This is a defect of Broker's; report it.",
                 sqliteCode: result, statement: sql)
         }
+    }
+
+    /// The schema, or a value that is read at the opening, is larger than any of a store.
+    init(tooLarge database: OpaquePointer, _ result: Int32, memory: Int64) {
+        self.init(
+            .unavailable,
+            "The store \(Self.path(database) ?? "") cannot be opened: its schema, or the model in it, is larger than any that "
+                + "Broker makes, or takes more than \(memory >> 20) MiB of memory. Give --store another file; nothing was "
+                + "touched.", sqliteCode: result)
     }
 
     /// SQLITE_IOERR_WRITE, which is no literal in SQLite's header.

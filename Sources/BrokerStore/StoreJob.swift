@@ -1,4 +1,4 @@
-internal import BrokerJSON
+public import BrokerJSON
 public import BrokerModel
 public import BrokerStaging
 
@@ -12,8 +12,12 @@ public struct StoreJob: Sendable {
 
     public let id: String
     public let owner: JobOwner
-    /// Of the message's decoded bytes; nil when the server made the id, which therefore cannot have been used before.
+    /// Of what the job does; nil when the server made the id, which therefore cannot have been used before.
     public let contentHash: [UInt8]?
+    /// A hash of the content for ``StoreHistory``; nil when it is ``contentHash``, or no log is kept.
+    public let contentDigest: [UInt8]?
+    /// Of the message's decoded bytes: versions before wrote it into the ledger. Nil when nothing can be recorded by it.
+    public let messageHash: [UInt8]?
     public let sequence: Int64
     public let policy: InvalidRecordPolicy
     public let wantsKeys: Bool
@@ -22,21 +26,37 @@ public struct StoreJob: Sendable {
     public let work: Work
     /// Milliseconds since 1970, for the ledger.
     public let now: Int64
+    /// What the merge may take beside the staged rows; nil grants everything.
+    public let memory: (any MemoryAllowance)?
 
     public init(
-        id: String, owner: JobOwner = .server, contentHash: [UInt8]?, sequence: Int64, policy: InvalidRecordPolicy,
+        id: String, owner: JobOwner = .server, contentHash: [UInt8]?, contentDigest: [UInt8]? = nil,
+        messageHash: [UInt8]? = nil, sequence: Int64,
+        policy: InvalidRecordPolicy,
         wantsKeys: Bool,
-        wantsObjects: Bool = false, work: Work, now: Int64
+        wantsObjects: Bool = false, work: Work, now: Int64,
+        memory: (any MemoryAllowance)? = nil
     ) {
         self.id = id
         self.owner = owner
         self.contentHash = contentHash
+        self.contentDigest = contentDigest
+        self.messageHash = messageHash
         self.sequence = sequence
         self.policy = policy
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
         self.work = work
         self.now = now
+        self.memory = memory
+    }
+}
+
+extension StoreJob {
+    /// The recorded job has the same content, and its owner's jobs may be seen by this one's.
+    public func isRepetition(of recorded: StoredOutcome) -> Bool {
+        guard owner.maySee(jobOf: recorded.owner) else { return false }
+        return recorded.contentHash == contentHash || messageHash != nil && recorded.contentHash == messageHash
     }
 }
 

@@ -12,7 +12,7 @@ extension ClientEnvelope {
         do {
             document = try JSONDocument(parsing: text)
         } catch {
-            throw WireError(error)
+            throw WireError(error, in: text)
         }
         return try decode(document)
     }
@@ -46,21 +46,27 @@ extension ClientEnvelope {
                 .malformedJSON, "The content is no JSON object but \(root.kind.phrase). A message is one JSON object.",
                 position: JSONPosition(offset: root.offset, in: document.text))
         }
-        let tag = root["tag"].flatMap { $0.bytes.count <= maximumTagCount ? $0.jsonText : nil }
+        let sentTag = root["tag"]
+        let tag = sentTag.flatMap { returnableTag($0) }
         do throws(WireError) {
-            guard tag != nil || root["tag"] == nil, tag?.count ?? 0 <= maximumTagCount else {
+            guard tag != nil || sentTag == nil else {
                 throw WireError(
                     .unsupportedMessage,
                     "A `tag` has at most \(maximumTagCount) bytes. Keep what it stands for, and send a short one.",
                     path: "/tag")
             }
-            return ClientEnvelope(message: try message(in: root), tag: tag, document: document)
+            return ClientEnvelope(
+                message: try message(in: root), tag: tag, id: root["id"]?.returnableID, document: document)
         } catch {
-            var error = error
-            error.tag = tag.flatMap { $0.count <= maximumTagCount ? $0 : nil }
-            error.id = root["id"]?.string.flatMap { JobMessage.idCounts.contains($0.utf8.count) ? $0 : nil }
-            throw error
+            throw error.about(FrameReference(id: root["id"]?.returnableID, tag: tag))
         }
+    }
+
+    /// The tag as JSON text; nil when it is too long to be given back.
+    static func returnableTag(_ tag: JSONValue) -> [UInt8]? {
+        guard tag.bytes.count <= maximumTagCount else { return nil }
+        let text = tag.jsonText
+        return text.count <= maximumTagCount ? text : nil
     }
 
     private static func message(in root: JSONValue) throws(WireError) -> ClientMessage {
@@ -111,7 +117,7 @@ extension ClientEnvelope {
     }
 
     private static func hello(in root: JSONValue) throws(WireError) -> ClientMessage {
-        if let version = root["version"], version.int64 != Int64(protocolVersion) {
+        if let version = root["version"], version.wholeNumber != Int64(protocolVersion) {
             guard version.kind == .number else { throw version.isNo("a number", at: "/version") }
             throw WireError(
                 .unsupportedVersion,
@@ -122,6 +128,14 @@ extension ClientEnvelope {
                 """, path: "/version")
         }
         return .hello(version: protocolVersion, client: try root.optionalString("client", in: ""))
+    }
+}
+
+extension JSONValue {
+    /// An `id` that an answer may bear; nil for any other value.
+    var returnableID: String? {
+        guard kind == .string, JobMessage.idCounts.contains(bytes.count) else { return nil }
+        return string
     }
 }
 

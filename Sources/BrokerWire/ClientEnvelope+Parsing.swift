@@ -13,7 +13,9 @@ extension ClientEnvelope {
         case .success(let document): return try decode(document, allowance: allowance)
         case .failure(.noRoom): throw .noRoom
         case .failure(.fault(let error)):
-            guard let mended = try lenientDocument(content, allowance) else { throw .fault(WireError(error)) }
+            guard let mended = try lenientDocument(content, allowance) else {
+                throw .fault(WireError(error, in: content))
+            }
             return try decode(mended, allowance: allowance)
         }
     }

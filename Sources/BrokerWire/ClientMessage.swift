@@ -52,6 +52,8 @@ package struct ClientEnvelope: @unchecked Sendable {
     package let message: ClientMessage
     /// The client's `tag` as JSON text, to be given back in every answer.
     package let tag: [UInt8]?
+    /// The message's `id`, whatever its type is; nil when it has none that may be given back.
+    package let id: String?
     package let document: JSONDocument
 }
 
@@ -63,6 +65,14 @@ package struct JobMessage {
         case fail
         /// The bad record is left out and listed.
         case skip
+    }
+
+    /// How a job treats keys of records that the model does not name.
+    package enum UnknownKeys: String, Sendable, CaseIterable {
+        /// They are ignored, and counted in a warning.
+        case warn
+        /// The record that has one is a bad record.
+        case fail
     }
 
     /// What `completed` tells.
@@ -91,6 +101,7 @@ package struct JobMessage {
     /// Never empty, in the order in which they take effect.
     package let operations: [OperationMessage]
     package let onInvalid: OnInvalid
+    package let unknownKeys: UnknownKeys
     package let reply: Reply
     package let notify: Notify
     /// Trailing commas are to be forgiven.

@@ -67,7 +67,7 @@ extension JSONValue {
     fileprivate func optionalCount(_ key: String) throws(WireError) -> Int? {
         guard let value = self[key] else { return nil }
         guard value.kind == .number else { throw value.isNo("a whole number", at: "/\(key)") }
-        guard let number = value.int64, number >= 0 else {
+        guard let number = value.wholeNumber, number >= 0 else {
             let text = String(decoding: value.bytes.prefix(20), as: UTF8.self)
             throw WireError(
                 .unsupportedMessage, "`\(key)` is a whole number from 0, not \(text).", path: "/\(key)")

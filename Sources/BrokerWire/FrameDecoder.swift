@@ -72,6 +72,43 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
         return content.finish()
     }
 
+    /// Calls `body` with the content of a frame, piece by piece, in little memory. Blocking work.
+    ///
+    /// - Throws: `malformedLZ4` or `contentTooLarge`.
+    package mutating func forEachPiece(
+        _ payload: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void
+    ) throws(WireError) {
+        let header = try FrameHeader(inspecting: payload)
+        LZ4F_resetDecompressionContext(context)
+        var piece = [UInt8](repeating: 0, count: Self.pieceCount)
+        var consumed = 0
+        var total = 0
+        while true {
+            var produced = piece.count
+            var taken = payload.count - consumed
+            let wanted = piece.withUnsafeMutableBytes {
+                LZ4F_decompress(context, $0.baseAddress, &produced, payload.baseAddress! + consumed, &taken, nil)
+            }
+            guard LZ4F_isError(wanted) == 0 else { throw refusal(wanted) }
+            consumed += taken
+            total += produced
+            guard total <= limits.maximumContentCount else {
+                throw tooLarge("holds more than \(limits.maximumContentCount.grouped) bytes of content")
+            }
+            piece.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0.prefix(produced))) }
+            guard wanted != 0 else { break }
+            // With space left, the decompressor stops only for want of bytes.
+            guard produced == piece.count else { throw FrameHeader.truncated(payload.count) }
+        }
+        guard consumed == payload.count else { throw trailing(payload, from: consumed) }
+        if let declared = header.contentCount, UInt64(total) != declared {
+            throw FrameHeader.malformed("The content has not the \(declared.grouped) bytes that the frame declares")
+        }
+    }
+
+    /// Bytes of a content that are looked at together.
+    private static let pieceCount = 256 << 10
+
     private func decompress(
         _ payload: UnsafeRawBufferPointer, into content: inout JSONTextBuilder, bound: Int, isDeclared: Bool
     ) throws(FrameRefusal) {

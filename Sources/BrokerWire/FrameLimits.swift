@@ -7,6 +7,13 @@ public struct FrameLimits: Sendable, Equatable {
     /// 256 MiB: what the contract lets a frame's content be by default.
     public static let defaultMaximumContentCount = 256 << 20
 
+    /// 1 GiB: the largest content that a server may be configured to accept. SQLite's own limit of a value is a little less
+    /// (sqlite.org/limits.html).
+    public static let largestContentCount = 1 << 30
+
+    /// The limits that no server exceeds: those of a frame in the journal, which a server with other limits may have accepted.
+    public static let largest = FrameLimits(maximumContentCount: largestContentCount)
+
     /// Bytes of one LZ4 frame, 1...``largestPayloadCount``.
     public let maximumPayloadCount: Int
     /// Bytes of a frame's content, decompressed.

@@ -5,6 +5,7 @@ extension JobMessage {
     init(_ root: JSONValue) throws(WireError) {
         id = try Self.id(ofJob: root)
         onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
+        unknownKeys = try root.optionalWord("unknown", UnknownKeys.self) ?? .warn
         reply = try root.optionalWord("reply", Reply.self) ?? .summary
         notify = try Self.notify(in: root)
         isLenient = try root.optionalBool("lenient") ?? false

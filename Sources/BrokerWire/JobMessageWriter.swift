@@ -2,28 +2,28 @@ internal import BrokerJSON
 
 /// Makes the content of a `job` message.
 package struct JobMessageWriter: Sendable {
-    /// One operation, its values as JSON text. They are not checked here: the server tells what is wrong with them.
+    /// One operation. Its values are JSON; the server checks what they mean.
     package struct Operation: Sendable {
         package enum Action: Sendable {
             /// Records, and the key of the object that the one record is about.
-            case process([UInt8], object: [UInt8]? = nil)
+            case process(RawJSON, object: RawJSON? = nil)
             /// What the object of that key is to hold at the relationship.
-            case relate([UInt8], object: [UInt8], relationship: String)
+            case relate(RawJSON, object: RawJSON, relationship: String)
             /// An array of records, what of the entity they are all of, what may be done, and which part of a sync it is.
-            case sync([UInt8], Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
+            case sync(RawJSON, Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
             /// A payload, and the name of its mapping, or the path that it came from.
-            case map([UInt8], mapping: String?, path: String?)
+            case map(RawJSON, mapping: String?, path: String?)
             /// An array of keys.
-            case delete([UInt8])
+            case delete(RawJSON)
             case deleteMatching(Selection)
         }
 
         /// A predicate, and an array of values for its `%@`.
         package struct Selection: Sendable {
             package var predicate: String
-            package var arguments: [UInt8]?
+            package var arguments: RawJSON?
 
-            package init(_ predicate: String, arguments: [UInt8]? = nil) {
+            package init(_ predicate: String, arguments: RawJSON? = nil) {
                 self.predicate = predicate
                 self.arguments = arguments
             }
@@ -38,7 +38,7 @@ package struct JobMessageWriter: Sendable {
         }
 
         /// One `process`.
-        package init(entity: String, json: [UInt8]) {
+        package init(entity: String, json: RawJSON) {
             self.init(entity: entity, .process(json))
         }
     }
@@ -48,11 +48,12 @@ package struct JobMessageWriter: Sendable {
     /// In the order in which they take effect.
     package var operations: [Operation]
     package var onInvalid = JobMessage.OnInvalid.fail
+    package var unknownKeys = JobMessage.UnknownKeys.warn
     package var reply = JobMessage.Reply.summary
     package var notify = JobMessage.Notify.completed
     package var isLenient = false
     /// Any JSON value, given back in every answer.
-    package var tag: [UInt8]?
+    package var tag: RawJSON?
 
     package init(id: String?, operations: [Operation]) {
         self.id = id
@@ -63,17 +64,18 @@ package struct JobMessageWriter: Sendable {
     /// give the same bytes, so that a job sent again is known as the same.
     package func content() -> [UInt8] {
         let records = operations.reduce(0) { $0 + $1.byteCount }
-        var writer = JSONWriter(capacity: records + 320 + (tag?.count ?? 0))
+        var writer = JSONWriter(capacity: records + 320 + (tag?.bytes.count ?? 0))
         writer.object { writer in
             if let id { writer.member("id", id) }
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
+            if unknownKeys != .warn { writer.member("unknown", unknownKeys.rawValue) }
             if reply != .summary { writer.member("reply", reply.rawValue) }
             if notify != .completed { writeNotify(to: &writer) }
             if isLenient {
                 writer.key("lenient")
                 writer.bool(true)
             }
-            writer.tag(tag)
+            writer.tag(tag?.bytes)
             if let only = operations.first, operations.count == 1 {
                 only.write(to: &writer)
             } else {
@@ -102,12 +104,12 @@ extension JobMessageWriter.Operation {
     fileprivate var byteCount: Int {
         let values =
             switch action {
-            case .process(let json, let object): json.count + (object?.count ?? 0)
-            case .relate(let json, let object, let name): json.count + object.count + name.utf8.count
-            case .sync(let json, let selection, _, _): json.count + (selection?.byteCount ?? 0)
+            case .process(let json, let object): json.bytes.count + (object?.bytes.count ?? 0)
+            case .relate(let json, let object, let name): json.bytes.count + object.bytes.count + name.utf8.count
+            case .sync(let json, let selection, _, _): json.bytes.count + (selection?.byteCount ?? 0)
             case .map(let json, let mapping, let path):
-                json.count + (mapping?.utf8.count ?? 0) + (path?.utf8.count ?? 0)
-            case .delete(let keys): keys.count
+                json.bytes.count + (mapping?.utf8.count ?? 0) + (path?.utf8.count ?? 0)
+            case .delete(let keys): keys.bytes.count
             case .deleteMatching(let selection): selection.byteCount
             }
         return entity.utf8.count + values + 100
@@ -152,7 +154,7 @@ extension JobMessageWriter.Operation {
 }
 
 extension JobMessageWriter.Operation.Selection {
-    fileprivate var byteCount: Int { predicate.utf8.count + (arguments?.count ?? 0) }
+    fileprivate var byteCount: Int { predicate.utf8.count + (arguments?.bytes.count ?? 0) }
 
     fileprivate func write(to writer: inout JSONWriter) {
         writer.member("where", predicate)
@@ -185,9 +187,9 @@ extension OperationMessage.SyncPart {
 
 extension JSONWriter {
     /// Writes a member that is JSON text; nothing when there is none.
-    fileprivate mutating func member(_ key: String, raw json: [UInt8]?) {
+    fileprivate mutating func member(_ key: String, raw json: RawJSON?) {
         guard let json else { return }
         self.key(key)
-        raw(json)
+        raw(json.bytes)
     }
 }

@@ -5,6 +5,9 @@ extension OperationMessage {
     /// the name and the path on the heap.
     static let memory = 512
 
+    /// Bytes of the `path` of a `map`: longer than the request line that web servers accept.
+    package static let maximumPathCount = 8_192
+
     private static let words = ["process", "relate", "sync", "map", "delete"]
 
     /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
@@ -70,6 +73,12 @@ extension OperationMessage {
         for field in ["mapping", "path"] {
             if let value = fields[field], value.kind != .string { throw value.isNo("a string", at: "\(path)/\(field)") }
         }
+        if let count = fields["path"]?.bytes.count, count > maximumPathCount {
+            throw WireError(
+                .unsupportedMessage,
+                "A `path` has at most \(maximumPathCount.grouped) bytes; this one has \(count.grouped). Send the path of the "
+                    + "resource without the host.", path: "\(path)/path")
+        }
         if fields["mapping"] != nil, fields["path"] != nil {
             throw WireError(
                 .unsupportedMessage,
@@ -126,14 +135,15 @@ extension OperationMessage {
     private static func part(_ fields: JSONValue, at path: String) throws(WireError) -> SyncPart? {
         guard let part = fields["part"] else { return nil }
         guard part.kind == .object else { throw part.isNo("an object with `id` and `last`", at: "\(path)/part") }
-        guard let id = try part.optionalString("id", in: "\(path)/part") else {
-            throw lacks("part/id", "a name for the whole sync, the same in all parts", "sync", path)
-        }
-        guard JobMessage.idCounts.contains(id.utf8.count) else {
+        // Not decoded before its length is known.
+        if let count = part["id"]?.bytes.count, part["id"]?.kind == .string, !JobMessage.idCounts.contains(count) {
             throw WireError(
                 .unsupportedMessage,
                 "The `id` of a `part` has \(JobMessage.idCounts.lowerBound) to \(JobMessage.idCounts.upperBound) bytes; "
-                    + "this one has \(id.utf8.count).", path: "\(path)/part/id")
+                    + "this one has \(count).", path: "\(path)/part/id")
+        }
+        guard let id = try part.optionalString("id", in: "\(path)/part") else {
+            throw lacks("part/id", "a name for the whole sync, the same in all parts", "sync", path)
         }
         guard let last = part["last"] else { return SyncPart(id: id, isLast: false) }
         guard let isLast = last.bool else { throw last.isNo("true or false", at: "\(path)/part/last") }

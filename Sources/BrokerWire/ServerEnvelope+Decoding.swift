@@ -36,7 +36,11 @@ extension ServerEnvelope {
                 FailedMessage(
                     id: root["id"]?.string, sequence: root["sequence"]?.int64,
                     error: ErrorBody(try root.required("error"))))
-        case "error": .error(ErrorMessage(id: root["id"]?.string, error: ErrorBody(try root.required("error"))))
+        case "error":
+            .error(
+                ErrorMessage(
+                    id: root["id"]?.string, error: ErrorBody(try root.required("error")),
+                    frame: root["frame"]?.int64.flatMap { Int(exactly: $0) }))
         case "progress" where root["action"] == nil:
             .progress(
                 id: try root.requiredString("id"), staged: Int(try root.requiredInteger("staged")),
@@ -170,7 +174,7 @@ extension JSONValue {
 
     fileprivate func requiredInteger(_ key: String) throws(WireError) -> Int64 {
         let value = try required(key)
-        guard let integer = value.int64 else { throw value.isNo("a 64-bit integer", at: "/\(key)") }
+        guard let integer = value.wholeNumber else { throw value.isNo("a 64-bit integer", at: "/\(key)") }
         return integer
     }
 }

@@ -146,6 +146,8 @@ package struct ErrorMessage: Error, Sendable, Equatable, CustomStringConvertible
     /// The `id` of the message at fault, when it could be read.
     package let id: String?
     package let error: ErrorBody
+    /// The position of the frame at fault on its connection, from 1.
+    package var frame: Int?
 
     package var description: String { error.description }
 }

@@ -27,6 +27,9 @@ package enum ServerMessageWriter {
         }
     }
 
+    /// Bytes of content that a `ping` may have: its answer is as long, and is built while others wait.
+    package static let maximumPingCount = 64 << 10
+
     /// The answer to a `ping`: the same fields, its `tag` among them.
     package static func pong(to ping: JSONDocument) -> [UInt8] {
         message("pong", capacity: ping.text.count, tag: nil) { writer in
@@ -153,10 +156,11 @@ package enum ServerMessageWriter {
     }
 
     /// - Parameter error: the `error` object as JSON text, with its braces.
-    package static func error(_ error: [UInt8], tag: [UInt8]?) -> [UInt8] {
-        message("error", capacity: error.count, tag: tag) { writer in
+    package static func error(_ error: [UInt8], about frame: FrameReference) -> [UInt8] {
+        message("error", capacity: error.count + (frame.tag?.count ?? 0), tag: nil) { writer in
             writer.key("error")
             writer.raw(error)
+            writer.reference(frame)
         }
     }
 

@@ -25,6 +25,8 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     package var id: String?
     /// The `tag` of the message at fault as JSON text, when it could be read.
     package var tag: [UInt8]?
+    /// The position of the frame at fault on its connection, from 1; nil when the error is about the connection.
+    package var frame: Int?
     /// JSON Pointer (RFC 6901) into the message.
     package var path: String?
     /// Where the text is not JSON; only for `malformedJSON`.
@@ -47,7 +49,25 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
             position: error.position)
     }
 
+    /// The content of a frame is not JSON: with the `id` and the `tag` that come before the fault.
+    init(_ error: JSONError, in text: JSONText) {
+        self.init(error)
+        var scan = EnvelopeScan()
+        scan.scan(UnsafeRawBufferPointer(rebasing: text.bytes.prefix(error.position.offset)))
+        id = scan.id
+        tag = scan.tag
+    }
+
     package var endsConnection: Bool { code.endsConnection }
+
+    /// The same error, about that frame. An `id` or a `tag` that the error has already stays.
+    package func about(_ frame: FrameReference) -> WireError {
+        var error = self
+        error.frame = frame.ordinal
+        error.id = id ?? frame.id
+        error.tag = tag ?? frame.tag
+        return error
+    }
 
     package var description: String {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
@@ -76,8 +96,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
                     writer.integer(retryAfterMilliseconds)
                 }
             }
-            if let id { writer.member("id", id) }
-            writer.tag(tag)
+            writer.reference(FrameReference(ordinal: frame, id: id, tag: tag))
         }
         return writer.bytes
     }
@@ -87,6 +106,16 @@ extension JSONWriter {
     mutating func member(_ key: String, _ value: String) {
         self.key(key)
         string(value)
+    }
+
+    /// The members of an `error` that identify the frame.
+    mutating func reference(_ frame: FrameReference) {
+        if let id = frame.id { member("id", id) }
+        if let ordinal = frame.ordinal {
+            key("frame")
+            integer(ordinal)
+        }
+        tag(frame.tag)
     }
 
     /// The `tag` that a message brought, given back as it was; nothing when it brought none.

@@ -72,4 +72,20 @@ typedef struct {
     void *source;
 } broker_staged_cursor;
 
+// Not from SQLite's header: a file of another program may hold texts and a schema of any size, and SQLite reads the whole
+// schema before the first statement.
+static inline int broker_sqlite_takes_too_much(void *most) {
+    return sqlite3_memory_used() > (sqlite3_int64)(intptr_t)most;
+}
+
+// Bounds what the connection reads: a text, blob or row of `length` bytes, a statement of the schema of `sql` bytes, and all
+// memory of SQLite in this process to `memory` bytes more than now, checked every 100 instructions. Beyond a bound, statements
+// fail with SQLITE_TOOBIG or SQLITE_INTERRUPT.
+static inline void broker_sqlite_bound(sqlite3 *database, int length, int sql, sqlite3_int64 memory) {
+    sqlite3_limit(database, SQLITE_LIMIT_LENGTH, length);
+    sqlite3_limit(database, SQLITE_LIMIT_SQL_LENGTH, sql);
+    sqlite3_progress_handler(
+        database, 100, broker_sqlite_takes_too_much, (void *)(intptr_t)(sqlite3_memory_used() + memory));
+}
+
 #endif

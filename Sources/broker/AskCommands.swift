@@ -20,7 +20,7 @@ struct StatsCommand: AsyncParsableCommand {
                 throw CommandFailure(error)
             }
         }
-        if json { return try Program.say(answer.description) }
+        if json { return try Program.write(answer.description) }
         let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
         for line in lines(of: document.root, "") { try Program.say(line) }
         withExtendedLifetime(document) {}
@@ -62,7 +62,7 @@ struct AwaitCommand: AsyncParsableCommand {
         if json {
             var writer = JSONWriter()
             writer.object { writer in summary.writeMembers(to: &writer) }
-            try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+            try Program.write(String(decoding: writer.bytes, as: UTF8.self))
         } else {
             try summary.say(countsRecords: false)
         }

@@ -48,7 +48,7 @@ struct BackupCommand: AsyncParsableCommand {
             writer.key("bytes")
             writer.integer(copy.bytes)
         }
-        try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 
     /// The server runs in another folder.

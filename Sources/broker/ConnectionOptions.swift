@@ -16,7 +16,8 @@ struct ConnectionOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Do without a server: open this SQLite database here, as brokerd does, with the same guarantees. One that a \
-            server owns is refused. Needs --model, unless a model lies beside it (app.model.json of app.sqlite).
+            server owns is refused. Without --model, the model that lies beside it (app.model.json of app.sqlite) is \
+            used, else the one that it holds.
             """, valueName: "file"), completion: .file())
     var store: String?
 
@@ -39,12 +40,21 @@ struct ConnectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How long to try again when the connection is lost, before what is unanswered is given up.",
+            "How long to connect again when the connection is lost, before what is unanswered is given up.",
             valueName: "seconds"))
     var patience = 30
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            How long to wait for the server's next answer, connected or not, before what is unanswered is given up and \
+            the command ends with status 4. Default: without end.
+            """, valueName: "seconds"))
+    var timeout: Int?
+
     mutating func validate() throws {
         try NumberOption("--patience", patience, in: 0...86_400).check()
+        if let timeout { try NumberOption("--timeout", timeout, in: 1...86_400).check() }
         if store != nil, socket != nil {
             throw ValidationError("--socket is where a server is, and --store does without one; give one of them.")
         }
@@ -68,34 +78,28 @@ struct ConnectionOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - makesStore: a store that is not there is made.
+    ///   - inferred: says which model a store has that was given none; nil looks for it.
     ///   - onInterruption: called when a signal ends it, before a store of our own is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
-        _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false,
+        _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false, inferred: InferredModel? = nil,
         onInterruption: (@Sendable () -> Void)? = nil, _ body: (BrokerClient) async throws -> Result
     ) async throws -> Result {
         var options = BrokerClient.Options(clientName: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = .seconds(patience)
+        if let timeout {
+            options.answerTimeout = .seconds(timeout)
+            options.connectTimeout = min(options.connectTimeout, .seconds(timeout))
+        }
         guard let store else {
             let broker = try await connect(options)
             let interruption = onInterruption.map(Interruption.init)
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })
         }
-        var model = model
-        if model.isEmpty {
-            let besides = InferredModel.path(besideStore: store)
-            guard InferredModel.exists(besideStore: store) else {
-                throw CommandFailure(
-                    .usage,
-                    "--store needs --model, which says what the entities are, or \(besides). (broker --help tells more.)"
-                )
-            }
-            model = [besides]
-        }
         let local = try await LocalServer.start(
-            store: store, model: model, makesStore: makesStore, removal: removal ?? .refuse)
+            store: store, model: try model(of: store, inferred), makesStore: makesStore, removal: removal ?? .refuse)
         let interruption = Interruption {
             onInterruption?()
             local.stopAndWait()
@@ -107,6 +111,22 @@ struct ConnectionOptions: ParsableArguments {
         }
         try await local.stop()
         return try result.get()
+    }
+
+    /// The model that the store has without `--model`: the file beside it, or what it holds; nil when there is none.
+    func storedModel() throws(CommandFailure) -> LocalModel? {
+        guard let store else { return nil }
+        return try LocalModel(ofStore: store)
+    }
+
+    private func model(of store: String, _ inferred: InferredModel?) throws(CommandFailure) -> LocalModel {
+        guard model.isEmpty else { return .files(model) }
+        if let inferred { return inferred.model }
+        if let model = try storedModel() { return model }
+        throw CommandFailure(
+            .usage,
+            "The store \(store) holds no model. Give --model, which says what the entities are, or put one at "
+                + "\(LocalModel.file(besideStore: store)). (broker --help tells more.)")
     }
 
     private func connect(_ options: BrokerClient.Options) async throws(CommandFailure) -> BrokerClient {

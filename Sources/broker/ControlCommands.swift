@@ -32,7 +32,7 @@ struct CancelCommand: AsyncParsableCommand {
         }
         for id in run.cancelled where !json { try Program.say("job \(id) cancelled") }
         for failure in run.failures { Program.complain("broker: job \(failure.id): \(failure.error)") }
-        if json { try Program.say(String(decoding: run.json, as: UTF8.self)) }
+        if json { try Program.write(String(decoding: run.json, as: UTF8.self)) }
         if run.status != .success { throw CommandFailure(run.status) }
     }
 }
@@ -115,7 +115,7 @@ struct AdminCommand: AsyncParsableCommand {
                 throw CommandFailure(error)
             }
         }
-        if json { return try Program.say(answer.description) }
+        if json { return try Program.write(answer.description) }
         let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
         for line in lines(of: document.root) { try Program.say(line) }
         withExtendedLifetime(document) {}

@@ -34,7 +34,7 @@ struct DeleteCommand: AsyncParsableCommand {
             if let predicate = selection.predicate {
                 .deleteMatching(predicate)
             } else {
-                .delete(BrokerClient.JSON(array: keys.map(\.json)))
+                .delete(try BrokerClient.JSON(array: keys.map(\.json)))
             }
         try await options.connection.connected("broker delete") { broker in
             try await options.run(action, on: broker, at: key)

@@ -27,7 +27,7 @@ struct FetchPrinter {
     }
 
     mutating func end() throws(CommandFailure) {
-        if format == .json { try Program.say(count == 0 ? "[]" : "\n]") }
+        if format == .json { try Program.write(count == 0 ? "[]" : "\n]") }
         if format == .table { Program.complain("\(count) object\(count == 1 ? "" : "s")") }
     }
 
@@ -133,17 +133,11 @@ struct FetchedColumns {
         return String(quoted)
     }
 
-    /// As a cell of a table: short, and nothing that a terminal would do something about.
+    /// As a cell of a table: short, with characters escaped that a terminal interprets.
     private static func shown(_ text: String) -> String {
-        var shown = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars.prefix(longestCell + 1) {
-            if shown.count == longestCell {
-                shown.removeLast()
-                shown.append("…")
-                break
-            }
-            shown.append(scalar.properties.generalCategory == .control ? "·" : scalar)
-        }
-        return String(shown)
+        // What is cut off need not be escaped.
+        let beginning = String(String.UnicodeScalarView(text.unicodeScalars.prefix(longestCell + 1))).printable
+        guard beginning.unicodeScalars.count > longestCell else { return beginning }
+        return String(String.UnicodeScalarView(beginning.unicodeScalars.prefix(longestCell - 1))) + "…"
     }
 }

@@ -1,35 +1,32 @@
 import BrokerCommandLine
 import BrokerFormats
+import BrokerModel
+import BrokerStaging
 import Foundation
-import Glibc
 
-/// The model of a store that was given none: beside the store, made when it is not there.
+/// What the first records of an input say of a store that was given no model: where the records are, and, if the store has
+/// no model of its own, which one.
 struct InferredModel {
-    /// The model's file.
-    let path: String
     /// Where the records are in each value of the input, if that was found out.
     let root: RecordRoot?
+    let model: LocalModel
 
-    /// `app.model.json` of `app.sqlite`.
-    static func path(besideStore store: String) -> String {
-        for ending in [".sqlite3", ".sqlite", ".db"] where store.hasSuffix(ending) {
-            return store.dropLast(ending.count) + ".model.json"
-        }
-        return store + ".model.json"
-    }
-
-    static func exists(besideStore store: String) -> Bool { access(path(besideStore: store), F_OK) == 0 }
-
-    /// Uses the model that lies beside the store, or infers one from the input's first records, says so, and writes it there.
-    init(besideStore store: String, entity: String, _ sources: [RecordSource]) async throws {
-        path = Self.path(besideStore: store)
-        let isThere = Self.exists(besideStore: store)
+    /// Uses the model that the store has or that lies beside it, or infers one, and says so.
+    ///
+    /// - Parameter model: what the store has or lies beside it.
+    init(of store: String, model: LocalModel?, entity: String, _ sources: [RecordSource]) async throws {
         let samples = try await SampleRecords(
-            of: sources, entity: entity, limit: isThere ? 1 : SampleRecords.mostRecords)
+            of: sources, entity: entity, limit: model == nil ? SampleRecords.mostRecords : 1)
         root = samples.root
         samples.tellRoot()
-        guard !isThere else {
-            Program.complain("broker: the model is \(path), beside the store; --model says otherwise.")
+        if let model {
+            self.model = model
+            switch model {
+            case .files(let files):
+                Program.complain("broker: the model is \(files[0]), beside the store; --model says otherwise.")
+            case .inForce: Program.complain("broker: the model is the one in the store; --model says otherwise.")
+            case .inferred: break
+            }
             return
         }
         let count = samples.inference.recordCount
@@ -37,16 +34,38 @@ struct InferredModel {
             throw CommandFailure(
                 .failed, "There is no model, and no record to infer one from. Give --model, or an input with records.")
         }
+        self.model = .inferred(
+            try Inference(samples.document, from: count, file: LocalModel.file(besideStore: store)))
+    }
+}
+
+/// A model that was inferred from sample records.
+struct Inference {
+    let plan: StagingPlan
+    private let text: String
+    private let recordCount: Int
+    private let file: String
+
+    init(_ document: ModelDocument, from recordCount: Int, file: String) throws {
+        text = document.root.indentedJSON + "\n"
+        plan = try StagingPlan(ModelReader.read(document))
+        self.recordCount = recordCount
+        self.file = file
+    }
+
+    /// Writes the model beside its store, and says so. The store is open then, and holds the model, too.
+    func write() {
+        let records = "\(recordCount) record\(recordCount == 1 ? "" : "s")"
         do {
-            // Never over a file that somebody has made meanwhile.
-            try Data((samples.document.root.indentedJSON + "\n").utf8).write(
-                to: URL(filePath: path), options: .withoutOverwriting)
+            // Never over a file that another program has made meanwhile.
+            try Data(text.utf8).write(to: URL(filePath: file), options: .withoutOverwriting)
         } catch {
-            throw CommandFailure(
-                .failed, "The inferred model cannot be written to \(path): \(error.localizedDescription)")
+            return Program.complain(
+                "broker: no --model was given, so one was inferred from \(records). It is in the store; it cannot be written "
+                    + "to \(file): \(error.localizedDescription)")
         }
         Program.complain(
-            "broker: no --model was given, so one was inferred from \(count) record\(count == 1 ? "" : "s") and written to "
-                + "\(path). Look at its guesses before much is stored; it is used from now on.")
+            "broker: no --model was given, so one was inferred from \(records) and written to \(file). Look at its guesses "
+                + "before much is stored; it is used from now on.")
     }
 }

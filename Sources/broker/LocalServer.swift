@@ -29,13 +29,14 @@ final class LocalServer: Sendable {
     ///   - makesStore: false refuses a store that is not there.
     ///   - removal: what becomes of what the store has and the model has no longer.
     static func start(
-        store path: String, model: [String], makesStore: Bool, removal: RemovalPolicy
+        store path: String, model: LocalModel, makesStore: Bool, removal: RemovalPolicy
     ) async throws(CommandFailure) -> LocalServer {
-        let plan = try ModelFile(model).planOrComplain()
+        let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
         }
-        let logger = Logger.standardError(label: "broker", level: .warning)
+        // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
+        let logger = Logger.standardError(label: "broker", level: .critical)
         let owned: OwnedStore
         do throws(StoreError) {
             var options = CoordinatorOptions(storePath: path, limits: CoordinatorLimits())
@@ -45,6 +46,7 @@ final class LocalServer: Sendable {
             throw CommandFailure(.failed, error.message)
         }
         for line in owned.coordinator.migration.lines { Program.complain("broker: \(line)") }
+        if case .inferred(let inference) = model { inference.write() }
         do throws(ServerError) {
             let options = ServerOptions(socketPath: nil)
             let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)

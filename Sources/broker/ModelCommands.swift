@@ -84,7 +84,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
                 }
             }
         }
-        try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
         if !faults.isEmpty { throw CommandFailure(.failed) }
     }
 }
@@ -97,13 +97,13 @@ struct ModelSchemaCommand: AsyncParsableCommand {
 
     func run() async throws {
         let sql = Schema(try arguments.readOrComplain()).sql
-        guard arguments.json else { return try Program.say(sql) }
+        guard arguments.json else { return try Program.write(sql) }
         var writer = JSONWriter()
         writer.object { writer in
             writer.key("sql")
             writer.string(sql)
         }
-        try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }
 

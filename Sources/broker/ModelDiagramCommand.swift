@@ -22,12 +22,12 @@ struct ModelDiagramCommand: AsyncParsableCommand {
     func run() async throws {
         let diagram = ModelDiagram(try arguments.files.model.readOrComplain().document)
         let text = format == .mermaid ? diagram.mermaid : diagram.graphviz
-        guard arguments.json else { return try Program.say(text) }
+        guard arguments.json else { return try Program.write(text) }
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("format", format.rawValue)
             writer.member("diagram", text)
         }
-        try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }

@@ -39,7 +39,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
             throw CommandFailure(.failed, error.message)
         }
         if json {
-            try Program.say(Self.json(changes))
+            try Program.write(Self.json(changes))
         } else {
             for change in changes { try Program.say("\(change.verdict.rawValue): \(change.told)") }
         }

@@ -23,7 +23,7 @@ struct ModelShowCommand: AsyncParsableCommand {
         var writer = JSONWriter()
         plan.model.write(to: &writer)
         if arguments.json, document.notes.isEmpty {
-            return try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+            return try Program.write(String(decoding: writer.bytes, as: UTF8.self))
         }
         let resolved = try ModelDocument(parsing: JSONText(copying: writer.bytes))
         try Program.say(resolved.described(by: document.notes), isCompact: arguments.json)
@@ -43,16 +43,16 @@ struct ModelShowCommand: AsyncParsableCommand {
                 }
             }
         }
-        try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+        try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }
 
 extension Program {
     /// A tree as JSON: on one line, or laid out for people.
     static func say(_ value: ModelValue, isCompact: Bool) throws {
-        guard isCompact else { return try say(value.indentedJSON) }
+        guard isCompact else { return try write(value.indentedJSON) }
         var writer = JSONWriter()
         value.write(to: &writer)
-        try say(String(decoding: writer.bytes, as: UTF8.self))
+        try write(String(decoding: writer.bytes, as: UTF8.self))
     }
 }

@@ -75,7 +75,7 @@ struct OperationRun {
         if options.json {
             var writer = JSONWriter()
             writer.object { summary.writeMembers(to: &$0) }
-            try Program.say(String(decoding: writer.bytes, as: UTF8.self))
+            try Program.write(String(decoding: writer.bytes, as: UTF8.self))
         } else if summary.failures.isEmpty || summary.jobs > 0 {
             try summary.say(countsRecords: countsRecords)
         }

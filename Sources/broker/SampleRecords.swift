@@ -87,7 +87,18 @@ struct SampleRecords {
     }
 
     /// The model as a tree. This ends the inference.
+    ///
+    /// - Throws: when a model could not name all that the records hold.
     var document: ModelDocument {
-        get throws { try ModelDocument(parsing: JSONText(copying: Array(inference.modelText().utf8))) }
+        get throws {
+            guard !inference.isTooWide else {
+                throw CommandFailure(
+                    .failed,
+                    "No model can be inferred: a record has more than 300 keys with objects, or more than 2000 keys. If it "
+                        + "holds records by their keys, make an array of them (jq '[.[]]' does), or give --model with a "
+                        + "mapping that has \"collection\": true, and --mapping.")
+            }
+            return try ModelDocument(parsing: JSONText(copying: Array(inference.modelText().utf8)))
+        }
     }
 }

@@ -6,6 +6,7 @@ struct Submission {
     let broker: BrokerClient
     let operation: @Sendable ([UInt8]) -> BrokerClient.Job.Operation
     let onInvalid: BrokerClient.Job.OnInvalid
+    let unknownKeys: BrokerClient.Job.UnknownKeys
     let idPrefix: String?
     let recordsPerJob: Int
     let bytesPerJob: Int
@@ -13,6 +14,8 @@ struct Submission {
 
     /// Records that are to be passed over from the next input on.
     private var toSkip: Int
+    /// Records that may still be submitted; nil for any number.
+    private var toTake: Int?
     /// Records of this input that were passed over.
     private var skipped = 0
     private var gathered = GatheredRecords()
@@ -21,15 +24,20 @@ struct Submission {
     /// There is no use in reading on: the tally has the reason.
     private struct Ended: Error {}
 
+    /// As many records as are wanted have been read.
+    private struct Enough: Error {}
+
     init(_ command: SubmitCommand, broker: BrokerClient, tally: SubmissionTally) {
         self.broker = broker
         self.tally = tally
         operation = command.operation
         onInvalid = command.onInvalid
+        unknownKeys = command.unknown
         idPrefix = command.id
         recordsPerJob = command.records
         bytesPerJob = command.jobBytes
         toSkip = command.skip
+        toTake = command.take
     }
 
     /// Sends everything, source after source, and waits for what was sent. A source that ends in a fault is sent up to
@@ -38,6 +46,10 @@ struct Submission {
         await withDiscardingTaskGroup { jobs in
             for (index, source) in sources.enumerated() {
                 guard tally.mayGoOn else { return }
+                guard toTake != 0 else {
+                    tally.excluded(index)
+                    continue
+                }
                 await submit(source, index, in: &jobs)
             }
         }
@@ -52,13 +64,21 @@ struct Submission {
             do {
                 try await source.forEachBatch { batch in
                     for record in batch.records {
+                        if skipped == toSkip, toTake == 0 { throw Enough() }
                         if isFull(before: record) { try await send(source, input, upTo: number, in: &jobs) }
                         number += 1
-                        if skipped < toSkip { skipped += 1 } else { gathered.append(record) }
+                        if skipped < toSkip {
+                            skipped += 1
+                        } else {
+                            gathered.append(record)
+                            toTake = toTake.map { $0 - 1 }
+                        }
                     }
                     tally.read(batch.bytesRead - bytes, record: number, of: input, skipped: skipped)
                     bytes = batch.bytesRead
                 }
+            } catch is Enough {
+                tally.read(0, record: number, of: input, skipped: skipped)
             } catch let fault as InputFault where gathered.count > 0 {
                 try await send(source, input, upTo: number, in: &jobs)
                 throw fault
@@ -99,6 +119,7 @@ struct Submission {
     private mutating func send(_ note: SubmissionJob, in jobs: inout DiscardingTaskGroup) async throws {
         var job = BrokerClient.Job(operations: [operation(gathered.take())])
         job.onInvalid = onInvalid
+        job.unknownKeys = unknownKeys
         job.id = note.id
         guard tally.willSend(note) else { throw Ended() }
         let sent: BrokerClient.SentJob

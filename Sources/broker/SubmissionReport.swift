@@ -5,45 +5,57 @@ import BrokerJSON
 /// How a submission ended, for people and for programs.
 struct SubmissionReport {
     let state: SubmissionTally.State
-    /// `--id` was given.
-    let hasID: Bool
+    let command: SubmitCommandLine
 
     /// Everything, at the end: data to standard output, the rest to standard error.
     func say(json: Bool) throws(CommandFailure) {
         for failure in state.summary.failures { Program.complain("broker: \(failure)") }
-        for input in state.inputs where input.isDone && input.recordsRead == 0 {
-            Program.complain("broker: \(input.name) holds no records")
+        for input in emptyInputs {
+            Program.complain(
+                "broker: \(input.name) holds no records" + (command.mayBeEmpty ? "" : "; --empty allows that"))
         }
         if let reason = state.lossReason { Program.complain("broker: the connection was lost: \(reason)") }
+        if let refusal = state.refusal { Program.complain("broker: the server takes no jobs: \(refusal)") }
         if !isComplete {
             for input in accounts { Program.complain("broker: \(input)") }
-            if let remedy { Program.complain("broker: to go on, \(remedy)") }
+            for line in continuation { Program.complain("broker: \(line)") }
         }
         if json {
-            try Program.say(String(decoding: jsonText, as: UTF8.self))
+            try Program.write(String(decoding: jsonText, as: UTF8.self))
         } else {
             try state.summary.say()
         }
     }
 
-    /// One line, when somebody ended it, behind the failures that there were.
+    /// After a signal: how many records are committed, and the commands that submit the others.
     func sayInterrupted() {
         for failure in state.summary.failures { Program.complain("broker: \(failure)") }
         let doubt = doubtfulCount > 0 ? ", \(doubtfulCount) more were sent\(inquiry)" : ""
-        Program.complain(
-            "broker: interrupted: \(state.summary.records) records are committed\(doubt); "
-                + "to go on, \(remedy ?? "submit the rest")")
+        let committed = "broker: interrupted: \(state.summary.records) records are committed\(doubt)"
+        let lines = isComplete ? ["these are all records of the input"] : continuation
+        guard lines.count == 1 else {
+            Program.complain(committed)
+            return lines.forEach { Program.complain("broker: \($0)") }
+        }
+        Program.complain("\(committed); \(lines[0])")
+    }
+
+    private var continuation: [String] { SubmissionContinuation(of: state, command).lines }
+
+    private var emptyInputs: [SubmittedInput] {
+        state.inputs.filter { $0.isDone && $0.recordsRead == 0 && !$0.isExcluded }
     }
 
     /// What the program is to end with.
     var status: ExitStatus {
         if state.lossReason != nil { return .cannotConnect }
-        if !isComplete { return .failed }
+        if !isComplete || (!emptyInputs.isEmpty && !command.mayBeEmpty) { return .failed }
         return state.summary.rejectedCount > 0 ? .rejected : .success
     }
 
     private var isComplete: Bool {
-        state.lossReason == nil && state.summary.failures.isEmpty && state.inputs.allSatisfy(\.isDone)
+        state.lossReason == nil && state.refusal == nil && state.summary.failures.isEmpty
+            && state.inputs.allSatisfy(\.isDone)
     }
 
     /// The jobs that may be committed or not, in their order.
@@ -70,34 +82,6 @@ struct SubmissionReport {
         guard !ids.isEmpty else { return "" }
         let told = ids.prefix(Self.toldJobs).joined(separator: ", ") + (ids.count > Self.toldJobs ? " …" : "")
         return " (`broker await ID` tells; \(ids.count == 1 ? "the id is" : "the ids are") \(told))"
-    }
-
-    /// How to submit what is not committed; nil when that depends on what failed.
-    private var remedy: String? {
-        if state.lossReason != nil || state.isInterrupted {
-            return hasID
-                ? "run the same command with the same --id: what is committed is not applied again"
-                : "run the same command with --skip \(doneCount)"
-        }
-        // Where a job failed, too, there is no one place to go on from.
-        let broken = state.inputs.filter { $0.fault?.place != nil && $0.failed.isEmpty && $0.doneCount > 0 }
-        let mend = broken.map { input in
-            state.inputs.count == 1
-                ? "mend the input and run the same command with --skip \(input.doneCount)"
-                : "mend \(input.name) and submit it alone with --skip \(input.doneCount)"
-        }
-        guard !mend.isEmpty else { return nil }
-        return mend.joined(separator: "; ") + (hasID ? ", under another --id" : "")
-    }
-
-    /// Records from the first of all inputs on that need not be sent again.
-    private var doneCount: Int {
-        var count = 0
-        for input in state.inputs {
-            count += input.doneCount
-            if !input.isDone { break }
-        }
-        return count
     }
 
     // MARK: - JSON

@@ -154,6 +154,8 @@ extension BrokerClient.Completion.Warning {
     fileprivate func text(_ count: Int) -> String {
         let times = count == 1 ? "once" : "\(count) times"
         return switch (code, key) {
+        case (.inexact, let key?):
+            "\(key) of \(entity ?? "") does not hold a number exactly, \(times); decimal keeps every digit"
         case (.unknownKey, let key?): "the model does not name the key \"\(key)\" of \(entity ?? ""), \(times)"
         case (.objectNotFound, _): "\(count) \(count == 1 ? "key names" : "keys name") no \(entity ?? "object")"
         case (.deletionSkipped, _): "no \(entity ?? "object") was deleted, because a record was left out"

@@ -43,9 +43,14 @@ final class SubmissionTally: Sendable {
         var unanswered: [Int: SubmissionJob] = [:]
         /// The server is gone: nothing more can be sent.
         var lossReason: String?
-        /// Somebody says how it ended; nothing is sent from then on, and nobody else says it.
+        /// Why the server's store takes no jobs. Each further job would fail for the same reason, so none is sent.
+        var refusal: String?
+        /// Nothing is sent from then on.
         var isOver = false
+        /// A signal ended it; the thread that handles the signal reports. Never set together with `isReported`.
         var isInterrupted = false
+        /// The thread that reads the input reports.
+        var isReported = false
         var bytesRead = 0
         var progress: ProgressBar
     }
@@ -61,7 +66,7 @@ final class SubmissionTally: Sendable {
     }
 
     /// Nothing stands against sending more.
-    var mayGoOn: Bool { state.withLock { $0.lossReason == nil && !$0.isOver } }
+    var mayGoOn: Bool { state.withLock(\.mayGoOn) }
 
     /// - Parameters:
     ///   - bytes: read since this was told last.
@@ -72,6 +77,14 @@ final class SubmissionTally: Sendable {
             state.inputs[input].recordsRead = number
             state.inputs[input].recordsSkipped = skipped
             state.progress.update(bytes: state.bytesRead, records: state.summary.records)
+        }
+    }
+
+    /// No record of the input is wanted, so it is not read.
+    func excluded(_ input: Int) {
+        state.withLock { state in
+            state.inputs[input].hasEnded = true
+            state.inputs[input].isExcluded = true
         }
     }
 
@@ -88,7 +101,7 @@ final class SubmissionTally: Sendable {
     /// False when the job must not be sent any more.
     func willSend(_ job: SubmissionJob) -> Bool {
         let isWanted = state.withLock { state in
-            guard state.lossReason == nil, !state.isOver else { return false }
+            guard state.mayGoOn else { return false }
             state.unanswered[job.number] = job
             return true
         }
@@ -111,6 +124,9 @@ final class SubmissionTally: Sendable {
     /// - Parameter wasSent: nobody knows whether the job was applied, if the error is not about the job.
     func failed(_ job: SubmissionJob, _ error: any Error, wasSent: Bool) {
         switch error {
+        case BrokerError.failed(let failure) where Self.storeCodes.contains(failure.fault.code):
+            // The records are not at fault: they are submitted again when the store takes jobs.
+            answered(job) { $0.refusal = $0.refusal ?? "\(error)" }
         case BrokerError.failed, BrokerError.refused, BrokerError.tooLarge, BrokerError.notEncodable,
             BrokerError.idInUse, BrokerError.invalidID:
             answered(job) { state in
@@ -147,14 +163,31 @@ final class SubmissionTally: Sendable {
         unanswered.leave()
     }
 
-    /// Waits for the jobs that were sent, and lets nothing more be sent.
+    /// What a job fails with when the server or its store takes no jobs, whatever is in them.
+    private static let storeCodes: [BrokerError.Code] = [.storeFull, .storeUnavailable, .draining]
+
+    /// Lets nothing more be sent, waits for the jobs that were sent, and claims the report.
     ///
-    /// - Returns: what is known then; nil when somebody else has it already.
-    func end(isInterrupted: Bool = false, waitingAtMost interval: DispatchTimeInterval = .never) -> State? {
+    /// - Returns: what is known then; nil when a signal came before: the thread that handles it reports.
+    func end() -> State? {
+        state.withLock { $0.isOver = true }
+        unanswered.wait()
+        return state.withLock { state in
+            guard !state.isInterrupted else { return nil }
+            state.isReported = true
+            state.progress.clear()
+            return state
+        }
+    }
+
+    /// A signal came: lets nothing more be sent, claims the report, and waits for the jobs that were sent.
+    ///
+    /// - Returns: what is known then; nil when ``end()`` has claimed the report before.
+    func interrupt(waitingAtMost interval: DispatchTimeInterval) -> State? {
         let isFirst = state.withLock { state in
-            defer { state.isOver = true }
-            state.isInterrupted = isInterrupted
-            return !state.isOver
+            state.isOver = true
+            state.isInterrupted = !state.isReported
+            return state.isInterrupted
         }
         guard isFirst else { return nil }
         _ = unanswered.wait(timeout: .now() + interval)
@@ -163,4 +196,9 @@ final class SubmissionTally: Sendable {
             return state
         }
     }
+}
+
+extension SubmissionTally.State {
+    /// Nothing stands against sending more.
+    fileprivate var mayGoOn: Bool { lossReason == nil && refusal == nil && !isOver }
 }

@@ -41,6 +41,11 @@ struct SubmitCommand: AsyncParsableCommand {
             valueName: "count"))
     var skip = 0
 
+    @Option(
+        help: ArgumentHelp(
+            "Records of the input to submit at most, after those of --skip. Default: all.", valueName: "count"))
+    var take: Int?
+
     @Option(help: "Records in a job at most.")
     var records = 5_000
 
@@ -57,6 +62,13 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Option(
         help: """
+            What a key that the model does not name does: it is ignored and counted in a warning (warn), or its record \
+            is a bad record (fail).
+            """)
+    var unknown: BrokerClient.Job.UnknownKeys = .warn
+
+    @Option(
+        help: """
             An id for this submission: sent again with the same id and input, it is applied once. The jobs' ids are \
             ID-1, ID-2 and so on.
             """)
@@ -64,6 +76,9 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Flag(help: "Print the result as JSON.")
     var json = false
+
+    @Flag(help: "An input without records is no error.")
+    var empty = false
 
     @OptionGroup var input: InputOptions
 
@@ -74,38 +89,41 @@ struct SubmitCommand: AsyncParsableCommand {
             NumberOption("--window", window, in: 1...100_000),
             NumberOption("--skip", skip, in: 0...Int.max),
         ].check()
+        if let take { try NumberOption("--take", take, in: 1...Int.max).check() }
         let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
         if readings.count > 1 {
             throw ValidationError("\(readings.joined(separator: " and ")) say different things; give one of them.")
         }
-        if entity == nil, connection.store != nil, connection.model.isEmpty {
-            throw ValidationError(
-                "--path, --mapping and key paths need a model that has them: give --model, or --entity to have one inferred."
-            )
-        }
-        if let id, !(1...110).contains(id.utf8.count) {
+        if let id, !(1...Self.longestID).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
         }
     }
 
+    /// Bytes: the number of a job fits after it.
+    static let longestID = 110
+
     func run() async throws {
-        var connection = connection
         var sources = input.sources
+        var inferred: InferredModel?
         if let store = connection.store, connection.model.isEmpty, let entity {
-            let inferred = try await InferredModel(besideStore: store, entity: entity, sources)
-            connection.model = [inferred.path]
-            sources = input.sources(root: input.root ?? inferred.root)
+            let samples = try await InferredModel(
+                of: store, model: try connection.storedModel(), entity: entity, sources)
+            inferred = samples
+            sources = input.sources(root: input.root ?? samples.root)
         }
         let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
-        let hasID = id != nil
         // What was sent to ourselves is answered in any case.
         let patience = connection.isLocal ? DispatchTimeInterval.never : .seconds(1)
+        let command = SubmitCommandLine(self)
         let interrupt: @Sendable () -> Void = {
-            guard let state = tally.end(isInterrupted: true, waitingAtMost: patience) else { return }
-            SubmissionReport(state: state, hasID: hasID).sayInterrupted()
+            guard let state = tally.interrupt(waitingAtMost: patience) else {
+                // The report is being printed, and the process ends after it. A second signal ends it at once.
+                return DispatchSemaphore(value: 0).wait()
+            }
+            SubmissionReport(state: state, command: command).sayInterrupted()
         }
         let state = try await connection.connected(
-            "broker submit", jobsInFlight: window, makesStore: true, onInterruption: interrupt
+            "broker submit", jobsInFlight: window, makesStore: true, inferred: inferred, onInterruption: interrupt
         ) { broker in
             var submission = Submission(self, broker: broker, tally: tally)
             await submission.run(sources)
@@ -113,7 +131,7 @@ struct SubmitCommand: AsyncParsableCommand {
             guard let state = tally.end() else { return await Self.waitForEnd() }
             return state
         }
-        let report = SubmissionReport(state: state, hasID: hasID)
+        let report = SubmissionReport(state: state, command: command)
         try report.say(json: json)
         if report.status != .success { throw CommandFailure(report.status) }
     }
@@ -137,3 +155,5 @@ struct SubmitCommand: AsyncParsableCommand {
 }
 
 extension BrokerClient.Job.OnInvalid: ExpressibleByArgument {}
+
+extension BrokerClient.Job.UnknownKeys: ExpressibleByArgument {}

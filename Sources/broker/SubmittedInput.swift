@@ -11,6 +11,8 @@ struct SubmittedInput: Sendable {
     var failed: [ClosedRange<Int>] = []
     /// Nothing more will be read of it.
     var hasEnded = false
+    /// `--take` ended the submission before it.
+    var isExcluded = false
     var fault: InputFault?
 
     init(name: String) { self.name = name }
@@ -23,6 +25,31 @@ struct SubmittedInput: Sendable {
         Self.united(committed).reduce(recordsSkipped) { done, range in
             range.lowerBound <= done + 1 ? max(done, range.upperBound) : done
         }
+    }
+
+    /// Records of the input that were read and are not committed, one after the other.
+    struct Stretch: Equatable {
+        let records: ClosedRange<Int>
+        /// Their jobs failed; else they were not sent, or not answered.
+        let hasFailed: Bool
+    }
+
+    var uncommitted: [Stretch] {
+        let skipped = recordsSkipped > 0 ? [1...recordsSkipped] : []
+        let known =
+            Self.united(skipped + committed).map { (range: $0, hasFailed: false) }
+            + Self.united(failed).map { (range: $0, hasFailed: true) }
+        var stretches: [Stretch] = []
+        var next = 1
+        for (range, hasFailed) in known.sorted(by: { $0.range.lowerBound < $1.range.lowerBound }) {
+            if range.lowerBound > next {
+                stretches.append(Stretch(records: next...range.lowerBound - 1, hasFailed: false))
+            }
+            if hasFailed { stretches.append(Stretch(records: range, hasFailed: true)) }
+            next = max(next, range.upperBound + 1)
+        }
+        if next <= recordsRead { stretches.append(Stretch(records: next...recordsRead, hasFailed: false)) }
+        return stretches
     }
 
     /// What is committed and what is not, as a sentence without its end.

@@ -78,7 +78,7 @@ struct Brokerd: AsyncParsableCommand {
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)
         let plan = try ModelFile(model).plan()
-        let logger = Logger.standardError(label: "brokerd", level: logLevel)
+        let logger = Logger.standardError(label: "brokerd", level: logLevel).escaping
         var options = try serverOptions()
         let owned = try openStore(plan, options, logger)
         // Longer than everything that has the store open.

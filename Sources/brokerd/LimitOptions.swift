@@ -46,8 +46,6 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))
     var keepOutcomesSeconds = LedgerRetention.defaultSeconds
 
-    /// SQLite's own limit of a value is a little less (sqlite.org/limits.html).
-    private static let mostContentBytes = 1 << 30
     /// A tebibyte: more than there is memory.
     private static let mostBytesInFlight = 1 << 40
     /// Each takes a place in a table, and a client's window is some thousands.
@@ -61,7 +59,7 @@ struct LimitOptions: ParsableArguments {
         try [
             NumberOption("--workers", workers, in: 1...CoordinatorLimits.mostWorkers),
             NumberOption("--max-frame-bytes", maxFrameBytes, in: 1...FrameLimits.largestPayloadCount),
-            NumberOption("--max-content-bytes", maxContentBytes, in: 1...Self.mostContentBytes),
+            NumberOption("--max-content-bytes", maxContentBytes, in: 1...FrameLimits.largestContentCount),
             NumberOption("--max-bytes-in-flight", maxBytesInFlight, in: 1...Self.mostBytesInFlight),
             NumberOption("--max-memory", maxMemory, in: 1...Self.mostBytesInFlight),
             NumberOption("--max-job-memory", maxJobMemory, in: 1...Self.mostBytesInFlight),

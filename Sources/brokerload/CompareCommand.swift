@@ -93,7 +93,7 @@ struct CompareCommand: AsyncParsableCommand {
                 ("records", "\(jobs * records)"), ("in jobs of", "\(records)"), ("one-record jobs", "\(smallJobs)"),
                 ("in flight", "\(inFlight)"), ("rounds", "\(rounds)"),
             ] + record.settings)
-        try Program.say(json ? String(decoding: report.json, as: UTF8.self) : report.text)
+        try Program.write(json ? String(decoding: report.json, as: UTF8.self) : report.text)
     }
 
     private static func programBesideThis(_ name: String) -> String {

@@ -99,6 +99,6 @@ struct FloorCommand: AsyncParsableCommand {
 
 extension FloorReport {
     func say(json: Bool) throws(CommandFailure) {
-        try Program.say(json ? String(decoding: self.json, as: UTF8.self) : text)
+        try Program.write(json ? String(decoding: self.json, as: UTF8.self) : text)
     }
 }

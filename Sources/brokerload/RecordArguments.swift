@@ -103,5 +103,5 @@ struct ModelCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Records") var records: RecordArguments
 
-    func run() async throws { try Program.say(RecordLayout(records.options).model) }
+    func run() async throws { try Program.write(RecordLayout(records.options).model) }
 }

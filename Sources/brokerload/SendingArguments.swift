@@ -71,7 +71,7 @@ struct ReportArguments: ParsableArguments {
         if json {
             try StandardOutput.write(report.json + [UInt8(ascii: "\n")])
         } else {
-            try Program.say(report.text)
+            try Program.write(report.text)
         }
     }
 

@@ -76,7 +76,7 @@ struct SweepCommand: AsyncParsableCommand {
         if json {
             try StandardOutput.write(report.json + [UInt8(ascii: "\n")])
         } else {
-            try Program.say(report.text)
+            try Program.write(report.text)
         }
         if let failure = results.lazy.compactMap(\.failure).first { throw failure }
     }

@@ -272,15 +272,23 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `closing fails what is unanswered`() async throws {
+    @Test func `after closing, only the outcome of a job that was sent is unknown`() async throws {
         var server = try await FakeServer()
-        let (client, opened) = try await server.connect()
+        var options = BrokerClient.Options(clientName: "tests")
+        options.maximumJobsInFlight = 1
+        let (client, opened) = try await server.connect(options: options)
         var connection = opened
-        let job = try await client.enqueue(.process(record, as: "E"))
+        let sent = try await client.enqueue(.process(record, as: "E"))
         _ = try await connection.next()
+        let record = record
+        let waiting = Task { try await client.process(record, as: "E") }
+        while client.unansweredJobCount < 2 { await Task.yield() }
         await client.close()
-        await #expect(throws: BrokerError.closed) { _ = try await job.completion }
+        await #expect(throws: BrokerError.outcomeUnknown(id: sent.id, cause: .closed)) { _ = try await sent.completion }
+        await #expect(throws: BrokerError.closed) { _ = try await waiting.value }
+        await #expect(throws: BrokerError.closed) { _ = try await client.process(record, as: "E") }
         await #expect(throws: BrokerError.closed) { try await client.ping() }
+        #expect(!BrokerError.closed.isOutcomeUnknown)
         await connection.closed()
         try await server.stop()
     }
@@ -304,7 +312,7 @@ import Testing
             withUnsafeBytes(of: UInt64.random(in: 0...UInt64.max, using: &generator)) { Array($0) }
         }
         do {
-            _ = try await client.process(noise, as: "E")
+            _ = try await client.process([Data(noise)], as: "E")
             Issue.record("it was sent")
         } catch {
             guard case .tooLarge = error as? BrokerError else { throw error }

@@ -94,7 +94,9 @@ import Testing
         let ticket = try await submitting
         let waiting = Task { try await ticket.completion }
         waiting.cancel()
-        await #expect(throws: CancellationError.self) { _ = try await waiting.value }
+        await #expect(throws: BrokerError.outcomeUnknown(id: ticket.id, cause: .waitCancelled)) {
+            _ = try await waiting.value
+        }
         // The ticket takes it back, and who still waits learns that.
         let cancelling = Task { try await ticket.cancel() }
         let asked = try await connection.nextMembers()

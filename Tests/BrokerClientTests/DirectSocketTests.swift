@@ -99,7 +99,7 @@ import Testing
         let large = Array(
             "[\"\(text)\",\"\(String(text.reversed()))\"\(String(repeating: ",\"\(text)\"", count: 6))]".utf8)
         for _ in 0..<60 {
-            async let first = client.process(large, as: "E", id: "large")
+            async let first = client.process(json: large, as: "E", id: "large")
             async let others: Void = withThrowingTaskGroup { group in
                 for task in 0..<3 {
                     group.addTask {

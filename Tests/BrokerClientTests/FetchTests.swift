@@ -1,3 +1,4 @@
+import BrokerWire
 import Foundation
 import Testing
 
@@ -9,11 +10,15 @@ import Testing
         var hiredAt: Date?
     }
 
+    private func text(_ fetch: BrokerClient.Fetch) throws -> String {
+        String(decoding: ClientMessageWriter.fetch(members: try fetch.members()), as: UTF8.self)
+    }
+
     @Test func `a fetch says what it asks for, and texts among its arguments stay texts`() throws {
         var fetch = BrokerClient.Fetch("Employee", where: try .init("a == %@ AND b == %@", "12", 12))
         #expect(
-            String(decoding: fetch.members, as: UTF8.self) == """
-                "entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12]
+            try text(fetch) == """
+                {"type":"fetch","entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12]}
                 """)
         fetch = BrokerClient.Fetch("E")
         fetch.object = try BrokerClient.JSON(value: ["row": 1])
@@ -24,9 +29,9 @@ import Testing
         fetch.names = .local
         fetch.result = .dictionary
         #expect(
-            String(decoding: fetch.members, as: UTF8.self) == """
-                "entity":"E","object":{"row":1},"sort":["-a"],"include":["b.c"],"limit":0,"offset":2,"names":"local",\
-                "result":"dictionary"
+            try text(fetch) == """
+                {"type":"fetch","entity":"E","object":{"row":1},"sort":["-a"],"include":["b.c"],"limit":0,"offset":2,\
+                "names":"local","result":"dictionary"}
                 """)
     }
 

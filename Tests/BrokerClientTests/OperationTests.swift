@@ -34,11 +34,11 @@ import BrokerClient
 
     @Test func `a record for one object bears that object's key`() async throws {
         #expect(
-            try await message { try await $0.process(#"{"name":"n"}"#, as: "E", object: 3, id: "a") }
+            try await message { try await $0.process(json: #"{"name":"n"}"#, as: "E", object: 3, id: "a") }
                 == #"{"id":"a","entity":"E","object":3,"json":{"name":"n"}}"#)
         #expect(
             try await message {
-                try await $0.process("{}", as: "S", object: Seat(hall: "A", number: 7), id: "a", onInvalid: .skip)
+                try await $0.process(json: "{}", as: "S", object: Seat(hall: "A", number: 7), id: "a", onInvalid: .skip)
             } == #"{"id":"a","onInvalid":"skip","entity":"S","object":{"hall":"A","number":7},"json":{}}"#)
     }
 
@@ -47,7 +47,7 @@ import BrokerClient
         #expect(
             try await message { try await $0.relate("E", "x", "r", to: Department(id: 7, name: "R&D"), id: "a") }
                 == head + #"{"id":7,"name":"R&D"}}"#)
-        #expect(try await message { try await $0.relate("E", "x", "r", to: "[1,2]", id: "a") } == head + "[1,2]}")
+        #expect(try await message { try await $0.relate("E", "x", "r", json: "[1,2]", id: "a") } == head + "[1,2]}")
         #expect(try await message { try await $0.relate("E", "x", "r", toKey: "7", id: "a") } == head + #""7"}"#)
         #expect(
             try await message { try await $0.relate("E", "x", "r", toKey: ["a", "b"], id: "a") }
@@ -58,17 +58,17 @@ import BrokerClient
 
     @Test func `map bears its payload, and what reads it`() async throws {
         #expect(
-            try await message { try await $0.map(#"{"a":1}"#, by: .path("/articles/5?x"), id: "a") }
+            try await message { try await $0.map(json: #"{"a":1}"#, by: .path("/articles/5?x"), id: "a") }
                 == #"{"id":"a","op":"map","path":"/articles/5?x","json":{"a":1}}"#)
         #expect(
             try await message { try await $0.map([Department(id: 1, name: "n")], by: .mapping("m"), id: "a") }
                 == #"{"id":"a","op":"map","mapping":"m","json":[{"id":1,"name":"n"}]}"#)
-        #expect(try await message { try await $0.map("[]", id: "a") } == #"{"id":"a","op":"map","json":[]}"#)
+        #expect(try await message { try await $0.map(json: "[]", id: "a") } == #"{"id":"a","op":"map","json":[]}"#)
     }
 
     @Test func `sync bears its predicate, its arguments and a subset of its actions`() async throws {
         #expect(
-            try await message { try await $0.sync("[]", as: "E", id: "a") }
+            try await message { try await $0.sync(json: "[]", as: "E", id: "a") }
                 == #"{"id":"a","op":"sync","entity":"E","json":[]}"#)
         #expect(
             try await message {
@@ -103,7 +103,7 @@ import BrokerClient
                 .init(
                     entity: "D",
                     .sync(.init("[]"), where: .init("%K > 1", arguments: [.init(#""id""#)]), actions: [])),
-                try .sync("[{}]", as: "D", part: .init(id: "p", isLast: false)),
+                .sync(json: "[{}]", as: "D", part: .init(id: "p", isLast: false)),
             ], id: "a")
         #expect(
             try await message { try await $0.process(job) }

@@ -16,7 +16,7 @@ import Testing
                 == "/sections/R%26D%2Fx/articles/5")
         #expect(try router.path(for: ["section": "a", "articleID": "7"], as: "Article") == "/sections/a/articles/7")
         #expect(
-            try router.path(for: #"{"section": "ü", "articleID": 123456789012345678}"#, as: "Article")
+            try router.path(json: #"{"section": "ü", "articleID": 123456789012345678}"#, as: "Article")
                 == "/sections/%C3%BC/articles/123456789012345678")
         try router.route("Article", to: "/articles/:articleID.json")
         #expect(try router.path(for: Article(articleID: 5), as: "Article") == "/articles/5.json")

@@ -125,6 +125,29 @@ import TestSupport
         #expect(awaited.told.ending?.code == "cancelled")
     }
 
+    @Test func `an await after a cancel is answered at once, while merging is paused`() throws {
+        let test = try TestCoordinator(model)
+        test.submit(row(1), id: "done")
+        _ = test.events.ends(1)
+        _ = test.coordinator.pause()
+        for id in ["a", "a", "done", "b"] { test.submit(row(2), id: id, wantsAcceptance: true) }
+        test.events.waitUntil("accepted b 5")
+        for id in ["a", "done", "b"] { #expect(test.cancel(id) == "cancelled") }
+        let end = test.await("a").ending
+        #expect(end?.code == "cancelled")
+        #expect(end?.sequence == 3)
+        #expect(test.admitAwaiting("b").told.ending?.code == "cancelled")
+        // What is committed under the id is what a client is told.
+        #expect(test.await("done").ending?.sequence == 1)
+        // A job that was sent again may still be committed.
+        test.submit(row(3), id: "a", wantsAcceptance: true)
+        test.events.waitUntil("accepted a 6")
+        let awaited = test.startAwaiting("a")
+        test.coordinator.resume()
+        #expect(awaited.told.ending?.sequence == 6)
+        #expect(test.await("b").ending?.code == "cancelled")
+    }
+
     @Test func `nobody takes back, awaits or repeats another user's job`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()

@@ -13,9 +13,9 @@ import TestSupport
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
 
-    private func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
+    func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
 
-    private func coordinator(
+    func coordinator(
         in folder: TemporaryFolder = TemporaryFolder(), of model: String? = nil,
         _ configure: (inout CoordinatorOptions) -> Void = { _ in }
     ) throws -> TestCoordinator {
@@ -29,7 +29,7 @@ import TestSupport
     /// What the process would leave behind if it were killed now.
     ///
     /// - Parameter isStuck: the writer waits for room. Else the copy is made on its thread, so that it belongs together.
-    private func crashed(_ test: TestCoordinator, isStuck: Bool = false) throws -> TemporaryFolder {
+    func crashed(_ test: TestCoordinator, isStuck: Bool = false) throws -> TemporaryFolder {
         let folder = TemporaryFolder()
         let copied = Monitor<Result<Void, any Error>?>(nil)
         let copy: @Sendable () -> Void = { [path = test.storePath] in

@@ -52,6 +52,19 @@ import TestSupport
         #expect(test.events.all.filter { $0.hasPrefix("accepted large") } == ["accepted large 2"])
     }
 
+    @Test func `what predicates become counts before it is made`() throws {
+        let test = try TestCoordinator(model) {
+            $0.limits.memory = 300_000
+            $0.limits.jobMemory = 4_000_000
+        }
+        // A few hundred kilobytes of JSON: one long text, and many short values.
+        let text = String(repeating: "x", count: 1_000_000)
+        let values = Array(repeating: "1", count: 100_000).joined(separator: ",")
+        test.submit("{\"Row\": [\"\(text)\"]}", id: "text", deletingWhere: "text CONTAINS[c] %@")
+        test.submit("{\"Row\": [[\(values)]]}", id: "values", deletingWhere: "id IN %@")
+        #expect(test.events.ends(2).map(\.code) == ["busy", "busy"])
+    }
+
     @Test func `what cannot even be opened is told once, and others never notice`() throws {
         let test = try TestCoordinator(model) {
             $0.limits.memory = 200_000

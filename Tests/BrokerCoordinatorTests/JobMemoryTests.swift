@@ -40,6 +40,17 @@ import Testing
         #expect(budget.total == 300)
     }
 
+    @Test func `a job that is merged takes memory up to its limit, whatever the others hold`() throws {
+        #expect(first.take(900))
+        #expect(second.take(1_000))
+        let merged = MergedJobMemory(second)
+        #expect(merged.take(2_000))
+        #expect(!merged.take(1), "no job has more than one may take")
+        #expect(budget.total == 3_900)
+        merged.giveBack(2_000)
+        #expect(budget.total == 1_900)
+    }
+
     @Test func `the next attempt has several times what this one reached, or what its content may become`() throws {
         #expect(second.take(50))
         #expect(second.take(50))

@@ -32,9 +32,17 @@ final class TestCoordinator: Sendable {
         coordinator = try Coordinator(plan: plan, options: options, logger: logger)
         let events = events
         try coordinator.replay(logger) { payload, logged, memory in
-            Self.opened(
-                JSONText(copying: payload), memory, logged.isIDMade ? nil : logged.id, logged.owner, .fail, nil
+            // The log has the payload alone; of jobs that are not `process`, the id says what they do.
+            let predicate = logged.id.hasPrefix("delete-") ? "TRUEPREDICATE" : nil
+            let opened = Self.opened(
+                JSONText(copying: payload), memory, logged.isIDMade ? nil : logged.id, logged.owner, .fail, predicate,
+                isSync: logged.id.hasPrefix("sync-")
             ) { events.note($0) }
+            switch opened {
+            case .job(let job): return .job(job)
+            case .noRoom: return .noRoom
+            case .nothing, .question: return .unreadable("The payload is no job.")
+            }
         }
     }
 
@@ -56,7 +64,7 @@ final class TestCoordinator: Sendable {
             document.root.members.map { key, value in
                 Job.Operation(
                     entity: key.string!, json: value,
-                    predicate.map { .deleteMatching(where: $0, arguments: nil) }
+                    predicate.map { .deleteMatching(where: $0, arguments: $0.contains("%@") ? value : nil) }
                         ?? (isSync ? Self.syncAll : .process(object: nil)),
                     entityPointer: "/\(key.string!)")
             }
@@ -66,6 +74,23 @@ final class TestCoordinator: Sendable {
                 id: id, owner: owner, document: document, operations: operations, policy: policy,
                 wantsKeys: wantsKeys, wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
                 observer: observer))
+    }
+
+    /// A job that processes what the payload names.
+    static func job(
+        _ payload: [UInt8], id: String, _ observer: @escaping @Sendable (JobEvent) -> Void
+    ) -> Job {
+        let text = JSONText(copying: payload)
+        guard let document = try? JSONDocument(parsing: text) else { fatalError("no JSON: \(payload)") }
+        let operations = withExtendedLifetime(document) {
+            document.root.members.map { key, value in
+                Job.Operation(
+                    entity: key.string!, json: value, .process(object: nil), entityPointer: "/\(key.string!)")
+            }
+        }
+        return Job(
+            id: id, document: document, operations: operations, policy: .fail, wantsKeys: false, wantsAcceptance: false,
+            content: text, observer: observer)
     }
 
     deinit {
@@ -85,7 +110,8 @@ final class TestCoordinator: Sendable {
     /// Admits a job; what happens to it is told to ``events``.
     ///
     /// - Parameters:
-    ///   - predicate: deletes the objects that match it, of each entity that the payload names.
+    ///   - predicate: deletes the objects that match it, of each entity that the payload names. If it contains `%@`, the
+    ///     entity's value has the arguments.
     ///   - isSync: of the entities that it names, what it does not name is deleted.
     ///   - gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
     func submit(

@@ -7,6 +7,18 @@ import Testing
         try documentOfA("<attribute name=\"x\" \(rest)>\(inside)</attribute>").attribute("x")
     }
 
+    @Test(arguments: ["UnixTime", "unixTime13"])
+    func `MagicalRecord's constants for times since 1970 are a format`(constant: String) throws {
+        let document = try documentOfA(
+            """
+            <attribute name="at" optional="YES" attributeType="Date">
+            <userInfo><entry key="dateFormat" value="\(constant)"/></userInfo></attribute>
+            """)
+        #expect(document.attribute("at") == #"{"type":"date","format":"UnixTime"}"#)
+        #expect(document.allFaults == [])
+        #expect(document.notes("/entities/A/attributes/at").contains { $0.contains("milliseconds") })
+    }
+
     @Test func `every type of Core Data has one here, in old spellings and new ones`() throws {
         let types = [
             ("Integer 16", "integer16"), ("Integer 32", "integer32"), ("Integer 64", "integer64"),

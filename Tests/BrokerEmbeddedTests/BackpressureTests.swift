@@ -13,7 +13,7 @@ import Testing
     }
 
     private func run(_ broker: EmbeddedBroker, _ id: Int) -> Task<BrokerClient.Completion, any Error> {
-        Task { try await broker.run(.process(#"{"id": \#(id)}"#, as: "Employee")) }
+        Task { try await broker.run(.process(json: #"{"id": \#(id)}"#, as: "Employee")) }
     }
 
     @Test func `who runs more than there is room for waits, in order, and nothing is refused`() async throws {
@@ -32,9 +32,7 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `a job that is cancelled before there is room is not begun; one that was begun takes effect`()
-        async throws
-    {
+    @Test func `a job that is cancelled has no effect, or its call ends with its outcome`() async throws {
         let broker = try await store.open { $0.limits.jobs = 1 }
         let locker = try Locker(store.path)
         let begun = run(broker, 1)
@@ -46,11 +44,33 @@ import Testing
         waiting.cancel()
         begun.cancel()
         await #expect(throws: CancellationError.self) { try await waiting.value }
-        await #expect(throws: CancellationError.self) { try await begun.value }
         #expect(broker.waitingCount == 1)
         try locker.unlock()
+        #expect(try await begun.value.changes["Employee"]?.inserted == 1)
         _ = try await behind.value
         #expect(try store.rows("SELECT id FROM Employee") == ["1", "3"])
+        await broker.stop()
+    }
+
+    @Test func `a job with an id that is cancelled before its merge has no effect`() async throws {
+        let broker = try await store.open()
+        let locker = try Locker(store.path)
+        let first = run(broker, 1)
+        await waitUntil(broker, waiting: 0, inFlight: 1)
+        let named = Task { try await broker.run(.process(json: #"{"id": 2}"#, as: "Employee"), id: "named") }
+        await waitUntil(broker, waiting: 0, inFlight: 2)
+        named.cancel()
+        let isCancelled: Bool
+        do {
+            _ = try await named.value
+            isCancelled = false
+        } catch is CancellationError {
+            isCancelled = true
+        }
+        #expect(isCancelled)
+        try locker.unlock()
+        _ = try await first.value
+        #expect(try store.rows("SELECT id FROM Employee") == ["1"])
         await broker.stop()
     }
 
@@ -100,7 +120,7 @@ import Testing
                     var inserted = 0
                     for number in 0..<50 {
                         let record = #"{"id": \#(task * 25 + number), "name": "\#(task)"}"#
-                        let outcome = try await broker.run(.process(record, as: "Employee"))
+                        let outcome = try await broker.run(.process(json: record, as: "Employee"))
                         inserted += outcome.changes["Employee"]?.inserted ?? 0
                     }
                     return inserted

@@ -8,8 +8,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct DiskFailureTests {
     private let store = TestStore()
 
-    private func job(_ id: Int) throws -> EmbeddedBroker.Job {
-        try .init(operations: [.process("{\"id\": \(id)}", as: "Employee")], id: "\(id)")
+    private func job(_ id: Int) -> EmbeddedBroker.Job {
+        .init(operations: [.process(json: "{\"id\": \(id)}", as: "Employee")], id: "\(id)")
     }
 
     @Test func `calls end with an outcome that is not known, later ones are refused, and stopping does not hang`()

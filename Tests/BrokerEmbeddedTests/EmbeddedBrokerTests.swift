@@ -38,9 +38,9 @@ import Testing
         let broker = try await store.open()
         _ = try await broker.run(
             .process([Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace"), Employee(id: 3)], as: "Employee"),
-            .relate("Employee", 1, "department", to: #"{"id": 7, "name": "R&D"}"#),
+            .relate("Employee", 1, "department", json: #"{"id": 7, "name": "R&D"}"#),
             .relate("Employee", 2, "department", toKey: 7),
-            .process(#"{"id": 10}"#, as: "Employee", object: 1),
+            .process(json: #"{"id": 10}"#, as: "Employee", object: 1),
             .delete("Employee", keys: [3]))
         #expect(try store.rows("SELECT id, name, department FROM Employee") == ["2|Grace|7", "10|Ada|7"])
         let synced = try await broker.run(
@@ -48,7 +48,7 @@ import Testing
         #expect(synced.changes["Employee"]?.deleted == 1)
         let error = await #expect(throws: EmbeddedBroker.Failure.self) {
             _ = try await broker.run(
-                .delete("Employee", where: .all), .process(#"[{"id": 4}, {"id": "x"}]"#, as: "Employee"))
+                .delete("Employee", where: .all), .process(json: #"[{"id": 4}, {"id": "x"}]"#, as: "Employee"))
         }
         #expect(error?.code == .invalidValue)
         #expect(error?.fault?.path == "/operations/1/json/1/id")
@@ -59,7 +59,7 @@ import Testing
     @Test func `what is left out is listed with its place`() async throws {
         let broker = try await store.open()
         let outcome = try await broker.run(
-            .process(#"[{"id": 1}, {"id": 2, "hired_at": "never"}]"#, as: "Employee"), onInvalid: .skip)
+            .process(json: #"[{"id": 1}, {"id": 2, "hired_at": "never"}]"#, as: "Employee"), onInvalid: .skip)
         #expect(outcome.changes["Employee"] == .init(inserted: 1, rejected: 1))
         #expect(outcome.rejections.map(\.path) == ["/json/1/hired_at"])
         #expect(outcome.rejections.map(\.code) == [.invalidValue])
@@ -75,11 +75,11 @@ import Testing
     ) async throws {
         let broker = try await store.open()
         let error = await #expect(throws: EmbeddedBroker.Failure.self) {
-            _ = try await broker.run(.process(json, as: "Employee"))
+            _ = try await broker.run(.process(json: json, as: "Employee"))
         }
         #expect(error?.code?.rawValue == code)
         #expect(error?.fault?.line == line)
-        var lenient = EmbeddedBroker.Job(operations: [try .process(#"[{"id": 1},]"#, as: "Employee")])
+        var lenient = EmbeddedBroker.Job(operations: [.process(json: #"[{"id": 1},]"#, as: "Employee")])
         lenient.isLenient = true
         #expect(try await broker.run(lenient).changes["Employee"]?.inserted == 1)
         await broker.stop()
@@ -89,10 +89,10 @@ import Testing
         let broker = try await store.open { $0.limits.jobMemory = 1 << 20 }
         let large = "[" + (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",") + "]"
         let error = await #expect(throws: EmbeddedBroker.Failure.self) {
-            _ = try await broker.run(.process(large, as: "Employee"))
+            _ = try await broker.run(.process(json: large, as: "Employee"))
         }
         #expect([.busy, .contentTooLarge].contains(error?.code))
-        #expect(try await broker.run(.process(#"{"id": 1}"#, as: "Employee")).changes["Employee"]?.inserted == 1)
+        #expect(try await broker.run(.process(json: #"{"id": 1}"#, as: "Employee")).changes["Employee"]?.inserted == 1)
         await broker.stop()
     }
 
@@ -100,7 +100,7 @@ import Testing
         let broker = try await store.open()
         let outcome = try await broker.run(
             .process([Employee(id: 2, name: "Grace"), Employee(id: 1, name: "Ada")], as: "Employee"),
-            .process(#"{"id": 1, "name": "Ada King"}"#, as: "Employee"), reply: .objects)
+            .process(json: #"{"id": 1, "name": "Ada King"}"#, as: "Employee"), reply: .objects)
         #expect(
             try outcome.objects(ofOperation: 0, as: Employee.self)
                 == [Employee(id: 2, name: "Grace"), Employee(id: 1, name: "Ada King")])
@@ -139,12 +139,12 @@ import Testing
         let error = await #expect(throws: OpeningError.self) { try await store.open() }
         #expect(error?.reason == .store)
         #expect(error?.message.contains("belongs to another broker, process \(getpid())") == true)
-        _ = try await first.run(.process(#"{"id": 1}"#, as: "Employee"), id: "once")
+        _ = try await first.run(.process(json: #"{"id": 1}"#, as: "Employee"), id: "once")
         await first.stop()
         let names = try FileManager.default.contentsOfDirectory(atPath: store.folder.path("")).sorted()
         #expect(names == ["store.sqlite", "store.sqlite.lock"])
         let second = try await store.open()
-        #expect(try await second.run(.process(#"{"id": 1}"#, as: "Employee"), id: "once").isDuplicate)
+        #expect(try await second.run(.process(json: #"{"id": 1}"#, as: "Employee"), id: "once").isDuplicate)
         await second.stop()
     }
 
@@ -161,7 +161,7 @@ import Testing
     @Test func `a broker that is dropped gives its store back once all is written`() async throws {
         do {
             let dropped = try await store.open()
-            _ = try await dropped.run(.process(#"{"id": 1}"#, as: "Employee"))
+            _ = try await dropped.run(.process(json: #"{"id": 1}"#, as: "Employee"))
         }
         var next: EmbeddedBroker?
         while next == nil {
@@ -171,7 +171,7 @@ import Testing
                 await Task.yield()
             }
         }
-        #expect(try await next?.run(.process(#"{"id": 1}"#, as: "Employee")).changes["Employee"]?.unchanged == 1)
+        #expect(try await next?.run(.process(json: #"{"id": 1}"#, as: "Employee")).changes["Employee"]?.unchanged == 1)
         await next?.stop()
     }
 }

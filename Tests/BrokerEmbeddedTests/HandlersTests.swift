@@ -46,7 +46,8 @@ import Testing
         }
         let outcome = try await broker.run(
             .map(
-                #"{"people": [{"id": 1, "name": "boss of x"}, {"id": 2, "type": "m"}, {"id": 3}, {"id": 4, "name": "secret"}]}"#
+                json:
+                    #"{"people": [{"id": 1, "name": "boss of x"}, {"id": 2, "type": "m"}, {"id": 3}, {"id": 4, "name": "secret"}]}"#
             ))
         #expect(outcome.changes["Manager"]?.inserted == 2)
         #expect(try store.rows("SELECT id, _entity FROM Person ORDER BY id") == ["1|Manager", "2|Manager", "3|Person"])
@@ -58,7 +59,7 @@ import Testing
             $0.choose("person") { _ in .mapping("manager") }
             $0.choose("manager") { _ in .mapping("person") }
         }
-        let outcome = try await broker.run(.map(#"{"id": 1}"#, by: .mapping("person")))
+        let outcome = try await broker.run(.map(json: #"{"id": 1}"#, by: .mapping("person")))
         #expect(outcome.changes.values.reduce(0) { $0 + $1.inserted } == 1)
         await broker.stop()
     }
@@ -74,7 +75,8 @@ import Testing
         }
         let outcome = try await broker.run(
             .process(
-                #"[{"id": 1, "old_name": "a", "boss": {"id": 2, "old_name": "b", "tags": ["x"]}}, {"id": 3, "drop": 1}, {"id": 4, "boss": {"id": 5, "drop": 1}}]"#,
+                json:
+                    #"[{"id": 1, "old_name": "a", "boss": {"id": 2, "old_name": "b", "tags": ["x"]}}, {"id": 3, "drop": 1}, {"id": 4, "boss": {"id": 5, "drop": 1}}]"#,
                 as: "Person"), reply: .objects)
         #expect(try store.rows("SELECT id, name, boss FROM Person ORDER BY id") == ["1|a|2", "2|b|NULL"].map { $0 })
         #expect(outcome.warnings == [])
@@ -89,8 +91,8 @@ import Testing
             }
         }
         _ = try await broker.run(
-            .process(#"[{"id": 1, "boss": {"id": 9}}]"#, as: "Manager"),
-            .process(#"[{"id": 1, "boss": {"id": 8}, "name": "short"}]"#, as: "Person"))
+            .process(json: #"[{"id": 1, "boss": {"id": 9}}]"#, as: "Manager"),
+            .process(json: #"[{"id": 1, "boss": {"id": 8}, "name": "short"}]"#, as: "Person"))
         #expect(try store.rows("SELECT name, boss FROM Person WHERE id = 1") == ["short|8"])
         await broker.stop()
     }
@@ -106,12 +108,12 @@ import Testing
         let records =
             #"[{"id": 1, "bornAt": 0}, {"id": 2, "bornAt": 86400, "boss": {"id": 3, "bornAt": "1970-01-01"}}]"#
         let error = await #expect(throws: EmbeddedBroker.Failure.self) {
-            _ = try await broker.run(.process(records, as: "Manager"))
+            _ = try await broker.run(.process(json: records, as: "Manager"))
         }
         #expect(error?.code == .validationFailed)
         #expect(error?.fault?.message == "Nobody is so old.")
         #expect(error?.fault?.path == "/json/0")
-        let outcome = try await broker.run(.process(records, as: "Manager"), onInvalid: .skip)
+        let outcome = try await broker.run(.process(json: records, as: "Manager"), onInvalid: .skip)
         #expect(outcome.rejections.map(\.path) == ["/json/0", "/json/1/boss"])
         #expect(try store.rows("SELECT id, boss FROM Person") == ["2|NULL"])
         await broker.stop()
@@ -125,10 +127,10 @@ import Testing
                 return try .init(value: text.uppercased())
             }
         }
-        _ = try await broker.run(.process(#"[{"id": 1, "tags": ["a", {"word": "b"}]}]"#, as: "Person"))
+        _ = try await broker.run(.process(json: #"[{"id": 1, "tags": ["a", {"word": "b"}]}]"#, as: "Person"))
         #expect(try store.rows("SELECT word FROM Tag ORDER BY 1") == ["A", "B"])
         let error = await #expect(throws: EmbeddedBroker.Failure.self) {
-            _ = try await broker.run(.process(#"[{"word": "bad"}]"#, as: "Tag"))
+            _ = try await broker.run(.process(json: #"[{"word": "bad"}]"#, as: "Tag"))
         }
         #expect(error?.fault?.path == "/json/0/word")
         #expect(error?.fault?.message == "No such word.")
@@ -141,7 +143,7 @@ import Testing
         }
         for (id, message) in [("7", "an object is wanted"), ("8", "made no JSON")] {
             let error = await #expect(throws: EmbeddedBroker.Failure.self) {
-                _ = try await broker.run(.process(#"{"id": \#(id)}"#, as: "Person"))
+                _ = try await broker.run(.process(json: #"{"id": \#(id)}"#, as: "Person"))
             }
             #expect(error?.code == .invalidValue)
             #expect(error?.fault?.message.contains(message) == true)

@@ -14,7 +14,7 @@ import Testing
                 .init(#"{"entities": {"Employee": {"attributes": {"name": {"key": "first"}, "hiredAt": null}}}}"#),
                 .init(#"{"entities": {"Employee": {"attributes": {"name": {"key": "last"}}}}}"#),
             ])
-        _ = try await broker.run(.process(#"{"id": 1, "first": "Ada", "last": "Lovelace"}"#, as: "Employee"))
+        _ = try await broker.run(.process(json: #"{"id": 1, "first": "Ada", "last": "Lovelace"}"#, as: "Employee"))
         await broker.stop()
         #expect(try store.rows("SELECT * FROM Employee") == ["1|Lovelace|NULL"])
     }

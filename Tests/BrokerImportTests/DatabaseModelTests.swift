@@ -98,4 +98,23 @@ import Testing
         #expect(model.entities[0].attributes.map(\.name) == ["i d", "select"])
         #expect(throws: DatabaseModel.Failure.self) { try DatabaseModel.modelText(ofDatabaseAt: "/missing/file") }
     }
+
+    @Test func `a schema that is larger than any real one is not read`() throws {
+        let comment = String(repeating: "x", count: 5 << 20)
+        let error = #expect(throws: DatabaseModel.Failure.self) {
+            try convert("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT /* \(comment) */)")
+        }
+        #expect(error?.description.contains("cannot be read") == true, "\(error?.description.prefix(200) ?? "")")
+    }
+
+    @Test func `a value that is larger than what is read of one hinders nothing`() throws {
+        let model = try convert(
+            """
+            CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT, b BLOB);
+            INSERT INTO t VALUES (1, CAST(zeroblob(6000000) AS TEXT), zeroblob(6000000)),
+                (2, '2011-12-22T02:24:51.000Z', x'00');
+            """
+        ).model
+        #expect(model.entities[0].attributes.map(\.type.rawValue) == ["integer64", "string", "binary"])
+    }
 }

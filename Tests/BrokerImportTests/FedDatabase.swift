@@ -15,6 +15,8 @@ final class FedDatabase {
     private(set) var plan: StagingPlan
     private var store: Store?
     private var nextSequence: Int64 = 0
+    /// Of the last job that was completed, the code and the count of each.
+    private(set) var warnings: [String] = []
 
     var path: String { folder.path("existing.sqlite") }
 
@@ -131,6 +133,7 @@ final class FedDatabase {
         }
         switch end {
         case .completed(let outcome):
+            warnings = outcome.warnings.map { "\($0.code.rawValue) \($0.count)" }
             return outcome.changes.map {
                 "\($0) +\($1.inserted) ~\($1.updated) =\($1.unchanged) -\($1.deleted) !\($1.rejected)"
             } + outcome.rejected.map(\.message)

@@ -320,4 +320,32 @@ import Testing
         #expect(try database.process("a", #"[{"x": 3, "y": 1}]"#)[0].contains("does not exist"))
         #expect(try database.rows("SELECT * FROM a") == ["1|1"])
     }
+
+    @Test(arguments: [
+        // The column of the link may be NULL: any number of levels.
+        ("parent INTEGER REFERENCES node ON DELETE CASCADE", 5_000, true),
+        ("parent INTEGER REFERENCES node ON DELETE CASCADE CHECK (parent < 1000000)", 5_000, true),
+        // It may not: as deep as SQLite goes by itself.
+        ("parent INTEGER NOT NULL REFERENCES node ON DELETE CASCADE", 900, true),
+        ("parent INTEGER REFERENCES node ON DELETE CASCADE CHECK (parent IS NOT NULL)", 900, true),
+        ("parent INTEGER NOT NULL REFERENCES node ON DELETE CASCADE", 1_500, false),
+    ]) func `a chain of ON DELETE CASCADE goes as deep as the table allows`(
+        column: String, count: Int, isDeleted: Bool
+    ) throws {
+        let database = try FedDatabase(
+            """
+            CREATE TABLE node (id INTEGER PRIMARY KEY, \(column));
+            CREATE INDEX by_parent ON node (parent);
+            WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < \(count - 1))
+            INSERT INTO node SELECT i, max(i - 1, 0) FROM n;
+            """)
+        try database.open()
+        let outcome = try database.delete("node", "[0]")
+        if isDeleted {
+            #expect(outcome == ["node +0 ~0 =0 -\(count) !0"])
+        } else {
+            #expect(outcome[0].hasPrefix("constraintViolation: ") && outcome[0].contains("1,000 levels"), "\(outcome)")
+            #expect(try database.rows("SELECT count(*) FROM node") == ["\(count)"])
+        }
+    }
 }

@@ -6,17 +6,17 @@ import Testing
 
 /// A journal whose process stops at any byte, and whose files are not what they were.
 @Suite(.timeLimit(.minutes(5))) struct JournalTests {
-    private let folder = TemporaryFolder()
-    private var path: String { folder.path("store.journal") }
+    let folder = TemporaryFolder()
+    var path: String { folder.path("store.journal") }
 
-    private func entry(_ position: Int64, _ bytes: Int = 100) -> JournalEntry {
+    func entry(_ position: Int64, _ bytes: Int = 100) -> JournalEntry {
         JournalEntry(
             .job, position: position, id: "job-\(position)", isIDMade: position % 2 == 0, user: 1_000,
             time: 1_234 + position,
             payload: (0..<bytes).map { UInt8(truncatingIfNeeded: $0 &+ Int(position)) })
     }
 
-    private func open(
+    func open(
         _ expected: JournalIdentity? = nil, applied: Int64 = 0, id: String? = nil, segmentBytes: Int = 4_096,
         system: any JournalSystem = PosixSystem()
     ) throws(JournalError) -> Journal {
@@ -25,7 +25,7 @@ import Testing
             segmentBytes: segmentBytes)
     }
 
-    private func jobs(of journal: Journal, after position: Int64 = 0) throws -> [JournalEntry] {
+    func jobs(of journal: Journal, after position: Int64 = 0) throws -> [JournalEntry] {
         var reader = journal.jobs(after: position)
         var entries: [JournalEntry] = []
         while let entry = try reader.next() { entries.append(entry) }
@@ -33,17 +33,26 @@ import Testing
     }
 
     /// The files, in order.
-    private var files: [String] {
+    var files: [String] {
         get throws { try FileManager.default.contentsOfDirectory(atPath: path).sorted().map { "\(path)/\($0)" } }
     }
 
-    private func fill(_ count: Int64, through segmentBytes: Int = 4_096) throws -> JournalIdentity {
+    func fill(_ count: Int64, through segmentBytes: Int = 4_096) throws -> JournalIdentity {
         let journal = try open(segmentBytes: segmentBytes)
         for position in 1...count { try journal.append([entry(position)]) }
         return journal.identity
     }
 
-    private func refusal(_ identity: JournalIdentity?, applied: Int64 = 0, id: String? = nil) -> JournalError? {
+    /// The bytes of a file whose mark says that the segment is synced up to that offset.
+    func marked(_ bytes: Data, _ offset: Int, _ identity: JournalIdentity) -> Data {
+        var bytes = bytes
+        bytes.replaceSubrange(
+            JournalSegment.markOffset..<JournalSegment.headerCount,
+            with: SegmentMark(synced: offset).bytes(seed: identity.seed))
+        return bytes
+    }
+
+    func refusal(_ identity: JournalIdentity?, applied: Int64 = 0, id: String? = nil) -> JournalError? {
         do {
             _ = try open(identity, applied: applied, id: id)
             return nil
@@ -75,9 +84,14 @@ import Testing
         let file = try files[0]
         let whole = try Data(contentsOf: URL(filePath: file))
         let record = JournalRecord.headerCount + "job-3".utf8.count + 100
+        let torn = marked(whole, whole.count - record, identity)
         for cut in 1...record {
-            try whole.dropLast(cut).write(to: URL(filePath: file))
+            try torn.dropLast(cut).write(to: URL(filePath: file))
             let journal = try open(identity, segmentBytes: 1 << 20)
+            #expect(
+                journal.tail
+                    == (cut == record
+                        ? nil : JournalTail(file: file, offset: whole.count - record, bytes: record - cut)))
             #expect(try jobs(of: journal) == [entry(1), entry(2)], "cut by \(cut)")
             try journal.append([entry(9)])
             #expect(try jobs(of: open(identity)) == [entry(1), entry(2), entry(9)], "cut by \(cut)")
@@ -89,6 +103,7 @@ import Testing
         let file = try files[0]
         var bytes = try Data(contentsOf: URL(filePath: file))
         for position in bytes.count - 60..<bytes.count { bytes[position] = 0 }
+        bytes = marked(bytes, JournalSegment.headerCount, identity)
         try bytes.write(to: URL(filePath: file))
         #expect(try jobs(of: open(identity)) == [entry(1), entry(2)])
     }
@@ -124,7 +139,8 @@ import Testing
         _ = JournalRecord.write(entry(7), seed: 0, after: 0, durable: 1 << 19, to: &fake)
         try journal.append([JournalEntry(.job, position: 2, id: "evil", time: 0, payload: fake + fake)])
         let file = try files[0]
-        try Data(contentsOf: URL(filePath: file)).dropLast(1).write(to: URL(filePath: file))
+        let whole = try Data(contentsOf: URL(filePath: file))
+        try marked(whole, JournalSegment.headerCount, journal.identity).dropLast(1).write(to: URL(filePath: file))
         #expect(try jobs(of: open(journal.identity)) == [entry(1)])
     }
 
@@ -173,11 +189,13 @@ import Testing
 
     @Test func `a segment whose making was not finished is made anew`() throws {
         let identity = try fill(100)
-        let last = try files.last!
-        try Data(contentsOf: URL(filePath: last)).prefix(20).write(to: URL(filePath: last))
+        let count = try files.count
+        let next = JournalSegment.path(UInt64(count + 1), in: path) + ".new"
+        try Data("half".utf8).write(to: URL(filePath: next))
         let journal = try open(identity)
-        try journal.append([entry(200)])
-        #expect(try jobs(of: open(identity)).last == entry(200))
+        #expect(try files.count == count)
+        for position in Int64(200)...240 { try journal.append([entry(position)]) }
+        #expect(try jobs(of: open(identity)).last == entry(240))
     }
 
     @Test func `a full disk takes nothing and loses nothing, and later there is room again`() throws {
@@ -258,7 +276,7 @@ import Testing
         #expect(journal.pendingCount == 0 && journal.lastPosition == 100)
     }
 
-    private func refusalCode(_ body: () throws -> Void) -> JournalError.Code? {
+    func refusalCode(_ body: () throws -> Void) -> JournalError.Code? {
         do {
             try body()
             return nil

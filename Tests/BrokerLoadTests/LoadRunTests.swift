@@ -160,7 +160,7 @@ struct LoadRunTests {
                 let content = try frame.withUnsafeBytes {
                     try decoder.decode(UnsafeRawBufferPointer(rebasing: $0[4...]))
                 }
-                #expect(Array(content.bytes) == expected.next().bytes)
+                #expect(Array(content.bytes) == (try expected.next().bytes))
                 count += 1
             }
         }

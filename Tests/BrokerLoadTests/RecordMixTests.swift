@@ -72,7 +72,7 @@ struct RecordMixTests {
         options.wantsAccepted = true
         var source = JobSource(options)
         for number in 0..<3 {
-            let content = source.next()
+            let content = try source.next()
             let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: content.bytes))
             guard case .job(let job) = envelope.message else {
                 Issue.record("no job")

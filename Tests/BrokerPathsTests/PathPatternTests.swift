@@ -4,7 +4,9 @@ import Testing
 @Suite(.timeLimit(.minutes(5)))
 struct PathPatternTests {
     private func values(_ pattern: String, _ path: String) throws -> [String: String]? {
-        try PathPattern(pattern).match(path).map { Dictionary(uniqueKeysWithValues: $0.map { ($0.name, $0.value) }) }
+        try PathPattern(pattern).match(.init(path)).map {
+            Dictionary(uniqueKeysWithValues: $0.map { ($0.name, $0.value) })
+        }
     }
 
     @Test(arguments: [

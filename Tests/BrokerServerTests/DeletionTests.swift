@@ -106,14 +106,14 @@ import Testing
         }
     }
 
-    @Test func `a pattern that takes too long fails its job alone, and changes nothing`() async throws {
+    @Test func `a text that is too long for a pattern fails its job alone, and changes nothing`() async throws {
         try await OperationSession.run { session in
-            let long = String(repeating: "a", count: 4_000) + "!"
-            let records = (0..<200).map { "{\"id\": \($0), \"name\": \"\(long)\"}" }.joined(separator: ",")
+            let long = String(repeating: "a", count: 300_000) + "!"
+            let records = (0..<3).map { "{\"id\": \($0), \"name\": \"\(long)\"}" }.joined(separator: ",")
             try session.process("Employee", "[\(records)]")
-            let delete = #"{"op": "delete", "entity": "Employee", "where": "name MATCHES '(a+)+b'"}"#
+            let delete = #"{"op": "delete", "entity": "Employee", "where": "name MATCHES '(a|b)*a(a|b){900}c'"}"#
             #expect(try session.job(delete) == "invalidPredicate /operations/0/where")
-            #expect(try session.rows("SELECT count(*) FROM Employee") == ["200"])
+            #expect(try session.rows("SELECT count(*) FROM Employee") == ["3"])
             #expect(try session.job(#"{"entity": "Tag", "json": {"word": "after"}}"#) == "Tag +1")
         }
     }

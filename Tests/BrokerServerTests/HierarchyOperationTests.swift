@@ -71,8 +71,7 @@ import Testing
             let rows = try session.rows("SELECT id, name, _entity FROM Thing")
             #expect(rows == ["70|n|Car"])
             _ = try session.job(#"{"entity": "User", "json": [{"login": "a", "age": 1}]}"#)
-            let key = try session.rows("SELECT _pk FROM User")[0]
-            let filled = try session.job(#"{"entity": "User", "object": \#(key), "json": {"age": 2}}"#)
+            let filled = try session.job(#"{"entity": "User", "object": "a", "json": {"age": 2}}"#)
             #expect(filled == "User ~1")
             let users = try session.rows("SELECT login, age FROM User")
             #expect(users == ["a|2"])
@@ -118,6 +117,168 @@ import Testing
             #expect(synced == "Employee =1, Manager -1")
             let all = try session.job(#"{"op": "sync", "entity": "Person", "json": [{"id": 2}]}"#)
             #expect(all == "Employee -1, Guest =1, Person -1")
+        }
+    }
+
+    // MARK: - Identities below
+
+    private func runFiles(_ body: (RawClient, String) throws -> Void) async throws {
+        let model = """
+            {"entities": {
+              "Item": {"abstract": true, "attributes": {"note": "string"}, "relationships": {"other": {"entity": "Item"}}},
+              "File": {"parent": "Item", "identity": "path",
+                "attributes": {"path": "string", "size": "integer64"},
+                "relationships": {"links": {"entity": "Link", "toMany": true, "inverse": "target"}}},
+              "Script": {"parent": "File", "attributes": {"language": "string"}},
+              "Link": {"parent": "Item", "identity": ["host", "port"],
+                "attributes": {"host": "string", "port": "integer64"},
+                "relationships": {"target": {"entity": "File", "inverse": "links"}}},
+              "Scrap": {"parent": "Item"}}}
+            """
+        try await RunningServer.run(model: model) { running in try body(running.connect(), running.storePath) }
+    }
+
+    @Test func `keys tell the identity of an entity below a topmost one that has none`() async throws {
+        try await runFiles { client, _ in
+            let made = try client.ask(
+                #"{"reply": "keys", "collections": {"Scrap": [{"note": "s"}], "File": [{"path": "a", "size": 1}, {"path": "b"}], "Script": [{"path": "c"}], "Link": [{"host": "h", "port": 5}]}}"#
+            )
+            #expect(made["keys.File.inserted"] == #"["a","b"]"#)
+            #expect(made["keys.Script.inserted"] == #"["c"]"#)
+            #expect(made["keys.Link.inserted"] == #"[{"host":"h","port":5}]"#)
+            #expect(made["keys.Scrap.inserted"] == "[1]")
+            let changed = try client.ask(
+                #"{"reply": "keys", "operations": [{"entity": "File", "json": [{"path": "a", "size": 2}, {"path": "c", "size": 3}]}, {"op": "delete", "entity": "Link", "objects": [{"host": "h", "port": 5}]}, {"op": "delete", "entity": "File", "objects": ["b", "b", "x"]}]}"#
+            )
+            #expect(changed["keys.File.updated"] == #"["a"]"#, "\(changed.text)")
+            #expect(changed["keys.Script.updated"] == #"["c"]"#)
+            #expect(changed["keys.File.deleted"] == #"["b"]"#)
+            #expect(changed["keys.Link.deleted"] == #"[{"host":"h","port":5}]"#)
+            #expect(changed["warnings"]?.contains(#""count":1"#) == true)
+            let all = try client.ask(#"{"reply": "keys", "op": "delete", "entity": "Item", "where": "TRUEPREDICATE"}"#)
+            #expect(all["keys.File.deleted"] == #"["a"]"#)
+            #expect(all["keys.Script.deleted"] == #"["c"]"#)
+        }
+    }
+
+    @Test func `object and relate take the identity of an entity below a topmost one that has none`() async throws {
+        try await runFiles { client, store in
+            let made = try client.ask(
+                #"{"collections": {"Scrap": [{"note": "s"}], "File": [{"path": "a", "size": 1}, {"path": "b"}], "Link": [{"host": "h", "port": 5}]}}"#
+            )
+            #expect(made.type == "completed")
+            func job(_ fields: String) throws -> String {
+                let answer = try client.ask("{\(fields), \"reply\": \"keys\"}")
+                return answer.type == "completed"
+                    ? (answer["keys.File.updated"] ?? "") : "\(answer.code) \(answer["error.path"] ?? "")"
+            }
+            #expect(try job(#""entity": "File", "object": "a", "json": {"size": 7}"#) == #"["a"]"#)
+            #expect(try job(#""entity": "File", "object": "a", "json": {"path": "z"}"#) == #"["z"]"#)
+            #expect(try job(#""entity": "File", "object": "a", "json": {"size": 9}"#) == "objectNotFound /object")
+            #expect(
+                try job(#""entity": "File", "object": "z", "json": {"path": "b"}"#) == "constraintViolation /object")
+            #expect(try job(#""entity": "File", "object": 2, "json": {"size": 9}"#) == "objectNotFound /object")
+            #expect(try job(#""entity": "Script", "object": "z", "json": {"language": "sh"}"#) == "")
+            #expect(
+                try SQLRows.of("SELECT path, size, language, _entity FROM Item WHERE path = 'z'", in: store) == [
+                    "z|7|sh|Script"
+                ])
+            let link = #"{"host": "h", "port": 5}"#
+            #expect(
+                try job(#""op": "relate", "entity": "Link", "object": \#(link), "relationship": "target", "json": "b""#)
+                    == "[]")
+            #expect(try SQLRows.of("SELECT path FROM Item JOIN Link ON Link.target = Item._pk", in: store) == ["b"])
+            #expect(
+                try job(
+                    #""op": "relate", "entity": "File", "object": "z", "relationship": "links", "json": [\#(link)]"#)
+                    == "")
+            #expect(try SQLRows.of("SELECT path FROM Item JOIN Link ON Link.target = Item._pk", in: store) == ["z"])
+            #expect(
+                try job(#""op": "relate", "entity": "File", "object": "q", "relationship": "links", "json": []"#)
+                    == "objectNotFound /object")
+            // Of the topmost entity the store's own key stays what names it.
+            #expect(try job(#""entity": "Item", "object": 1, "json": {"note": "t"}"#) == "")
+            #expect(try SQLRows.of("SELECT note FROM Item WHERE _pk = 1", in: store) == ["t"])
+            let fetched = try client.ask(#"{"type": "fetch", "entity": "File", "object": "b", "names": "local"}"#)
+            #expect(fetched["objects.0.path"] == "b", "\(fetched.text)")
+            let keyed = try client.ask(
+                #"{"type": "fetch", "entity": "File", "result": "dictionary", "names": "local"}"#)
+            #expect(keyed["objects.b.path"] == "b" && keyed["objects.z.path"] == "z", "\(keyed.text)")
+        }
+    }
+
+    // MARK: - Relationships and rules of subentities
+
+    private func runAnimals(_ body: (RawClient, String) throws -> Void) async throws {
+        let model = """
+            {"entities": {
+              "Animal": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"home": {"entity": "House"}}},
+              "Cat": {"parent": "Animal"},
+              "Dog": {"parent": "Animal", "relationships": {"walker": {"entity": "Person", "inverse": "dogs"},
+                "pups": {"entity": "Dog", "toMany": true, "deleteRule": "deny"}}},
+              "Horse": {"parent": "Animal", "relationships": {"walker": {"entity": "House"}}},
+              "House": {"identity": "id", "attributes": {"id": "integer64"}},
+              "Person": {"identity": "id", "attributes": {"id": "integer64"},
+                "relationships": {"dogs": {"entity": "Dog", "toMany": true, "inverse": "walker"}}}}}
+            """
+        try await RunningServer.run(model: model) { running in try body(running.connect(), running.storePath) }
+    }
+
+    @Test func `relate refuses a relationship that the named entity does not have`() async throws {
+        try await runAnimals { client, store in
+            _ = try client.ask(#"{"collections": {"Cat": [{"id": 1}], "Dog": [{"id": 2}], "Horse": [{"id": 3}]}}"#)
+            func relate(_ entity: String, _ object: Int, _ name: String) throws -> String {
+                let answer = try client.ask(
+                    #"{"op": "relate", "entity": "\#(entity)", "object": \#(object), "relationship": "\#(name)", "json": 8}"#
+                )
+                return "\(answer.type) \(answer.code) \(answer["error.path"] ?? "")"
+            }
+            for object in 1...3 {
+                #expect(try relate("Animal", object, "walker") == "failed unknownRelationship /relationship")
+                #expect(try relate("Cat", object, "walker") == "failed unknownRelationship /relationship")
+            }
+            #expect(try relate("Dog", 1, "walker") == "failed objectNotFound /object")
+            #expect(try relate("Animal", 1, "home") == "completed  ")
+            #expect(try relate("Horse", 3, "walker") == "completed  ")
+            #expect(try relate("Dog", 2, "walker") == "completed  ")
+            #expect(
+                try SQLRows.of("SELECT id, home, Dog_walker, Horse_walker FROM Animal ORDER BY id", in: store)
+                    == ["1|8|NULL|NULL", "2|NULL|8|NULL", "3|NULL|NULL|8"])
+        }
+    }
+
+    @Test func `a deny of a subentity holds its objects back by any name of theirs`() async throws {
+        try await runAnimals { client, store in
+            _ = try client.ask(#"{"entity": "Dog", "json": [{"id": 1, "pups": [{"id": 2}]}]}"#)
+            for entity in ["Animal", "Dog"] {
+                for which in [#""objects": [1]"#, #""where": "id == 1""#] {
+                    let refused = try client.ask(#"{"op": "delete", "entity": "\#(entity)", \#(which)}"#)
+                    #expect(refused.code == "constraintViolation", "\(entity) \(which)")
+                }
+                let synced = try client.ask(#"{"op": "sync", "entity": "\#(entity)", "json": [{"id": 2}]}"#)
+                #expect(synced.code == "constraintViolation")
+            }
+            #expect(try SQLRows.of("SELECT id FROM Animal ORDER BY id", in: store) == ["1", "2"])
+            let both = try client.ask(#"{"op": "delete", "entity": "Animal", "objects": [1, 2]}"#)
+            #expect(both["changes.Dog.deleted"] == "2")
+        }
+    }
+
+    @Test func `a deleted object counts under the entity that it had before the job`() async throws {
+        try await run { session in
+            _ = try session.job(#"{"entity": "Person", "json": [{"id": 1}, {"id": 2}]}"#)
+            let job = #"{"entity": "Manager", "json": [{"id": 1, "salary": 5}, {"id": 3, "salary": 1}]}"#
+            let deleted = try session.client.ask(
+                #"{"reply": "keys", "operations": [\#(job), {"op": "delete", "entity": "Person", "objects": [1, 3, 4, 4]}]}"#
+            )
+            #expect(deleted["keys.Person.deleted"] == "[1]", "\(deleted.text)")
+            #expect(deleted["changes.Person.deleted"] == "1")
+            #expect((deleted["changes.Manager.deleted"] ?? "0") == "0")
+            #expect(deleted["warnings.0.count"] == "1", "an absent key counts once, however often it is named")
+            let counted = try session.job(
+                #"{"operations": [{"entity": "Manager", "json": [{"id": 2, "salary": 5}]}, {"op": "delete", "entity": "Person", "objects": [2]}]}"#
+            )
+            #expect(counted == "Person -1")
         }
     }
 }

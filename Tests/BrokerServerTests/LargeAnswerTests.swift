@@ -97,13 +97,16 @@ import Testing
         #expect(text.hasSuffix(#"…","entity":"E"}"#))
     }
 
-    @Test func `a pong that fits no frame is an error with the tag of its ping`() async throws {
+    @Test func `an answer that fits no frame is an error about the frame of its message`() async throws {
+        let adjust: (inout ServerOptions) -> Void = { $0.answerLimits = FrameLimits(maximumPayloadCount: 10_000) }
         try await RunningServer.run(adjust) { running in
             let client = try running.connect()
-            let padding = SeededGenerator(seed: 6).text(count: 300_000)
-            let error = try client.ask(#"{"type": "ping", "tag": "t", "padding": "\#(padding)"}"#)
+            let padding = SeededGenerator(seed: 6).text(count: 60_000)
+            let error = try client.ask(#"{"type": "ping", "tag": "t", "id": "i", "padding": "\#(padding)"}"#)
             #expect(error.code == "internal")
             #expect(error["tag"] == "t")
+            #expect(error["id"] == "i")
+            #expect(error["frame"] == "1")
             #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
         }
     }

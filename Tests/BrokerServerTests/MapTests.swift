@@ -18,7 +18,9 @@ import Testing
             "relationships": {"friends": {"entity": "Child", "toMany": true, "mapping": "child"}}},
           "Boy": {"parent": "Child", "attributes": {"ball": "string"}},
           "Girl": {"parent": "Child", "attributes": {"doll": "string"}},
-          "Comment": {"attributes": {"articleID": "integer64", "text": "string"}}
+          "Comment": {"attributes": {"articleID": "integer64", "text": "string"}},
+          "Remark": {"attributes": {"text": "string"},
+            "relationships": {"author": {"entity": "User"}, "tags": {"entity": "Tag", "toMany": true}}}
         },
         "mappings": {
           "article": {"entity": "Article", "attributes": {"headline.text": "title", "headline": "title"},
@@ -31,14 +33,15 @@ import Testing
           "child": {"select": {"key": "type", "cases": {"Boy": "boy", "Girl": "girl", "1": "boy", "true": "girl"}}},
           "children": {"select": {"key": "meta.type", "cases": {"any": "child"}, "otherwise": null}},
           "boy": {"entity": "Boy"}, "girl": {"entity": "Girl"},
-          "comment": {"entity": "Comment"}
+          "comment": {"entity": "Comment"}, "remark": {"entity": "Remark"}
         },
         "routes": [
           {"path": "/articles/:articleID/comments", "keyPath": "comments", "mapping": "comment"},
           {"path": "/articles/:articleID", "mapping": "article"},
           {"keyPath": "articles", "mapping": "article"},
           {"keyPath": "data.people", "mapping": "person"},
-          {"keyPath": "error", "error": true}, {"keyPath": "errors", "error": true}
+          {"keyPath": "error", "error": true}, {"keyPath": "errors", "error": true},
+          {"path": "/users/:author/tags/:tags/remarks", "mapping": "remark"}
         ]}
         """
 
@@ -61,6 +64,32 @@ import Testing
     private func run(_ body: (Session) throws -> Void) async throws {
         try await RunningServer.run(model: Self.model) { running in
             try body(Session(client: running.connect(), storePath: running.storePath))
+        }
+    }
+
+    // MARK: - Parameters
+
+    @Test func `a parameter named like a relationship links the records that bring no value for it`() async throws {
+        try await run { session in
+            let path = #", "path": "/users/ann/tags/red/remarks""#
+            _ = try session.map(
+                #"[{"text": "a"}, {"text": "b", "author": "bob", "tags": ["blue"]}, {"text": "c", "author": null}]"#,
+                path)
+            try #expect(
+                session.rows("SELECT text, author FROM Remark ORDER BY 1") == ["a|ann", "b|bob", "c|NULL"])
+            try #expect(
+                session.rows("SELECT r.text, destination FROM Remark_tags JOIN Remark r ON r._pk = source ORDER BY 1")
+                    == ["a|red", "b|blue", "c|red"])
+        }
+    }
+
+    @Test func `records of which no key is known are refused, whatever the path's parameters bring`() async throws {
+        try await run { session in
+            let told = try session.map(#"{"message": "not found"}"#, #", "path": "/articles/5""#)
+            #expect(told.hasPrefix("noKnownKey /json "), "\(told)")
+            let linked = try session.map(#"[{"status": 404}]"#, #", "path": "/users/ann/tags/red/remarks""#)
+            #expect(linked.hasPrefix("noKnownKey /json/0 "), "\(linked)")
+            try #expect(session.rows("SELECT count(*) FROM Article") == ["0"])
         }
     }
 

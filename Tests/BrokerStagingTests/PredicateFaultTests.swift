@@ -71,7 +71,7 @@ import Testing
         try expect("department == seat", nil, "not with another name")
         try expect("age == name", nil, "cannot be compared with each other")
         try expect("name ==[x] \"a\"", nil, "Column 8 ", "\"[x]\" is no option")
-        try expect("name MATCHES \"(\"", nil, "Column 14 ", "not a regular expression")
+        try expect("name MATCHES \"(\"", nil, "Column 14 ", "not a regular expression of RE2's syntax")
         try expect("3 IN age", nil, "Column 1 ", "on its left")
         try expect("age IN 3", nil, "Column 8 ", "wants a list")
         try expect("age BETWEEN {1}", nil, "Column 13 ", "wants two values")

@@ -10,7 +10,7 @@ import Testing
         let model = Model(entities: [Entity(name: "A", table: "A", attributes: [attribute])])
         let predicate = try model.predicate("a \(condition)", arguments: nil, ofEntity: 0)
         let record = try #require(RecordPredicate(predicate))
-        var budget = PatternBudget()
+        var budget = WorkBudget.unlimited
         guard let value else { return try record.matches(budget: &budget) { _ in .absent } }
         return try Array(value.utf8).withUnsafeBufferPointer { bytes in
             try record.matches(budget: &budget) { _ in .text(bytes) }
@@ -73,7 +73,77 @@ import Testing
         #expect(try holds("ab", "MATCHES \"a|ab\""))
         #expect(try holds("ABC1", "MATCHES[c] \"[a-c]+\\\\D?1\""))
         #expect(try holds("éa", "MATCHES[d] \"ea\""))
-        #expect(try holds("ab", "MATCHES \"ab(?#comment)\""))
+        #expect(try holds("ABC", "MATCHES[c] \"abc|x\"") && !holds("ABC", "MATCHES \"abc\""))
+        #expect(try !holds("a\nb", "MATCHES \"a.b\"") && holds("a\nb", "MATCHES \"(?s)a.b\""))
+        #expect(try !holds("a\nb", "MATCHES \"(?m)a$\""))
+    }
+
+    @Test func `MATCHES refuses what RE2 lacks, with the column and a remedy`() throws {
+        for pattern in ["(?=a)b", "(a)\\\\1", "a*+b", "(?>a)b", "(?:[ac]*)?+b"] {
+            let fault = #expect(throws: Fault.self) { try holds("", "MATCHES \"\(pattern)\"") }
+            #expect(fault?.code == .invalidPredicate)
+            let message = try #require(fault?.message)
+            #expect(message.contains("RE2") && message.contains("lookaround"), "\(message)")
+            #expect(message.lowercased().contains("column 11"), "\(message)")
+        }
+    }
+
+    @Test func `the regular expressions of a predicate are bounded together`() throws {
+        func fault(_ condition: String) throws -> String? {
+            do throws(Fault) {
+                let attribute = Attribute(name: "a", type: .string)
+                let model = Model(entities: [Entity(name: "A", table: "A", attributes: [attribute])])
+                _ = try model.predicate(condition, arguments: nil, ofEntity: 0)
+                return nil
+            } catch {
+                #expect(error.code == .invalidPredicate)
+                return error.message
+            }
+        }
+        let one = "a MATCHES \"[a-z]+\""
+        #expect(try fault(Array(repeating: one, count: 16).joined(separator: " OR ")) == nil)
+        let many = try #require(try fault(Array(repeating: one, count: 17).joined(separator: " OR ")))
+        #expect(many.contains("at most 16 MATCHES"))
+        let large = "a MATCHES \"\\\\p{L}{2}\""
+        #expect(try fault(large) == nil)
+        let tooLarge = try #require(try fault(Array(repeating: large, count: 3).joined(separator: " OR ")))
+        #expect(tooLarge.contains("5000 instructions"))
+    }
+
+    @Test func `CONTAINS finds periodic texts`() throws {
+        let text = String(repeating: "ab", count: 500)
+        #expect(try holds(text, "CONTAINS 'baba'") && !holds(text, "CONTAINS 'bb'") && !holds("ab", "CONTAINS 'abc'"))
+        #expect(try holds(text + "b", "CONTAINS 'abb'") && holds("\u{e9}", "CONTAINS 'é'"))
+    }
+
+    @Test func `every byte that LIKE, CONTAINS and folding read is charged`() throws {
+        let attribute = Attribute(name: "a", type: .string)
+        let model = Model(entities: [Entity(name: "A", table: "A", attributes: [attribute])])
+        func spent(_ condition: String, on text: String) throws -> Int {
+            let predicate = try model.predicate("a \(condition)", arguments: nil, ofEntity: 0)
+            let record = try #require(RecordPredicate(predicate))
+            var budget = WorkBudget.unlimited
+            _ = try Array(text.utf8).withUnsafeBufferPointer { bytes in
+                try record.matches(budget: &budget) { _ in .text(bytes) }
+            }
+            return budget.spent
+        }
+        let text = String(repeating: "a", count: 8_000)
+        #expect(try spent("LIKE '*b'", on: text) >= 8_000 / WildcardPattern.stepsPerUnit)
+        let stars = String(repeating: "*aaaaaaaaaaaaaaaab", count: 10)
+        #expect(try spent("LIKE '\(stars)'", on: text) > 8 * (try spent("LIKE '*b'", on: text)))
+        #expect(try spent("CONTAINS 'b'", on: text) >= 4_000)
+        #expect(try spent("==[c] 'b'", on: text) >= 8_000)
+        #expect(try spent("== 'b'", on: text) >= 250)
+        #expect(try spent("MATCHES 'b'", on: text) >= 2_000)
+    }
+
+    @Test func `a spent budget ends LIKE in the middle of a text`() throws {
+        let pattern = WildcardPattern(Array("*aaaaaaaaaaaaaaaaaaab".utf8))
+        let text = Array(repeating: UInt8(ascii: "a"), count: 100_000)
+        var budget = WorkBudget(limit: 1_000)
+        let verdict = text.withUnsafeBufferPointer { pattern.verdict(on: $0, budget: &budget) }
+        #expect(verdict == .budgetSpent && budget.isSpent && budget.spent < 1_010)
     }
 
     @Test func `BEGINSWITH, ENDSWITH and CONTAINS find the empty text everywhere but in nil`() throws {

@@ -38,4 +38,14 @@ import Testing
         #expect(taken > records.utf8.count)
         #expect(try staging.memory("{\"Person\": [\(records)]}", limit: taken / 2) == nil)
     }
+
+    @Test func `a context counts what it takes beside its rows, and an entry for each entity of the model`() throws {
+        let small = try #require(try staging.memory(#"{"Person": {"id": 1}}"#))
+        #expect(small >= 3_072)
+        #expect(try staging.memory(#"{"Person": {"id": 1}}"#, limit: 3_000) == nil)
+        let entities = (0..<1_000).map { #""E\#($0)": {"identity": "id", "attributes": {"id": "integer64"}}"# }
+        let many = try Staging("{\"entities\": {\(entities.joined(separator: ","))}}")
+        let large = try #require(try many.memory(#"{"E0": {"id": 1}}"#))
+        #expect(large >= small + 999 * MemoryLayout<UnsafeRawPointer>.stride)
+    }
 }

@@ -33,6 +33,25 @@ import TestSupport
         }
     }
 
+    @Test(arguments: [
+        ("1388349427", "2013-12-29T20:37:07.000Z"), ("1388349427543", "2013-12-29T20:37:07.543Z"),
+        ("1388349427543.9", "2013-12-29T20:37:07.543Z"), ("1.388349427543e12", "2013-12-29T20:37:07.543Z"),
+        ("1388349427.5", "2013-12-29T20:37:07.500Z"), (#""1388349427543""#, "2013-12-29T20:37:07.543Z"),
+        (#""1388349427""#, "2013-12-29T20:37:07.000Z"), ("0", "1970-01-01T00:00:00.000Z"),
+        ("253402300799", "9999-12-31T23:59:59.000Z"), ("1000000000000", "2001-09-09T01:46:40.000Z"),
+        ("999999999999", nil), ("-1000000000001", "1938-04-24T22:13:19.999Z"),
+        ("-1000000000000.5", "1938-04-24T22:13:19.999Z"), (#""2011-12-22T02:24:51Z""#, "2011-12-22T02:24:51.000Z"),
+        ("1388349427543000", nil), (#""soon""#, nil), ("9223372036854775807", nil), ("-9223372036854775808", nil),
+    ])
+    func `UnixTime is seconds, and with 13 digits or more milliseconds`(json: String, expected: String?) throws {
+        #expect(try stored(json, formats: ["UnixTime"]) == expected.map { .text($0) } ?? .inconvertible)
+    }
+
+    @Test func `milliseconds are refused without the format UnixTime`() throws {
+        #expect(try stored("1388349427543") == .inconvertible)
+        #expect(try stored("\"1388349427\"") == .inconvertible)
+    }
+
     @Test func `what is no date is refused`() throws {
         for text in [
             "", "tomorrow", "2011", "2011-12", "20111222", "2011-13-01", "2011-00-01", "2011-02-29", "1900-02-29",

@@ -3,110 +3,129 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Patterns against texts that were chosen to take long.
+/// Patterns against texts that take long for an engine that backtracks. Work is counted, not timed.
 @Suite(.timeLimit(.minutes(5))) struct ValuesPatternTests {
-    /// Far more than the steps allowed take on a slow machine, far less than any of these texts took without a limit.
-    private static let patience = Duration.seconds(5)
+    private func verdicts(_ pattern: String, _ texts: [String]) throws -> [RegularExpression.Verdict] {
+        var budget = WorkBudget.unlimited
+        return try verdicts(pattern, texts, &budget)
+    }
 
     private func verdicts(
-        _ pattern: String, _ texts: [String], sharing budget: PatternBudget = PatternBudget()
-    ) throws -> [PatternConstraint.Verdict] {
-        let constraint = try #require(PatternConstraint(pattern), "\(pattern)")
+        _ pattern: String, _ texts: [String], _ budget: inout WorkBudget, freeInstructions: Int = 0
+    ) throws -> [RegularExpression.Verdict] {
+        let expression = try RegularExpression(pattern)
         var budget = budget
         return texts.map { text in
-            withBytes(of: text) { bytes, _ in constraint.verdict(on: bytes, budget: &budget) }
+            withBytes(of: text) { bytes, _ in
+                expression.verdict(on: bytes, wholeText: false, freeInstructions: freeInstructions, budget: &budget)
+            }
+        }
+    }
+
+    private func problem(_ pattern: String) -> String? {
+        do throws(RegularExpression.Problem) {
+            _ = try RegularExpression(pattern)
+            return nil
+        } catch {
+            return error.message
         }
     }
 
     @Test(arguments: [
-        (".+@.+", 64_000, "x", ""), ("(a+)+$", 40, "a", "b"), ("^(a|aa)+$", 60, "a", "b"), ("(x+x+)+y", 1_000, "x", ""),
-        ("x*x*x*y", 3_000, "x", ""), ("(.*)(.*)(.*)z", 2_000, "x", ""), ("[xy]*+b", 64_000, "x", ""),
+        (".+@.+", 64_000, "x", ""), ("(a+)+$", 64_000, "a", "b"), ("^(a|aa)+$", 64_000, "a", "b"),
+        ("(x+x+)+y", 64_000, "x", ""), ("x*x*x*y", 64_000, "x", ""), ("(.*)(.*)(.*)z", 64_000, "x", ""),
+        ("[\\s\\S]*?(?:[ac]*)?b", 200_000, "ac", ""), ("^(x|y)*$", 1_000_000, "x", "z"),
+        ("(a|b)*a(a|b){20}c", 200_000, "ab", ""),
     ])
-    func `a text that takes too many steps is given up`(
+    func `a text on which backtracking never ends has a verdict`(
         pattern: String, count: Int, unit: String, end: String
     ) throws {
-        let text = String(repeating: unit, count: count) + end
-        var found: [PatternConstraint.Verdict] = []
-        let taken = try ContinuousClock().measure { found = try verdicts(pattern, [text]) }
-        #expect(found == [.givenUp])
-        #expect(taken < Self.patience)
+        #expect(try verdicts(pattern, [String(repeating: unit, count: count) + end]) == [.doesNotMatch])
     }
 
     @Test(arguments: [
-        "(?>[xy]*)b", "(?=[xy]*)b", "(?!.*+b)q", "(?<=x)b", "(?<!x{1,99})b", "(x*)\\1b", "(?<n>x*)\\k<n>b",
+        "(?>[xy]*)b", "(?=[xy]*)b", "(?!.*b)q", "(?<=x)b", "(?<!x)b", "(x*)\\1b", "[xy]*+b", "(?:[ac]*)?+b", "\\X",
+        "\\h", "(", ")", "a)(b", "[a", "*", "a\\", "(?x) a b", "ab(?#comment)", "\\u0061", "a{1001}",
     ])
-    func `a pattern that looks around is tried on short texts only`(pattern: String) throws {
-        let longest = PatternConstraint.longestLookedAround
-        let texts = [longest, longest + 1].map { String(repeating: "x", count: $0) }
-        var found: [PatternConstraint.Verdict] = []
-        let taken = try ContinuousClock().measure { found = try verdicts(pattern, texts) }
-        #expect(found[0] == .doesNotMatch || found[0] == .givenUp)
-        #expect(found[1] == .tooLong)
-        #expect(taken < Self.patience)
-    }
-
-    @Test func `many such texts in one job use up its budget, and are then not tried`() throws {
-        let text = String(repeating: "a", count: 40) + "b"
-        var found: [PatternConstraint.Verdict] = []
-        let taken = try ContinuousClock().measure {
-            found = try verdicts("(a+)+$", Array(repeating: text, count: 100_000) + ["a"])
+    func `what RE2 lacks is refused with a remedy`(pattern: String) throws {
+        let message = try #require(problem(pattern), "\(pattern)")
+        #expect(message.contains("RE2's syntax") && message.contains("lookaround"))
+        let converter = Result {
+            try ValueConverter.compiled(
+                Attribute(name: "a", type: .string, constraints: ValueConstraints(pattern: pattern)))
         }
-        #expect(found.first == .givenUp)
-        #expect(found.last == .budgetSpent)
-        #expect(found.count { $0 == .givenUp } == 910)
-        #expect(taken < .seconds(30))
+        #expect(throws: (any Error).self) { try converter.get() }
     }
 
-    @Test func `good texts spend nothing, however many and long`() throws {
-        let short = Array(repeating: "someone@example.com", count: 20_000)
-        #expect(try verdicts(".+@.+", short).allSatisfy { $0 == .matches })
-        let article = String(repeating: "word word\n", count: 20_000) + "a@b"
-        #expect(try verdicts("(.|\\n)@", Array(repeating: article, count: 50)).allSatisfy { $0 == .matches })
-        #expect(try verdicts("^[^<>]*$", [article, article + "<"]) == [.matches, .doesNotMatch])
-        #expect(try verdicts("^(\\w+\\s?)*$", [String(repeating: "word ", count: 2_000)]) == [.matches])
+    @Test(arguments: [
+        String(repeating: "[a-z]{1,99}", count: 90), "\\p{L}{2,30}", "((a{30}){30}){30}",
+        "(a|b){0,999}(a|b){0,999}(.?){999}",
+        String(repeating: "a", count: RegularExpression.maximumBytes + 1),
+    ])
+    func `a pattern that is large or compiles to a large program is refused`(pattern: String) throws {
+        let message = try #require(problem(pattern))
+        let isTooLarge = message.contains("5000 instructions") && message.contains("1024 bytes")
+        #expect(isTooLarge || message.contains("repetition"), "\(message)")
     }
 
-    @Test func `a text too deep for the engine's stack is given up, not refused as one that does not match`() throws {
-        #expect(try verdicts("^(x|y)*$", [String(repeating: "x", count: 1_000_000)]) == [.givenUp])
+    @Test func `the largest pattern is accepted`() throws {
+        let expression = try RegularExpression(String(repeating: "a", count: RegularExpression.maximumBytes))
+        #expect(expression.instructions <= RegularExpression.maximumInstructions)
     }
 
-    @Test func `combining marks cost no more than letters`() throws {
-        let marks = "e" + String(repeating: "\u{301}", count: 200_000)
-        var found: [PatternConstraint.Verdict] = []
-        let taken = try ContinuousClock().measure {
-            found = try verdicts("\\bq", [marks]) + verdicts("^\\X$", [marks]) + verdicts("^e", [marks])
+    @Test func `a match is charged for each byte and each instruction`() throws {
+        let expression = try RegularExpression("[ab]c")
+        let text = String(repeating: "ab", count: 500)
+        var budget = WorkBudget.unlimited
+        _ = withBytes(of: text) { bytes, _ in expression.verdict(on: bytes, wholeText: false, budget: &budget) }
+        #expect(budget.spent == expression.instructions * 1_001 / RegularExpression.stepsPerUnit)
+        #expect(expression.instructions < 64)
+        budget = .unlimited
+        _ = withBytes(of: text) { bytes, _ in
+            expression.verdict(on: bytes, wholeText: false, freeInstructions: 64, budget: &budget)
         }
-        #expect(found[0] == .doesNotMatch)
-        #expect(found[2] == .matches)
-        #expect(taken < Self.patience)
+        #expect(budget.spent == 0)
+    }
+
+    @Test func `a text that may take too many steps is not tried`() throws {
+        let pattern = "(a|b)*a(a|b){900}c"
+        let instructions = try RegularExpression(pattern).instructions
+        let longest = RegularExpression.maximumSteps / instructions - 1
+        #expect(try verdicts(pattern, [String(repeating: "a", count: longest + 1)]) == [.textTooLong])
+        #expect(try verdicts("a", [String(repeating: "b", count: longest + 1)]) == [.doesNotMatch])
+    }
+
+    @Test func `many texts with a large pattern spend the budget of a job, and later ones are not tried`() throws {
+        let pattern = "^\\p{L}+$"
+        let instructions = try RegularExpression(pattern).instructions
+        var budget = WorkBudget(limit: 10 * 11 * instructions / RegularExpression.stepsPerUnit)
+        let texts = Array(repeating: "abcdefghij", count: 12)
+        let found = try verdicts(pattern, texts, &budget)
+        #expect(found.prefix(9).allSatisfy { $0 == .matches } && found.last == .budgetSpent)
+        let short = Array(repeating: "a@b", count: 20_000)
+        #expect(try verdicts(".+@.+", short, &budget, freeInstructions: 64).allSatisfy { $0 == .matches })
     }
 
     @Test func `a pattern means what it means by itself, wherever the match is`() throws {
         for (pattern, text, matches) in [
-            ("b|c", "ab", true), ("b|c", "a", false), ("^b", "ab", false), ("^b|a$", "ba", true), ("a$", "a\n", true),
-            ("(?i)B", "ab", true), ("(?x) a b # both", "xab", true), ("(?x) a b # (", "ab", true),
-            ("\\Qa.", "xa.", true),
-            ("\\Qa.", "xab", false), ("(?m)^b$", "a\nb\nc", true), (".", "\u{1F600}", true),
-            ("^..$", "\u{1F600}\u{301}", true), ("é", "e\u{301}", false), ("(a)\\1", "xaa", true),
-            ("\\Aa", "ba", false),
-            ("(?s).\\z", "\n", true), ("\\r\\n", "a\r\nb", true), ("^\\n", "\r\n", false),
+            ("b|c", "ab", true), ("b|c", "a", false), ("^b", "ab", false), ("^b|a$", "ba", true), ("a$", "a\n", false),
+            ("(?i)B", "ab", true), ("\\Qa.", "xa.", true), ("\\Qa.", "xab", false), ("(?m)^b$", "a\nb\nc", true),
+            ("^b$", "a\nb\nc", false), (".", "\u{1F600}", true), ("^.$", "\n", false), ("^.$", "\r", true),
+            ("(?s)^.$", "\n", true), ("^..$", "\u{1F600}\u{301}", true), ("é", "e\u{301}", false),
+            ("\\Aa", "ba", false), ("\\r\\n", "a\r\nb", true), ("^\\n", "\r\n", false),
+            ("\\d", "\u{661}", false), ("\\p{Nd}", "\u{661}", true), ("\\w", "é", false), ("\\p{L}", "é", true),
+            ("\\bq", "éq", true), ("^$", "", true),
         ] {
             #expect(try verdicts(pattern, [text]) == [matches ? .matches : .doesNotMatch], "\(pattern) \(text)")
         }
-        for pattern in ["(", ")", "a)(b", "[a", "*", "a\\", "(?<=x*)b"] { #expect(PatternConstraint(pattern) == nil) }
     }
 
-    @Test func `a value that is given up is not allowed, and the message says why`() throws {
+    @Test func `a value that is not tried is not allowed, and the message says why`() throws {
+        let pattern = "(a|b)*a(a|b){900}c"
         let email = try ValueConverter.compiled(
-            Attribute(name: "email", type: .string, constraints: ValueConstraints(pattern: ".+@.+")))
-        let long = "\"\(String(repeating: "x", count: 64_000))\""
-        #expect(try email.stored(long) == .notAllowed)
-        let message = try #require(try email.refusal(of: long))
-        #expect(message.contains("too many steps") && message.contains("\"email\"") && message.count < 300)
-        #expect(try email.refusal(of: "\"a\"") == "\"a\" does not match the pattern: attribute \"email\", .+@.+")
-        let password = try ValueConverter.compiled(
-            Attribute(name: "password", type: .string, constraints: ValueConstraints(pattern: "^(?=.*[0-9]).{8,}$")))
-        #expect(try password.stored("\"abcdefg1\"") == .text("abcdefg1"))
-        #expect(try #require(try password.refusal(of: long)).contains("4096 UTF-16 units"))
+            Attribute(name: "email", type: .string, constraints: ValueConstraints(pattern: pattern)))
+        let message = try #require(try email.refusal(of: "\"\(String(repeating: "a", count: 300_000))\""))
+        #expect(message.contains("too long for the pattern") && message.contains("\"email\"") && message.count < 300)
+        #expect(try email.refusal(of: "\"a\"") == "\"a\" does not match the pattern: attribute \"email\", \(pattern)")
     }
 }

@@ -58,6 +58,19 @@ import Testing
         if include.isEmpty { #expect(outcome.warnings.isEmpty) }
     }
 
+    @Test func `a date with the format UnixTime is fetched as a number of seconds, and processed again unchanged`()
+        throws
+    {
+        let store = try TestStore(
+            #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64", "at": {"type": "date", "format": "UnixTime"}}}}}"#
+        )
+        try store.apply(
+            #"{"A": [{"id": 1, "at": 1388349427543}, {"id": 2, "at": -1388349427543}, {"id": 3, "at": 5}]}"#)
+        let fetched = try store.fetch("A")
+        #expect(fetched.contains(#""at":1388349427.543"#) && fetched.contains(#""at":5}"#), "\(fetched)")
+        #expect(try store.changes("{\"A\": \(fetched)}") == ["A +0 ~0 =3 !0"])
+    }
+
     @Test func `remote values stand where the mapping finds them, in the attribute's first format`() throws {
         let store = try TestStore(Self.model)
         try store.apply(#"{"Thing": \#(Self.things)}"#)

@@ -150,7 +150,7 @@ extension TestStore {
         #expect(try !page(2, 2).hasMore)
         #expect(try !page(3, 0).hasMore)
         #expect(String(decoding: try page(0, 0).bytes, as: UTF8.self) == "[]")
-        #expect(try page(0, 0).hasMore)
+        #expect(try !page(0, 0).hasMore)
         #expect(String(decoding: try page(9, 9).bytes, as: UTF8.self) == "[]")
     }
 

@@ -234,6 +234,50 @@ import Testing
         #expect(try count(store) == 10)
     }
 
+    @Test func `outcomes of a transaction that was undone push none out`() throws {
+        let store = try store(keeping: 10)
+        for number in 1...5 { try store.apply("{}", id: "job \(number)") }
+        try store.store.begin()
+        for _ in 1...4 { _ = try store.store.apply(store.job("{}")) }
+        store.store.rollback()
+        for _ in 1...5 { try store.apply("{}") }
+        #expect(try count(store) == 10)
+        #expect(try store.store.outcome(ofJob: "job 1") != nil)
+        #expect(store.store.forgottenThrough == 0)
+    }
+
+    @Test func `the newest sequence of which the outcome is forgotten is exact, after a rollback and a start, too`()
+        throws
+    {
+        let test = try store(keeping: 10)
+        #expect(test.store.forgottenThrough == 0)
+        for number in 1...10 { try test.apply("{}", id: "job \(number)") }
+        #expect(test.store.forgottenThrough == 0)
+        for number in 11...13 {
+            try test.apply("{}", id: "job \(number)")
+            #expect(test.store.forgottenThrough == Int64(number - 10))
+        }
+        try test.store.begin()
+        for _ in 1...5 { _ = try test.store.apply(test.job("{}")) }
+        test.store.rollback()
+        #expect(test.store.forgottenThrough == 3)
+        #expect(try test.store.outcome(ofJob: "job 3") == nil)
+        #expect(try test.store.outcome(ofJob: "job 4") != nil)
+        try test.reopen()
+        #expect(test.store.forgottenThrough == 3)
+    }
+
+    @Test func `the oldest job that is remembered is not applied again when many others have come`() throws {
+        let store = try store(keeping: 1_000)
+        for number in 1...3_000 { try store.apply("{}", id: "job \(number)") }
+        let oldest = store.store.forgottenThrough + 1
+        #expect(oldest > 1_000)
+        guard case .duplicate = try store.apply("{}", id: "job \(oldest)") else {
+            Issue.record("the job \(oldest) was applied twice")
+            return
+        }
+    }
+
     @Test func `a count that was lowered is reached in steps`() throws {
         let path: TestStore = try store(keeping: 10_000)
         try path.store.begin()

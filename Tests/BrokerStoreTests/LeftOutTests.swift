@@ -120,4 +120,66 @@ import Testing
         #expect(fault.code == .constraintViolation)
         #expect(try store.rows("SELECT count(*) FROM D") == ["0"])
     }
+
+    @Test func `a bare key that cannot become an object takes no valid record along`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Kind0": {"identity": "no", "attributes": {"no": "integer64", "text": "string"},
+                "relationships": {"friend": {"entity": "Kind1"}, "other": {"entity": "Kind0"}}},
+              "Kind1": {"parent": "Kind0", "attributes": {"more": {"type": "string", "optional": false}}}}}
+            """)
+        let outcome = try store.outcome(
+            #"{"Kind0": [{"no": 3, "text": "a", "friend": 1, "other": 1}, {"no": 1, "text": "b"}]}"#, .skip)
+        #expect(outcome.rejections == ["missingValue /Kind0/0/friend"])
+        let rows = #"SELECT no, text, friend, other, _entity FROM Kind0 ORDER BY no"#
+        #expect(try store.rows(rows) == ["1|b|NULL|NULL|Kind0", "3|a|NULL|1|Kind0"])
+        // Nor an object that is there already.
+        let again = try store.outcome(
+            #"{"Kind0": [{"no": 3, "friend": 1}, {"no": 1, "text": "c"}, {"no": 4, "friend": 5}, {"no": 5, "friend": 6}]}"#,
+            .skip)
+        #expect(
+            again.rejections == [
+                "missingValue /Kind0/0/friend", "missingValue /Kind0/2/friend", "missingValue /Kind0/3/friend",
+            ])
+        #expect(
+            try store.rows(rows) == [
+                "1|c|NULL|NULL|Kind0", "3|a|NULL|1|Kind0", "4|NULL|NULL|NULL|Kind0", "5|NULL|NULL|NULL|Kind0",
+            ])
+        let both = try store.outcome(
+            #"{"Kind0": {"no": 7, "friend": 8}, "Kind1": [{"no": 8, "text": "x"}, {"no": 9, "more": "m"}]}"#, .skip)
+        #expect(both.rejections == ["missingValue /Kind0/friend"], "an object is listed once")
+    }
+
+    @Test(arguments: [
+        // Records with faults of their own, also of an object that is rejected as a whole.
+        (
+            #"{"D": [{"id": 5, "title": 1, "code": []}, {"id": 5}, {"id": 5, "head": {"id": "x"}}, {"id": 5}]}"#,
+            ["invalidValue /D/0/code", "missingValue /D/1"], 2
+        ),
+        // Named by keys, nested records and records, in several collections.
+        (
+            #"{"E": [{"id": 1, "dept": 7}, {"id": 2, "dept": {"id": 7}}], "D": [{"id": 7, "code": "a"}, {"id": 7}]}"#,
+            ["missingValue /E/0/dept"], 1
+        ),
+        // What is nested in a rejected record is not listed, and what is there besides is.
+        (
+            #"{"D": [{"id": 6, "staff": [{"id": 8, "name": []}, {"id": 9, "dept": 5}]}], "E": {"id": 9, "dept": 5}}"#,
+            ["missingValue /D/0", "missingValue /E/dept"], 2
+        ),
+        // Of objects that lose a unique value, each once.
+        (
+            #"""
+            {"D": [{"id": 1, "title": "t", "code": "a"}, {"id": 2, "title": "t", "code": "a"}, {"id": 2, "code": "a"},
+                   {"id": 2, "title": "u"}, {"id": 3, "title": "t", "code": "a"}]}
+            """#,
+            ["constraintViolation /D/1", "constraintViolation /D/4"], 2
+        ),
+    ]) func `each rejected record or object is listed and counted once`(
+        payload: String, rejections: [String], count: Int
+    ) throws {
+        let outcome = try store.outcome(payload, .skip)
+        #expect(outcome.rejections == rejections)
+        #expect(outcome.changes.reduce(0) { $0 + $1.1.rejected } == count)
+    }
 }

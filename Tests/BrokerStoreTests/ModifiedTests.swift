@@ -192,4 +192,19 @@ import Testing
                 == ["N +1 ~0 =1 !0"])
         #expect(try store.rows("SELECT id, text FROM N ORDER BY _pk") == ["a|x", "NULL|new", "NULL|newer"])
     }
+
+    @Test func `a record that is rejected does not outdate later ones`() throws {
+        let store = try TestStore(
+            """
+            {"entities": {
+              "Ant": {"identity": "no", "modified": "at", "attributes": {"no": "integer64", "at": "integer64",
+                "text": {"type": "string", "default": "-"}}},
+              "Bee": {"parent": "Ant"}, "Cat": {"parent": "Ant"}}}
+            """)
+        try store.apply(#"{"Bee": [{"no": 1, "at": 1, "text": "a"}]}"#)
+        let outcome = try store.outcome(
+            #"{"Cat": [{"no": 1, "at": 9, "text": "b"}], "Ant": [{"no": 1, "at": 5, "text": "c"}]}"#, .skip)
+        #expect(outcome.rejections == ["constraintViolation /Cat/0"])
+        #expect(try store.rows("SELECT no, at, text, _entity FROM Ant") == ["1|5|c|Bee"])
+    }
 }

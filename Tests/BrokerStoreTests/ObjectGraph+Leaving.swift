@@ -13,8 +13,7 @@ extension ObjectGraph {
         var rejections: [(entity: String, rejection: JobReading.Rejection)] = []
         /// Objects that lost a claim on a unique value.
         var losers: Set<Subject> = []
-        /// No choice of losers, or more than one, is such that each has lost to what stays and nobody else has: claims go
-        /// round in a circle, and the contract does not say where it is broken.
+        /// The contract leaves room for another choice.
         var isContested = false
         /// Names were left out because of what their objects are.
         var hasKindFaults = false
@@ -26,74 +25,70 @@ extension ObjectGraph {
 
     // MARK: - Skip
 
-    /// What `skip` leaves out. What is left out has no effect at all, so that one thing leads to another.
+    /// An object that a round rejected.
+    private struct Rejected {
+        let subject: Subject
+        /// Nil of a bare key that `ignore` drops.
+        let code: String?
+        let entity: String
+        let isForUniqueValue: Bool
+        /// The names that go: all of the object, or keys alone, if only these want it to be there, or to be what it cannot be.
+        let places: Set<Int>
+    }
+
+    /// What `skip` rejects, in rounds: each reads what the rounds before have left, and rejects what cannot be made, or, if
+    /// there is nothing of that kind, what loses a claim on a unique value. A rejection stands.
     func selection(_ reading: JobReading) -> Selection {
         let faulty = reading.names.indices.filter { reading.names[$0].fault != nil }
         var selection = Selection()
         leaveOut(faulty, reading, &selection)
-        let choices = losers(selection, reading)
-        selection.isContested = choices.count != 1 || kindFaults(selection.leftOut, reading).isContested
-        selection.losers = choices.first ?? []
-        // Nor whether who loses a claim goes before what it made too much of.
-        if !selection.losers.isEmpty, lackSpecialValues(selection, reading) { selection.isContested = true }
-        let early = kindFaults(selection.leftOut, reading).faults
-        var rejected = settle(&selection, reading)
-        // Whether a record of an object that is rejected for its keys is listed, too.
-        if early.contains(where: { rejected[subject($0.place, reading.names[$0.place])] != nil }) {
-            selection.isContested = true
+        var rejected: [Rejected] = []
+        while true {
+            let round = round(reading, &selection)
+            if round.isEmpty { break }
+            rejected += round
+            leaveOut(round.flatMap(\.places), reading, &selection)
         }
-        for subject in selection.losers { rejected[subject] = "constraintViolation" }
         let strangers = kindFaults(selection.leftOut, reading)
         leaveOut(strangers.faults.map(\.place), reading, &selection)
         if strangers.isContested { selection.isContested = true }
-        selection.hasKindFaults = !strangers.faults.isEmpty
+        selection.hasKindFaults = selection.hasKindFaults || !strangers.faults.isEmpty
         list(faulty, strangers.faults, rejected, reading, &selection)
         return selection
     }
 
-    /// Leaves out the losers, and then what cannot be made.
-    ///
-    /// - Returns: why those that cannot be made are left out; not of those that nothing but what is left out asks for.
-    func settle(_ selection: inout Selection, _ reading: JobReading) -> [Subject: String] {
-        let all = subjects(reading, [])
-        leaveOut(selection.losers.flatMap { all[$0]! }, reading, &selection)
-        var absent: Set<Subject> = []
-        while true {
-            let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
-            let ignored = subjects.filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
-            if !ignored.isEmpty {
-                leaveOut(ignored, reading, &selection)
-                continue
+    private func round(_ reading: JobReading, _ selection: inout Selection) -> [Rejected] {
+        let kindFaults = kindFaults(selection.leftOut, reading)
+        if kindFaults.isContested { selection.isContested = true }
+        let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
+        let all = self.subjects(reading, [])
+        func rejected(_ subject: Subject, _ code: String?, isForUniqueValue: Bool = false) -> Rejected {
+            let kind = kind(subject, subjects[subject]!, reading)
+            var places = all[subject]!
+            if !isForUniqueValue {
+                places = places.filter { isRejected(reading.names[$0], with: subjects[subject]!, of: kind, reading) }
             }
-            let faults = existenceFaults(subjects, reading)
-            let certain = faults.filter {
-                let kind = kind($0.subject, subjects[$0.subject]!, reading)
-                return model.topmost(kind) == kind
-            }
-            // Which goes first of those that only what is special about them makes lack something is not said.
-            if certain.isEmpty, faults.count > 1 { selection.isContested = true }
-            let first = (certain.isEmpty ? faults : certain).min { $0.offset < $1.offset }
-            guard let fault = first else { break }
-            absent.insert(fault.subject)
-            leaveOut(all[fault.subject]!, reading, &selection)
+            return Rejected(
+                subject: subject, code: code, entity: kind, isForUniqueValue: isForUniqueValue, places: Set(places))
         }
-        // What asked for them may have been left out itself.
-        var others = selection.losers.union(absent)
-        var reasons: [Subject: String] = [:]
-        for subject in absent {
-            others.remove(subject)
-            let gone = Set(others.flatMap { all[$0]! }).union(
-                reading.names.indices.filter { reading.names[$0].fault != nil })
-            others.insert(subject)
-            let strange = withKindFaults(gone.union(nested(in: gone, reading)), reading)
-            let places = all[subject]!.filter { !strange.contains($0) }
-            if !places.isEmpty, !isIgnored(subject, places, reading) {
-                reasons[subject] = existenceFault(subject, places, reading)
-                // What made too much of it was left out for itself; the contract does not say who goes first.
-                if reasons[subject] == nil { selection.isContested = true }
-            }
+        let ignored = subjects.filter { isIgnored($0.key, $0.value, reading) }.map { rejected($0.key, nil) }
+        let faults = existenceFaults(subjects, reading).filter { fault in
+            !ignored.contains { $0.subject == fault.subject }
         }
-        return reasons
+        .map { rejected($0.subject, $0.code) }
+        let certain = faults.filter { model.topmost($0.entity) == $0.entity }
+        // Which goes first of those that only what is special about them makes lack something is not said.
+        if certain.isEmpty, faults.count > 1 { selection.isContested = true }
+        if !faults.isEmpty || !ignored.isEmpty {
+            selection.hasKindFaults = selection.hasKindFaults || !kindFaults.faults.isEmpty
+            // Nor whether a record is found to be of the wrong kind before its object is rejected.
+            let early = kindFaults.faults.map { subject($0.place, reading.names[$0.place]) }
+            if faults.contains(where: { early.contains($0.subject) }) { selection.isContested = true }
+            return ignored + (certain.isEmpty ? faults : certain)
+        }
+        let losers = losers(subjects, reading)
+        selection.losers.formUnion(losers)
+        return losers.map { rejected($0, "constraintViolation", isForUniqueValue: true) }
     }
 
     /// Names go, and what is nested in them.
@@ -112,56 +107,51 @@ extension ObjectGraph {
 
     /// One rejection for each object, none for what is nested in a rejected one.
     private func list(
-        _ faulty: [Int], _ strangers: [KindFault], _ rejected: [Subject: String], _ reading: JobReading,
+        _ faulty: [Int], _ strangers: [KindFault], _ rejected: [Rejected], _ reading: JobReading,
         _ selection: inout Selection
     ) {
-        var listed: Set<Subject> = []
         let told = strangers.filter { $0.code != "ignored" }
         let strange = Dictionary(uniqueKeysWithValues: told.map { ($0.place, $0.code) })
-        var all = Set(faulty).union(strange.keys)
-        for place in reading.names.indices where rejected[subject(place, reading.names[place])] != nil {
-            all.insert(place)
-        }
-        for place in all.sorted() {
+        let objects = Dictionary(rejected.map { ($0.subject, $0) }, uniquingKeysWith: { $1 })
+        let all = Set(faulty).union(strange.keys).union(objects.values.flatMap(\.places))
+        /// The names that are not inside of anything rejected.
+        let met = all.sorted().filter { all.isDisjoint(with: reading.ancestors($0)) }
+        var listed: Set<Subject> = []
+        for place in met {
             let name = reading.names[place]
-            guard all.isDisjoint(with: reading.ancestors(place)) else { continue }
             let subject = subject(place, name)
             if let fault = name.fault {
                 selection.rejections.append((name.entity, fault))
+            } else if let object = objects[subject], object.places.contains(place) {
+                let others = met.filter { reading.names[$0].fault == nil && object.places.contains($0) }
+                guard listed.insert(subject).inserted, let code = code(object, others, reading) else { continue }
+                selection.rejections.append(
+                    (object.entity, JobReading.Rejection(code: code, path: name.path, offset: name.offset)))
             } else if let code = strange[place] {
                 selection.rejections.append(
                     (name.entity, JobReading.Rejection(code: code, path: name.path, offset: name.offset)))
-            } else if listed.insert(subject).inserted {
-                let code = rejected[subject]!
-                // Whether what is left out still says what another one would be is not said.
-                let most = self.kind(subject, subjects(reading, [])[subject]!, reading)
-                let kind = kind(subject, remaining(subject, besides: faulty, rejected, reading), reading)
-                if kind != most { selection.isContested = true }
-                selection.rejections.append(
-                    (kind, JobReading.Rejection(code: code, path: name.path, offset: name.offset)))
             }
         }
     }
 
-    /// The names of a rejected object that would be there without it.
-    private func remaining(
-        _ subject: Subject, besides faulty: [Int], _ rejected: [Subject: String], _ reading: JobReading
-    ) -> [Int] {
-        let all = subjects(reading, [])
-        let others = rejected.keys.filter { $0 != subject }.flatMap { all[$0]! }
-        let gone = Set(faulty).union(others)
-        let strange = withKindFaults(gone.union(nested(in: gone, reading)), reading)
-        let places = all[subject]!.filter { !strange.contains($0) }
-        return places.isEmpty ? all[subject]! : places
+    /// What is told of a rejected object that those names are left of: nothing if they do not mind that it is not there.
+    private func code(_ object: Rejected, _ places: [Int], _ reading: JobReading) -> String? {
+        if object.isForUniqueValue { return object.code }
+        guard let code = object.code else { return nil }
+        if places.contains(where: { makes(reading.names[$0]) }) { return code }
+        return places.contains { reading.names[$0].missing != .ignore } ? "objectNotFound" : nil
     }
 
-    /// Objects lack what they need only because they became more special than their topmost entity.
-    private func lackSpecialValues(_ selection: Selection, _ reading: JobReading) -> Bool {
-        let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
-        return existenceFaults(subjects, reading).contains {
-            let kind = kind($0.subject, subjects[$0.subject]!, reading)
-            return model.topmost(kind) != kind
-        }
+    /// Whether that name of an object goes that cannot be made of those names.
+    private func isRejected(
+        _ name: JobReading.Name, with places: [Int], of kind: String, _ reading: JobReading
+    ) -> Bool {
+        let names = places.map { reading.names[$0] }
+        if !names.contains(where: makes) { return name.missing != nil }
+        let records = names.filter { $0.missing == nil }.map(\.entity)
+        guard let first = records.first else { return true }
+        let own = records.reduce(first) { model.isKind($1, of: $0) ? $1 : $0 }
+        return own == kind || name.missing != nil && name.entity != own && model.isKind(name.entity, of: own)
     }
 
     // MARK: - Faults beside what is there
@@ -233,11 +223,8 @@ extension ObjectGraph {
         if let fault = existenceFaults(subjects, reading).min(by: { $0.offset < $1.offset }) {
             return (fault.code, [fault.path], false)
         }
-        let choices = losers(selection, reading)
-        guard choices != [[]] else { return nil }
-        let losers = Set(choices.joined())
-        let paths = losers.compactMap { subjects[$0].map { reading.names[$0[0]].path } }
-        return ("constraintViolation", Set(paths), choices.count != 1)
+        let first = losers(subjects, reading).map { subjects[$0]![0] }.min()
+        return first.map { ("constraintViolation", [reading.names[$0].path], false) }
     }
 
     /// What a job without a fault leaves out: bare keys that `ignore` drops.

@@ -1,57 +1,57 @@
-/// Who of a job's objects may have which unique values.
+/// Which of a job's objects may have which unique values.
 extension ObjectGraph {
+    /// A value of one list of unique attributes.
+    private struct ListedValue: Hashable {
+        let topmost: String
+        let columns: [String]
+        let values: [String]
+    }
+
+    /// An object gets another value of a list than it had, or gives one up.
     private struct Claim {
-        let subject: Subject?
-        /// Of the record that said the value; nil when the job does not.
-        let offset: Int?
+        let subject: Subject
+        /// Of the last record that says a part of it.
+        let offset: Int
+        /// Objects whose records enclose it.
+        let within: Set<Subject>
+        /// Nil where it is NULL.
+        let new: ListedValue?
+        let old: ListedValue?
     }
 
-    /// Choices of objects to be left out for their claims such that what stays is unique, and each has lost to what
-    /// stays: as a rule there is one, without any object where no value is claimed twice.
-    func losers(_ start: Selection, _ reading: JobReading) -> [Set<Subject>] {
-        let first = lost(without: [], start, reading)
-        guard !first.isEmpty else { return [[]] }
-        var possible = first
-        while true {
-            var grown = possible.union(lost(without: possible, start, reading))
-            for subject in possible { grown.formUnion(lost(without: [subject], start, reading)) }
-            if grown == possible { break }
-            possible = grown
-        }
-        guard possible.count <= 8 else { return [] }
-        let order = Array(possible)
-        return (0..<1 << order.count).compactMap { bits in
-            let losers = Set(order.indices.filter { bits & 1 << $0 != 0 }.map { order[$0] })
-            guard lost(without: losers, start, reading).isEmpty else { return nil }
-            let areAllLost = losers.allSatisfy { lost(without: losers.subtracting([$0]), start, reading).contains($0) }
-            return areAllLost ? losers : nil
-        }
-    }
-
-    /// Who loses a claim when those objects are left out.
-    private func lost(without losers: Set<Subject>, _ start: Selection, _ reading: JobReading) -> Set<Subject> {
-        var selection = start
-        selection.losers = losers
-        _ = settle(&selection, reading)
-        let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
-        var lost: Set<Subject> = []
+    /// The objects that one staging of a job rejects for their unique values, by the contract's two rules.
+    func losers(_ subjects: [Subject: [Int]], _ reading: JobReading) -> Set<Subject> {
+        var claims: [Claim] = []
+        var retained: Set<ListedValue> = []
         for topmost in model.entities.map(\.name) where model.topmost(topmost) == topmost {
-            for list in model.uniqueColumns(below: topmost) {
-                for claims in conflicts(topmost, list, subjects, reading) {
-                    // Of several that claim one value, the first keeps it, unless it is another's who does not give it up.
-                    let isHeld = claims.contains { $0.offset == nil }
-                    let claimants = claims.filter { $0.offset != nil }.sorted { $0.offset! < $1.offset! }
-                    lost.formUnion(claimants.dropFirst(isHeld ? 0 : 1).map { $0.subject! })
-                }
+            for columns in model.uniqueColumns(below: topmost) {
+                read(topmost, columns, subjects, reading, &claims, &retained)
             }
         }
-        return lost
+        claims.sort { $0.offset < $1.offset }
+        var rejected: Set<Subject> = []
+        var undecided: Set<Subject> = []
+        while true {
+            let included = claims.filter { !rejected.contains($0.subject) && !undecided.contains($0.subject) }
+            let meetsRetained = included.first { claim in claim.new.map { retained.contains($0) } ?? false }
+            var taken: Set<ListedValue> = []
+            let meetsTaken = included.first { claim in claim.new.map { !taken.insert($0).inserted } ?? false }
+            guard let loser = (meetsRetained ?? meetsTaken)?.subject else { return rejected }
+            rejected.insert(loser)
+            retained.formUnion(claims.filter { $0.subject == loser }.compactMap(\.old))
+            undecided.formUnion(included.filter { $0.within.contains(loser) }.map(\.subject))
+            undecided.remove(loser)
+        }
     }
 
-    private func conflicts(
-        _ topmost: String, _ columns: [String], _ subjects: [Subject: [Int]], _ reading: JobReading
-    ) -> [[Claim]] {
-        var claims: [[String]: [Claim]] = [:]
+    private func read(
+        _ topmost: String, _ columns: [String], _ subjects: [Subject: [Int]], _ reading: JobReading,
+        _ claims: inout [Claim], _ retained: inout Set<ListedValue>
+    ) {
+        func listed(_ values: [String: String], _ list: [String]) -> ListedValue? {
+            let all = list.compactMap { values[$0] }
+            return all.count == list.count ? ListedValue(topmost: topmost, columns: columns, values: all) : nil
+        }
         var looked: Set<Node> = []
         for (subject, places) in subjects where model.topmost(reading.names[places[0]].entity) == topmost {
             let kind = kind(subject, places, reading)
@@ -59,28 +59,31 @@ extension ObjectGraph {
             guard let list = attributes(kind, columns) else { continue }
             let starting = startingValues(subject, kind)
             var values = starting
-            var offsets: [String: Int] = [:]
+            var saying: [String: Int] = [:]
             for place in places {
                 for attribute in list {
                     guard let value = reading.names[place].values[attribute] else { continue }
                     values[attribute] = value
-                    offsets[attribute] = reading.names[place].offset
+                    saying[attribute] = place
                 }
             }
-            let all = list.compactMap { values[$0] }
-            guard all.count == list.count else { continue }
-            // Who has the value already does not claim it by saying it again; the contract does not say.
-            let keeps = exists(subject) && list.allSatisfy { starting[$0] == values[$0] }
-            let offset = keeps ? nil : offsets.values.max() ?? reading.names[places[0]].offset
-            claims[all, default: []].append(Claim(subject: subject, offset: offset))
+            let said = saying.isEmpty ? [places[0]] : Array(saying.values)
+            let old = exists(subject) ? listed(starting, list) : nil
+            let new = listed(values, list)
+            if exists(subject), old == new {
+                if let old { retained.insert(old) }
+                continue
+            }
+            claims.append(
+                Claim(
+                    subject: subject, offset: said.map { reading.names[$0].offset }.max()!,
+                    within: Set(said.flatMap(reading.ancestors).map { self.subject($0, reading.names[$0]) }),
+                    new: new, old: old))
         }
         for (node, object) in objects where model.topmost(object.entity) == topmost && !looked.contains(node) {
             guard let list = attributes(object.entity, columns) else { continue }
-            let all = list.compactMap { object.values[$0] }
-            guard all.count == list.count else { continue }
-            claims[all, default: []].append(Claim(subject: nil, offset: nil))
+            if let value = listed(object.values, list) { retained.insert(value) }
         }
-        return claims.values.filter { $0.count > 1 }
     }
 
     /// The attributes that lie in those columns; nil when the entity does not have them all.

@@ -27,6 +27,14 @@ import Testing
         #expect(rooms <= 3 + count / 20, "a test that forgives so much finds little")
     }
 
+    /// Cases that the store and the graph once judged differently: claims on unique values inside rejected records.
+    @Test(arguments: [15_883_622_833_045_649, 14_922_869_494_392_373_241] as [UInt64])
+    func `the store agrees with an object graph on cases that were found before`(seed: UInt64) throws {
+        if case .difference(let difference) = try RandomCase(seed: seed).verdict() {
+            Issue.record("BROKER_RANDOM_SEED=\(seed)\n\(difference)")
+        }
+    }
+
     private static func small(_ randomCase: RandomCase) throws -> String {
         let small = try randomCase.shrunk()
         return "shrunk to\n\(small.description)\ndifference: \(try small.difference()?.description ?? "none")"

@@ -42,7 +42,7 @@ import Testing
     ) throws -> [Int64] {
         let columns = test.plan.model.entities[0].attributes.map { quoted($0.name) }.joined(separator: ", ")
         let statement = try connection.prepare("SELECT \(columns) FROM Thing ORDER BY id")
-        var budget = PatternBudget()
+        var budget = WorkBudget.unlimited
         var matching: [Int64] = []
         while try statement.step() {
             if try predicate.matches(budget: &budget, { statement.cell($0) }) { matching.append(statement.integer(0)) }

@@ -74,6 +74,27 @@ import Testing
         #expect(try store.rows("SELECT code FROM Card WHERE _pk > 1") == ["y"])
     }
 
+    @Test func `an entity that is renamed gives no key again that it gave under its name before`() throws {
+        try store.apply(#"{"Note": [{"text": "a"}, {"text": "b"}]}"#)
+        try delete("Note", "[2]")
+        let renamed = Self.model.replacing(#""Note": {"#, with: #""Memo": {"renamedFrom": "Note", "#)
+            .replacing(#""entity": "Note""#, with: #""entity": "Memo""#)
+        try store.reopen(renamed)
+        try store.apply(#"{"Memo": [{"text": "c"}]}"#)
+        #expect(try store.rows("SELECT text FROM Memo WHERE _pk > 2") == ["c"])
+    }
+
+    @Test func `a store that has the mark of an earlier version gives no key again`() throws {
+        try store.apply(#"{"Note": [{"text": "a"}, {"text": "b"}]}"#)
+        try delete("Note", "[2]")
+        try store.execute(
+            "DELETE FROM _broker_meta WHERE key LIKE 'rowKeys %'; "
+                + "INSERT INTO _broker_meta (key, value) VALUES ('rowKeys', '7')")
+        try store.reopen()
+        try store.apply(#"{"Note": [{"text": "c"}], "Card": [{"code": "x"}]}"#)
+        #expect(try store.rows("SELECT _pk FROM Note UNION ALL SELECT _pk FROM Card") == ["1", "8", "8"])
+    }
+
     @Test(arguments: Between.allCases)
     func `what a cascade deleted does not come back in the number of another object`(between: Between) throws {
         try store.apply(#"{"Book": [{"id": 1, "notes": [{"text": "a"}, {"text": "b"}]}]}"#)

@@ -93,8 +93,12 @@ import TestSupport
         try Data("mine".utf8).write(to: URL(fileURLWithPath: folder.path("copy")))
         let error = try refusal(backup())
         #expect(error.message.contains("copy is there already") && error.message.contains("--replace"))
+        #expect(try refusal(backup(replaces: true)).message.contains("no SQLite database"))
         #expect(try String(contentsOfFile: folder.path("copy"), encoding: .utf8) == "mine")
-        #expect(try backup(replaces: true).run() != nil)
+        for old in [Data(), Data("SQLite format 3\0 and more".utf8)] {
+            try old.write(to: URL(fileURLWithPath: folder.path("copy")))
+            #expect(try backup(replaces: true).run() != nil)
+        }
         #expect(try names == ["copy"])
         #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
     }
@@ -118,7 +122,7 @@ import TestSupport
         #expect(try names == ["copy"])
     }
 
-    @Test(arguments: ["-wal", "-shm", "-journal", ".partial-journal"])
+    @Test(arguments: ["-wal", "-shm", "-journal"])
     func `what SQLite would take for the copy's log is told of`(suffix: String) throws {
         _ = files.createFile(atPath: folder.path("copy" + suffix), contents: nil)
         #expect(try refusal(backup()).message.contains("copy\(suffix)"))
@@ -158,17 +162,52 @@ import TestSupport
         #expect(error.message.contains("Free some space"))
     }
 
-    @Test func `what a killed backup left is taken over, and nothing else of that name`() throws {
-        for left in [Data(), Data("SQLite format 3\0 and more".utf8), Data(count: 100_000)] {
-            try left.write(to: URL(fileURLWithPath: folder.path("copy.partial")))
+    @Test func `what a killed backup left is removed, and a file of another's is left as it is`() throws {
+        let others = [
+            "copy.partial", "copy.partial-", "copy.partial-0123456789abcde", "copy.partial-0123456789abcdeF",
+            "copy.partial-0123456789abcdef0", "other.partial-0123456789abcdef",
+        ]
+        let database = Data("SQLite format 3\0 and more".utf8)
+        for name in others { try database.write(to: URL(fileURLWithPath: folder.path(name))) }
+        for left in [Data(), database, Data(count: 100_000)] {
+            try left.write(to: URL(fileURLWithPath: folder.path("copy.partial-0123456789abcdef")))
             #expect(try backup(replaces: true).run() != nil)
-            #expect(try names == ["copy"])
-            #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
-            // Who only reads a database leaves them, and they are refused as anything that SQLite would read with it.
-            for suffix in ["-wal", "-shm"] { try files.removeItem(atPath: folder.path("copy" + suffix)) }
+            #expect(try names == (others + ["copy"]).sorted())
         }
-        try Data("half a film".utf8).write(to: URL(fileURLWithPath: folder.path("copy.partial")))
-        #expect(try refusal(backup(replaces: true)).message.contains("of no backup"))
+        for name in others { #expect(try Data(contentsOf: URL(fileURLWithPath: folder.path(name))) == database) }
+    }
+
+    @Test func `no file of the store, its lock or its journal is replaced, whatever its name is`() throws {
+        let location = try StoreFile(path: store.path).location
+        let journal = location + ".journal"
+        try files.createDirectory(atPath: journal, withIntermediateDirectories: false)
+        let segment = journal + "/0000000000000001.jobs"
+        try Data("BrokerJ2 and more".utf8).write(to: URL(fileURLWithPath: segment))
+        defer { try? files.removeItem(atPath: journal) }
+        try files.createSymbolicLink(atPath: folder.path("journal"), withDestinationPath: journal)
+        let beside = (location as NSString).deletingLastPathComponent
+        try files.createSymbolicLink(atPath: folder.path("beside"), withDestinationPath: beside)
+        #expect(link(segment, folder.path("segment")) == 0)
+        let name = (location as NSString).lastPathComponent
+        for target in [
+            segment, journal + "/copy", folder.path("journal/copy"), folder.path("segment"), journal,
+            folder.path("beside/\(name)"), folder.path("beside/\(name).lock"), folder.path("beside/\(name)-journal"),
+            folder.path("beside/\(name).journal"),
+        ] {
+            _ = try refusal(StoreBackup(of: store.path, to: target, replaces: true))
+            let remaining = try files.contentsOfDirectory(atPath: journal)
+            #expect(remaining == ["0000000000000001.jobs"], "\(target)")
+            #expect(try String(contentsOfFile: segment, encoding: .utf8) == "BrokerJ2 and more", "\(target)")
+        }
+    }
+
+    @Test func `a store whose name ends with that of a partial file is not overwritten`() throws {
+        let path = folder.path("copy.partial")
+        do { _ = try Store(path: path, plan: store.plan) }
+        let identity = FileIdentity(ofFileAt: path)
+        #expect(try StoreBackup(of: path, to: folder.path("copy")).run() != nil)
+        #expect(FileIdentity(ofFileAt: path) == identity)
+        #expect(try SQLRows.of("PRAGMA integrity_check", in: path) == ["ok"])
     }
 
     @Test func `two backups to one file do not meet`() throws {

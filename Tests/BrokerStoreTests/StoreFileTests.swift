@@ -146,4 +146,22 @@ import TestSupport
         let constraint = try #require(throws: StoreError.self) { try connection.execute("INSERT INTO t VALUES (1)") }
         #expect(constraint.code == .constraint && !constraint.message.contains("INSERT"))
     }
+
+    @Test(arguments: [
+        // The model in the store.
+        "UPDATE _broker_meta SET value = CAST(zeroblob(70000000) AS TEXT) WHERE key = 'model'",
+        // A statement of the schema.
+        "PRAGMA writable_schema = ON; "
+            + "UPDATE sqlite_schema SET sql = sql || ' /*' || hex(zeroblob(40000000)) || '*/' WHERE name = 'Person'",
+    ])
+    func `a store with a text that is larger than any of a store is not opened`(sql: String) throws {
+        _ = try Store(path: path, plan: stagingPlan(Self.model))
+        var handle: OpaquePointer?
+        #expect(sqlite3_open(path, &handle) == SQLITE_OK)
+        #expect(sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK, "\(String(cString: sqlite3_errmsg(handle)))")
+        sqlite3_close(handle)
+        let error = try refusal(path)
+        #expect(error.code == .unavailable)
+        #expect(error.message.contains("is larger than any that Broker makes"), "\(error.message.prefix(300))")
+    }
 }

@@ -67,7 +67,8 @@ import Testing
     }
 
     @Test func `a fetch is read as it was written`() throws {
-        let json = ClientMessageWriter.fetch(members: utf8(#""entity":"E","limit":3"#), tag: utf8("2"))
+        let json = ClientMessageWriter.fetch(
+            members: [("entity", .string("E")), ("limit", .integer(3))], tag: .integer(2))
         let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: json))
         guard case .fetch(let fetch) = envelope.message else { throw TestFault("\(envelope.message)") }
         #expect(fetch.entity == "E" && fetch.limit == 3)

@@ -153,4 +153,22 @@ import Testing
         expect(#"{"op":"map","json":[],"path":[]}"#, at: "/path", "a string")
         expect(#"{"op":"map","json":[],"path":"/x","mapping":"m"}"#, at: "/path", "this one has both")
     }
+
+    @Test func `the path of a map has a limit, and so has the id of a part, before they are decoded`() throws {
+        let longest = String(repeating: "/a", count: 4_096)
+        guard case .job(let job) = try message(#"{"op":"map","json":{},"path":"\#(longest)"}"#).message,
+            case .map(nil, let path?) = job.operations[0].action
+        else { throw TestFault("no map") }
+        #expect(path.bytes.count == 8_192)
+        for (text, place) in [
+            (#"{"op":"map","json":{},"path":"\#(longest)a"}"#, "/path"),
+            (#"{"operations":[{"op":"map","json":{},"path":"\#(longest)a"}]}"#, "/operations/0/path"),
+            (#"{"op":"sync","entity":"E","json":[],"part":{"id":"\#(longest)"}}"#, "/part/id"),
+        ] {
+            let error = try #require(throws: WireError.self) { try message(text) }
+            #expect(error.code == .unsupportedMessage)
+            #expect(error.path == place)
+            #expect(error.message.utf8.count < 300)
+        }
+    }
 }

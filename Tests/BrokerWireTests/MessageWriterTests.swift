@@ -6,23 +6,25 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct MessageWriterTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
+    private func raw(_ json: String) throws -> RawJSON { try RawJSON(proving: utf8(json)) }
+
     private func server(_ content: [UInt8]) throws -> ServerEnvelope {
         try ServerEnvelope.decode(parsing: JSONText(copying: content))
     }
 
     @Test func `a job of one operation is the shorthand`() throws {
-        let writer = JobMessageWriter(id: "a", operations: [.init(entity: "Employee", json: utf8("[{}]"))])
+        let writer = try JobMessageWriter(id: "a", operations: [.init(entity: "Employee", json: raw("[{}]"))])
         #expect(text(writer.content()) == #"{"id":"a","entity":"Employee","json":[{}]}"#)
     }
 
     @Test func `a job with every option is read as it was meant`() throws {
-        var writer = JobMessageWriter(
-            id: "a\"b", operations: [.init(entity: "A", json: utf8("[1]")), .init(entity: "B", json: utf8("{}"))])
+        var writer = try JobMessageWriter(
+            id: "a\"b", operations: [.init(entity: "A", json: raw("[1]")), .init(entity: "B", json: raw("{}"))])
         writer.onInvalid = .skip
         writer.reply = .none
         writer.notify = [.accepted, .completed]
         writer.isLenient = true
-        writer.tag = utf8("[7]")
+        writer.tag = try raw("[7]")
         let envelope = try message(text(writer.content()))
         guard case .job(let job) = envelope.message else { throw TestFault("no job") }
         #expect(envelope.tag == utf8("[7]"))
@@ -36,18 +38,18 @@ import Testing
     }
 
     @Test func `every operation is read as it was meant`() throws {
-        let writer = JobMessageWriter(
+        let writer = try JobMessageWriter(
             id: nil,
             operations: [
-                .init(entity: "A", .process(utf8("{}"), object: utf8("1"))),
-                .init(entity: "B", .relate(utf8("null"), object: utf8("\"k\""), relationship: "r\"s")),
-                .init(entity: "C", .sync(utf8("[]"), .init("a == %@", arguments: utf8("[1]")), [.insert, .delete])),
-                .init(entity: "D", .sync(utf8("[]"), nil, .all, part: .init(id: "p", isLast: true))),
-                .init(entity: "E", .delete(utf8("[1,2]"))),
+                .init(entity: "A", .process(raw("{}"), object: raw("1"))),
+                .init(entity: "B", .relate(raw("null"), object: raw("\"k\""), relationship: "r\"s")),
+                .init(entity: "C", .sync(raw("[]"), .init("a == %@", arguments: raw("[1]")), [.insert, .delete])),
+                .init(entity: "D", .sync(raw("[]"), nil, .all, part: .init(id: "p", isLast: true))),
+                .init(entity: "E", .delete(raw("[1,2]"))),
                 .init(entity: "F", .deleteMatching(.init("TRUEPREDICATE"))),
-                .init(entity: "", .map(utf8("{}"), mapping: "m", path: nil)),
-                .init(entity: "", .map(utf8("[]"), mapping: nil, path: "/x?y")),
-                .init(entity: "", .map(utf8("[1]"), mapping: nil, path: nil)),
+                .init(entity: "", .map(raw("{}"), mapping: "m", path: nil)),
+                .init(entity: "", .map(raw("[]"), mapping: nil, path: "/x?y")),
+                .init(entity: "", .map(raw("[1]"), mapping: nil, path: nil)),
             ])
         let envelope = try message(text(writer.content()))
         guard case .job(let job) = envelope.message else { throw TestFault("no job") }
@@ -80,9 +82,9 @@ import Testing
             throw TestFault("no await")
         }
         #expect(
-            text(ClientMessageWriter.ping(members: utf8(#""n":1"#), tag: utf8("2")))
+            try text(ClientMessageWriter.ping(members: [("n", raw("1"))], tag: raw("2")))
                 == #"{"type":"ping","n":1,"tag":2}"#)
-        #expect(text(ClientMessageWriter.stats(tag: utf8("3"))) == #"{"type":"stats","tag":3}"#)
+        #expect(try text(ClientMessageWriter.stats(tag: raw("3"))) == #"{"type":"stats","tag":3}"#)
         #expect(text(ClientMessageWriter.model()) == #"{"type":"model"}"#)
     }
 

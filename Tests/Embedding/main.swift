@@ -12,7 +12,7 @@ let outcome = try await broker.run(.process(staff, as: "Employee"), id: "load-1"
 print(outcome.isDuplicate ? "loaded before" : "inserted \(outcome.changes["Employee"]?.inserted ?? 0)")
 
 do {
-    _ = try await broker.run(.process(#"{"id": "three"}"#, as: "Employee"))
+    _ = try await broker.run(.process(json: #"{"id": "three"}"#, as: "Employee"))
 } catch let error as EmbeddedBroker.Failure {
     print("refused at \(error.fault?.path ?? "?"): \(error.code!)")
 }

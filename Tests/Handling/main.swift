@@ -37,7 +37,7 @@ let children = """
     [{"name": "Ann", "toy": "doll", "months": 50}, {"kind": "boy", "name": "BO", "months": 36}, {"kind": "boy", "name": ""},
      {"kind": "girl", "name": "cy", "months": 400}]
     """
-let outcome = try await broker.run(.map(children, by: .mapping("child")), onInvalid: .skip)
+let outcome = try await broker.run(.map(json: children, by: .mapping("child")), onInvalid: .skip)
 print(outcome.rejections.map { "\($0.path ?? "?"): \($0.message)" })
 var everyone = EmbeddedBroker.Fetch("Child")
 (everyone.sort, everyone.names) = (["name"], .local)

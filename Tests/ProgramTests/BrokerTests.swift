@@ -110,6 +110,27 @@ import Testing
         #expect(try programs.shell("sqlite3 :memory:", input: schema.output + "SELECT 'good';").output == "good\n")
     }
 
+    @Test func `model check refuses what RE2 lacks, with the place, in JSON and in Core Data's form`() throws {
+        let programs = try Programs()
+        let json = #"{"type": "string", "pattern": "^(?=.*[0-9]).{8,}$"}"#
+        try programs.write("{\"entities\": {\"A\": {\"attributes\": {\n\"a\": \(json)}}}}", to: "lookahead.json")
+        try FileManager.default.createDirectory(
+            atPath: programs.path("A.xcdatamodel"), withIntermediateDirectories: true)
+        try programs.write(
+            """
+            <?xml version="1.0"?>
+            <model type="com.apple.IDECoreDataModeler.DataModel"><entity name="A">
+            <attribute name="a" optional="YES" attributeType="String" regularExpressionString="(a)\\1"/>
+            </entity></model>
+            """, to: "A.xcdatamodel/contents")
+        for (file, line) in [("lookahead.json", "2"), ("A.xcdatamodel", "3")] {
+            let checked = try programs.run("broker", ["model", "check", file])
+            #expect(checked.status == 1)
+            let complaint = try #require(checked.complaints.split(separator: "\n").first)
+            #expect(complaint.contains(": line \(line)") && complaint.contains("lookaround"), "\(checked.complaints)")
+        }
+    }
+
     @Test func `stats are printed a line each`() throws {
         let programs = try Programs()
         _ = try programs.startServer()

@@ -43,7 +43,7 @@ import Testing
         let server = try programs.startServer()
         let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
         let job = BrokerClient.Job(
-            operations: [try .process(#"[{"id": 1, "name": "Ada"}]"#, as: "Employee")], id: "load", reply: .keys)
+            operations: [.process(json: #"[{"id": 1, "name": "Ada"}]"#, as: "Employee")], id: "load", reply: .keys)
         let first = try await client.process(job)
         await client.close()
         kill(server.processIdentifier, SIGTERM)

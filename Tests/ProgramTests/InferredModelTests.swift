@@ -73,6 +73,72 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: programs.path("existing.sqlite"))) == bytes)
     }
 
+    @Test func `a store that was copied without its model is used with the one that it holds`() throws {
+        try programs.write(Self.records, to: "twitter.json")
+        #expect(try submit(["twitter.json"]).status == 0)
+        #expect(try programs.shell("mkdir copy && cp app.sqlite copy/new.sqlite").status == 0)
+        let store = ["--store", "copy/new.sqlite"]
+        let again = try programs.run("broker", ["submit", "--entity", "Status", "--json", "twitter.json"] + store)
+        #expect(
+            again.status == 0 && again.complaints.contains("the model is the one in the store"), "\(again.complaints)")
+        #expect(again.output.contains(#""Status":{"inserted":0,"updated":0,"unchanged":2"#), "\(again.output)")
+        for (command, input) in [
+            (["fetch", "User"], ""), (["stats"], ""), (["delete", "--entity", "User", "8"], ""),
+            (["sync", "--entity", "User"], #"[{"id": 7, "name": "n"}]"#),
+            (["relate", "--entity", "Status", "--object", "1", "--relationship", "user", "--to", "7"], ""),
+        ] {
+            let result = try programs.run("broker", command + store, input: input)
+            #expect(result.status == 0, "\(command): \(result.complaints)")
+        }
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: programs.path("copy")).sorted()
+                == ["new.sqlite", "new.sqlite.lock"])
+    }
+
+    @Test func `a database of another program that was fed is used with the model that it holds`() throws {
+        let sql = "CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT);"
+        #expect(try programs.shell("sqlite3 fed.sqlite", input: sql).status == 0)
+        let fed = ["submit", "--entity", "city", "--store", "fed.sqlite"]
+        #expect(try programs.run("broker", fed + ["--model", "fed.sqlite"], input: #"{"id": 1}"#).status == 0)
+        let again = try programs.run("broker", fed, input: #"{"id": 1, "name": "x"}"#)
+        #expect(again.status == 0, "\(again.complaints)")
+        #expect(try Database(programs.path("fed.sqlite")).rows("SELECT name FROM city") == ["x"])
+    }
+
+    @Test(arguments: ["no database", ""])
+    func `no file is written before the store is open`(contents: String) throws {
+        // A folder, and a file that is no database.
+        if contents.isEmpty {
+            #expect(try programs.shell("mkdir app.sqlite").status == 0)
+        } else {
+            try programs.write(String(repeating: contents, count: 99), to: "app.sqlite")
+        }
+        let result = try submit([], input: Self.records)
+        #expect(result.status == 1 && result.complaints.contains("The store "), "\(result.complaints)")
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: programs.folder).filter { !$0.hasPrefix(".") }.sorted()
+                == ["app.sqlite", "model.json"])
+    }
+
+    @Test(arguments: [(1_264, true), (2_001, false)])
+    func `records that a model cannot name whole are refused, and none is lost`(count: Int, areObjects: Bool) throws {
+        let keyed = (0..<count).map { "\"k\($0)\": " + (areObjects ? "{\"name\": \"n\"}" : "1") }
+        let input = "{\(keyed.joined(separator: ","))}"
+        let result = try submit([], input: input)
+        #expect(result.status == 1 && result.complaints.contains("No model can be inferred"), "\(result.complaints)")
+        #expect(!FileManager.default.fileExists(atPath: programs.path("app.sqlite")))
+        try programs.write(input, to: "keyed.json")
+        let imported = try programs.run("broker", ["model", "import", "--entity", "Status", "keyed.json"])
+        #expect(imported.status == 1 && imported.output.isEmpty, "\(imported.complaints)")
+    }
+
+    @Test func `records with many keys of plain values are inferred whole`() throws {
+        let members = (0..<700).map { "\"k\($0)\": \($0)" }.joined(separator: ",")
+        let result = try submit([], input: "{\"id\": 1,\(members)}")
+        #expect(result.status == 0 && !result.complaints.contains("does not name"), "\(result.complaints)")
+        #expect(try Database(programs.path("app.sqlite")).rows("SELECT k0, k699 FROM Status") == ["0|699"])
+    }
+
     @Test func `what no model can be inferred from makes no file`() throws {
         for (input, told) in [("", "no record to infer one from"), ("[1, 2]", "no record"), ("[{", "never closed")] {
             let result = try submit([], input: input)

@@ -25,7 +25,7 @@ import Testing
         #expect(broken.complaints.contains("e.ndjson, line 2000, column 14 (byte "))
         #expect(broken.complaints.contains("the 1999 records before it were sent, nothing behind it"))
         #expect(broken.complaints.contains("records committed: 1 to 1999"))
-        #expect(broken.complaints.contains("--skip 1999, under another --id"))
+        #expect(broken.complaints.contains("--records 300 --id load-after-1999 --skip 1999 e.ndjson"))
         #expect(broken.output.contains("1999 records in 7 jobs committed"))
         #expect(try count(programs) == ["1999"])
         try programs.write(lines(1...2_001), to: "e.ndjson")
@@ -64,14 +64,50 @@ import Testing
         }
     }
 
-    @Test func `an input without records is no failure, but told`() throws {
+    @Test func `an input without records is an error, unless it is allowed`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         for input in ["", " \n", "[]"] {
             let result = try submit(programs, [], input)
-            #expect(result.status == 0)
-            #expect(result.complaints == "broker: standard input holds no records\n")
+            #expect(result.status == 1)
+            #expect(result.complaints == "broker: standard input holds no records; --empty allows that\n")
+            let allowed = try submit(programs, ["--empty"], input)
+            #expect(allowed.status == 0)
+            #expect(allowed.complaints == "broker: standard input holds no records\n")
         }
+        try programs.write("[{\"id\": 1}]", to: "one.json")
+        try programs.write("[]", to: "none.json")
+        #expect(try submit(programs, ["one.json", "none.json"]).status == 1)
+        #expect(try submit(programs, ["--take", "1", "one.json", "none.json"]).status == 0)
+        #expect(try submit(programs, ["--skip", "1", "one.json"]).status == 0)
+    }
+
+    @Test func `so many records are submitted as are asked for`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        try programs.write(lines(1...10), to: "a.ndjson")
+        try programs.write(lines(11...20), to: "b.ndjson")
+        let part = try submit(
+            programs, ["--skip", "3", "--take", "9", "--records", "4", "--json", "a.ndjson", "b.ndjson"])
+        #expect(part.status == 0 && part.output.contains(#""records":9,"#), "\(part)")
+        #expect(
+            try Database(programs.path("store.sqlite")).rows("SELECT min(id), max(id), count(*) FROM Employee")
+                == ["4|12|9"])
+    }
+
+    @Test func `keys that the model does not name fail their records where that is asked for`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let records = "{\"id\": 1, \"nmae\": \"a\"}\n{\"id\": 2}\n"
+        let failed = try submit(programs, ["--unknown", "fail"], records)
+        #expect(failed.status == 1)
+        #expect(
+            failed.complaints.contains(
+                "standard input, line 1 (record 1): unknownKey at /json/0: The model does not name"),
+            "\(failed.complaints)")
+        let skipped = try submit(programs, ["--unknown", "fail", "--on-invalid", "skip"], records)
+        #expect(skipped.status == 3 && skipped.complaints.contains("unknownKey"), "\(skipped.complaints)")
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT id FROM Employee") == ["2"])
     }
 
     @Test func `byte order marks and record separators are read`() throws {
@@ -124,7 +160,9 @@ import Testing
         #expect(result.complaints.contains("gone.json cannot be read: No such file"))
         #expect(result.complaints.contains("broken.json, line 1, column 13"))
         #expect(result.complaints.contains("bad.ndjson: records committed: 1, 3; failed: 2"))
-        #expect(result.complaints.contains("mend broken.json and submit it alone with --skip 1"))
+        #expect(result.complaints.contains("to go on, correct broken.json and run: "))
+        #expect(result.complaints.contains("--records 1 --skip 1 broken.json\n"))
+        #expect(result.complaints.contains("--records 1 --skip 1 --take 1 bad.ndjson\n"))
         #expect(!result.complaints.contains("good.json"))
         #expect(result.output.contains("4 records in 4 jobs committed"))
         let all = try submit(programs, ["--json"] + files)

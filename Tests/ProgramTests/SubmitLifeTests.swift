@@ -47,7 +47,9 @@ import Testing
     }
 
     @Test(arguments: [(SIGINT, Int32(130)), (SIGTERM, Int32(143))])
-    func `a signal ends it with one line that says how far it came`(signal: Int32, status: Int32) throws {
+    func `a signal ends it with one line that says how far it came, and the command for the rest`(
+        signal: Int32, status: Int32
+    ) throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let submission = try RunningSubmission(programs, ["--records", "100"])
@@ -59,7 +61,64 @@ import Testing
         #expect(submission.process.terminationStatus == status)
         #expect(
             try submission.complaints()
-                == "broker: interrupted: 100 records are committed; to go on, run the same command with --skip 100\n")
+                == "broker: interrupted: 100 records are committed; to go on, run with the same standard input: "
+                + "\(programs.executable("broker").path) submit --socket broker.sock --entity Employee --records 100 "
+                + "--skip 100\n")
+    }
+
+    @Test(arguments: [true, false])
+    func `a signal while a job is not answered says what is committed, and the command that submits the rest`(
+        hasID: Bool
+    ) throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        let lines = (1...250).map { "{\"id\": \($0)}\n" }.joined()
+        try programs.write(lines, to: "my records.ndjson")
+        let options = ["--records", "100"] + (hasID ? ["--id", "load"] : [])
+        let submission = try RunningSubmission(programs, options + ["my records.ndjson", "-"])
+        // The file is committed. The pause holds the job of standard input, and the end of the submission waits for it.
+        try wait(programs, forJobs: 3)
+        #expect(try programs.run("broker", ["admin", "pause", "--socket", "broker.sock"]).status == 0)
+        try submission.write(251...260)
+        try submission.endInput()
+        while true {
+            let stats = try programs.run("broker", ["stats", "--socket", "broker.sock"])
+            if stats.output.contains("jobs.inFlight 1\n") { break }
+        }
+        kill(submission.process.processIdentifier, SIGINT)
+        submission.process.waitUntilExit()
+        #expect(submission.process.terminationStatus == 130)
+        let complaints = try submission.complaints()
+        #expect(
+            complaints.hasPrefix("broker: interrupted: 250 records are committed, 10 more were sent"), "\(complaints)")
+        #expect(try programs.run("broker", ["admin", "resume", "--socket", "broker.sock"]).status == 0)
+        let command = try #require(complaints.split(separator: ": ").last?.trimmingCharacters(in: .newlines))
+        let again = try programs.shell(
+            command + " --json", input: (251...260).map { "{\"id\": \($0)}\n" }.joined())
+        #expect(again.status == 0, "\(command): \(again.complaints)")
+        #expect(again.output.contains(hasID ? "\"duplicates\":" : "\"records\":10,"), "\(again.output)")
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["260"])
+    }
+
+    @Test func `records that failed are submitted by the command that is printed, and no others`() throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        func write(_ third: String) throws {
+            try programs.write(
+                (1...9).map { $0 == 5 ? third : "{\"id\": \($0)}" }.joined(separator: "\n"), to: "e.ndjson")
+        }
+        try write(#"{"id": "x"}"#)
+        let failed = try programs.run(
+            "broker",
+            ["submit", "--socket", "broker.sock", "--entity", "Employee", "--records", "2", "--json", "e.ndjson"])
+        #expect(failed.status == 1)
+        let line = try #require(failed.complaints.split(separator: "\n").last { $0.contains("to go on") })
+        #expect(line.hasPrefix("broker: to go on, correct records 5 to 6 of e.ndjson and run: "), "\(line)")
+        try write(#"{"id": 5}"#)
+        let again = try programs.shell(String(try #require(line.split(separator: ": ").last)))
+        #expect(again.status == 0 && again.output.contains("\"records\":2,"), "\(again)")
+        #expect(again.output.contains("\"inserted\":2,"), "\(again)")
+        #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["9"])
     }
 
     @Test(arguments: [UInt16(80), 40, 24, 10])

@@ -166,9 +166,31 @@ import Testing
         #expect(submission.process.terminationStatus == status)
         #expect(
             try submission.complaints()
-                == "broker: interrupted: 200 records are committed; to go on, run the same command with --skip 200\n")
+                == "broker: interrupted: 200 records are committed; to go on, run with the same standard input: "
+                + "\(programs.executable("broker").path) submit --store app.sqlite --model model.json --entity Employee "
+                + "--records 100 --skip 200\n")
         #expect(try files == Self.closedStore)
         #expect(try rows("SELECT count(*) FROM Employee") == ["200"])
+    }
+
+    @Test func `a full disk is reported once, and the printed command submits the rest`() throws {
+        let name = String(repeating: "x", count: 60)
+        let input = (1...40_000).map { "{\"id\": \($0), \"name\": \"\(name)\"}\n" }.joined()
+        try programs.write(input, to: "e.ndjson")
+        let arguments =
+            ["submit", "--entity", "Employee", "--records", "500", "--window", "16", "e.ndjson"] + Self.local
+        // The system's limit for files stands for the disk's end: 2,048 blocks of 512 bytes.
+        let full = try programs.shell(
+            "ulimit -f 2048; exec \(programs.executable("broker").path) \(arguments.joined(separator: " "))")
+        #expect(full.status == 1)
+        #expect(full.complaints.components(separatedBy: "is full").count == 2, "\(full.complaints)")
+        let committed = try rows("SELECT count(*) FROM Employee")[0]
+        #expect(full.complaints.contains("records committed: 1 to \(committed)"), "\(full.complaints)")
+        let command = try #require(full.complaints.split(separator: ": ").last?.trimmingCharacters(in: .newlines))
+        #expect(command.hasSuffix("--skip \(committed) e.ndjson"))
+        let rest = try programs.shell(command)
+        #expect(rest.status == 0, "\(rest.complaints)")
+        #expect(try rows("SELECT count(*), max(id) FROM Employee") == ["40000|40000"])
     }
 
     @Test func `a sync that a signal ends has committed whole jobs, deleted nothing, and closed the store`() throws {

@@ -4,8 +4,7 @@ extension OperationGraph {
         struct Keys {
             var inserted: [String] = []
             var updated: [String] = []
-            /// A link of theirs went and came again, or came and went, or may have got another place in an order: the
-            /// contract leaves open whether that changes them.
+            /// A link of theirs may have got another place in an order: the contract leaves the numbers of the places open.
             var perhapsUpdated: [String] = []
             var unchanged: [String] = []
             /// Changed and changed back, though no record names them: nor does the contract say what that is.
@@ -31,8 +30,10 @@ extension OperationGraph {
             } else if row(node) != before.row(node) {
                 word = \.updated
             } else if let changed = job.changedLinks[node], !changed.isEmpty {
-                let isSure = changed.contains { links.contains($0) != before.links.contains($0) }
-                word = isSure ? \.updated : \.perhapsUpdated
+                let isPlacedAnew = job.reordered.contains(node) || !tableLinks(of: node).isDisjoint(with: moved)
+                word =
+                    tableLinks(of: node) != before.tableLinks(of: node)
+                    ? \.updated : isPlacedAnew || isMoved(node, job) ? \.perhapsUpdated : \.unchanged
             } else if isMoved(node, job) || job.reordered.contains(node) {
                 word = \.perhapsUpdated
             } else if job.touched.contains(node) {
@@ -52,6 +53,12 @@ extension OperationGraph {
     /// Objects whose rows are not as they were.
     func differing(from before: OperationGraph) -> Set<Node> {
         Set(objects.keys.filter { before.objects[$0] != nil && before.row($0) != row($0) })
+    }
+
+    /// Its links in link tables, as far as it has a relationship for them.
+    private func tableLinks(of node: Node) -> Set<Link> {
+        objects[node]!.entity.relationships.filter(\.hasLinkTable)
+            .reduce(into: []) { $0.formUnion(linkSet($1, of: node)) }
     }
 
     /// Its row has got a place in an order, which it may have had, and which may stay when the link goes; or it is another

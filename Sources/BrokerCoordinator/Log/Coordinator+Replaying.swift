@@ -5,15 +5,18 @@ public import BrokerStore
 public import Logging
 
 extension Coordinator {
-    /// Applies what the journal has accepted and the store has not applied, in order, each job at its own sequence and by the
-    /// model that it was accepted under; then the wanted model, if it is another. To be called once, before anything is
-    /// admitted; blocks until all of it has ended.
+    /// Applies the accepted jobs of the journal that the store has not applied, in order, each at its own sequence and under the
+    /// model that it was accepted under; then changes to the wanted model, if it is another. Called once, before anything is
+    /// admitted; blocks until all these jobs have ended.
     ///
-    /// - Parameter open: opens a frame that was accepted, as
-    ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)`` says; nobody is there to be answered.
-    /// - Throws: `StoreError` when the journal cannot be read, or the store cannot be changed to the wanted model.
+    /// The limits of this server do not apply to these jobs: a job that was accepted is applied, or the replay fails.
+    ///
+    /// - Parameter open: opens the frame of an accepted job, under the conditions of
+    ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
+    /// - Throws: `StoreError` when the journal cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
+    ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
     public func replay(
-        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], LoggedJob, JobMemory) -> Opened
+        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], LoggedJob, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         if let pending = writer.pending, pending.count > 0 { try apply(pending, logger, open) }
         if let plan = planAfterReplay { try useWanted(plan, logger) }
@@ -21,39 +24,73 @@ extension Coordinator {
 
     private func apply(
         _ pending: Writer.PendingJobs, _ logger: Logger,
-        _ open: @escaping @Sendable ([UInt8], LoggedJob, JobMemory) -> Opened
+        _ open: @escaping @Sendable ([UInt8], LoggedJob, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         logger.notice("Jobs that were accepted before are applied first.", metadata: ["jobs": "\(pending.count)"])
         let start = monotonicMicroseconds()
+        let progress = Monitor(ReplayProgress())
         var reader = pending.reader
         while let entry = try next(&reader) {
-            let room = Monitor(false)
-            whenRoom {
-                room.broadcast {
-                    $0 = true
-                    return true
-                }
-            }
-            room.wait { $0 ? () : nil }
+            waitForRoom(progress)
+            if progress.withLock({ $0.failure != nil }) { break }
             let logged = LoggedJob(
                 sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
                 time: entry.time, isCancelled: pending.cancelled.contains(entry.position))
-            let payload = entry.payload
-            admit(
-                logged, from: 0, payloadBytes: payload.count, contentBytesAtMost: payload.count, mayOpenHere: false,
-                payload: nil, open: { memory in open(payload, logged, memory) },
-                refuse: { message in
-                    logger.critical(
-                        "A job of the journal cannot be opened, and is left out: \(message)",
-                        metadata: ["id": "\(logged.id)", "sequence": "\(logged.sequence)"])
-                })
+            admit(logged, entry.payload, progress, open)
         }
         finishAdmitted()
+        if let failure = progress.withLock({ $0.failure }) ?? storageFailure.error { throw failure }
         logger.notice(
             "The journal is applied.",
             metadata: [
                 "jobs": "\(pending.count)", "milliseconds": "\((monotonicMicroseconds() - start) / 1_000)",
             ])
+    }
+
+    private func waitForRoom(_ progress: Monitor<ReplayProgress>) {
+        progress.withLock { $0.hasRoom = false }
+        whenRoom {
+            progress.broadcast {
+                $0.hasRoom = true
+                return true
+            }
+        }
+        progress.wait { $0.hasRoom || $0.failure != nil ? () : nil }
+    }
+
+    private func admit(
+        _ logged: LoggedJob, _ payload: [UInt8], _ progress: Monitor<ReplayProgress>,
+        _ open: @escaping @Sendable ([UInt8], LoggedJob, JobMemory) -> ReopenedJob
+    ) {
+        admit(
+            logged, from: 0, payloadBytes: payload.count, contentBytesAtMost: payload.count, mayOpenHere: false,
+            payload: nil,
+            open: { [self] memory in
+                switch open(payload, logged, memory) {
+                case .job(let job): return .job(job)
+                case .noRoom: return .noRoom
+                case .unreadable(let reason):
+                    let remedy = "Start the version of the server that accepted it."
+                    fail(.unappliable(logged, reason, remedy), progress)
+                    return .nothing
+                }
+            },
+            refuse: { [self] _ in
+                let reason = "the system has no memory left for it."
+                fail(.unappliable(logged, reason, "Give the server more memory, then start it again."), progress)
+            })
+    }
+
+    /// The job's place is never settled, so nothing after it is merged; ``finishAdmitted()`` does not wait for it.
+    private func fail(_ error: StoreError, _ progress: Monitor<ReplayProgress>) {
+        progress.broadcast {
+            $0.failure = $0.failure ?? error
+            return true
+        }
+        flight.broadcast {
+            $0.isLogLost = true
+            return true
+        }
     }
 
     private func useWanted(_ plan: StagingPlan, _ logger: Logger) throws(StoreError) {

@@ -17,7 +17,7 @@ enum JournalOpening {
             return nil
         }
         let isThere = try exists(path)
-        let journal = try opened(path, expected, remembered, options)
+        let journal = try opened(path, expected, remembered, options, logger)
         if journal.identity != expected {
             if expected != nil, !isThere {
                 logger.warning(
@@ -41,12 +41,21 @@ enum JournalOpening {
     }
 
     private static func opened(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ options: CoordinatorOptions
+        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ options: CoordinatorOptions,
+        _ logger: Logger
     ) throws(StoreError) -> Journal {
         do throws(JournalError) {
-            return try Journal(
+            let journal = try Journal(
                 path: path, expected: expected, applied: remembered.applied, idOfApplied: remembered.id,
                 mode: options.store.fileMode ?? StoreLock.defaultMode, system: options.journalSystem)
+            if let tail = journal.tail {
+                logger.warning(
+                    """
+                    The end of the journal was being written when the server or the machine stopped, and was cut off. No client \
+                    was answered for the jobs in it.
+                    """, metadata: ["file": "\(tail.file)", "byte": "\(tail.offset)", "bytes": "\(tail.bytes)"])
+            }
+            return journal
         } catch {
             throw StoreError(error)
         }
@@ -58,7 +67,7 @@ enum JournalOpening {
         _ store: Store, _ logger: Logger
     ) throws(StoreError) {
         if try exists(path) {
-            let journal = try opened(path, expected, remembered, options)
+            let journal = try opened(path, expected, remembered, options, logger)
             guard journal.pendingCount == 0 else {
                 throw StoreError(
                     .incompatible,

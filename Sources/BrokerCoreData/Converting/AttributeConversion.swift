@@ -57,6 +57,12 @@ struct AttributeConversion {
         guard source.type == .date else {
             return subject.passedOver("userInfo dateFormat: the attribute is no date")
         }
+        // Versions of MagicalRecord have the constant under two names.
+        guard !["UnixTime", "unixTime13"].contains(format) else {
+            writer.add("format", "UnixTime")
+            return subject.taken(
+                "userInfo dateFormat: \(format), seconds since 1970, or with 13 digits or more milliseconds")
+        }
         writer.add("format", format)
         subject.taken("userInfo dateFormat: \(format)")
     }

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerWire
 internal import Dispatch
 internal import Synchronization
@@ -132,7 +133,12 @@ package final class FrameSupply: Sendable {
         var chunk = PreparedFrames()
         var made = 0
         while jobs.map({ made < $0 }) ?? true, !state.withLock({ $0.isStopped }) {
-            let job = source.next()
+            let job: JobContent
+            do throws(JSONError) {
+                job = try source.next()
+            } catch {
+                return finish(LoadError(.failed, "The records of job \(made) are not one JSON value: \(error)."))
+            }
             do throws(WireError) {
                 chunk.append(try encoder.encode(job.bytes), contentBytes: job.bytes.count, records: job.records)
             } catch {

@@ -1,3 +1,4 @@
+package import BrokerJSON
 package import BrokerWire
 
 /// What the jobs of a run consist of.
@@ -71,9 +72,11 @@ package struct JobSource: Sendable {
         }
     }
 
-    package mutating func next() -> JobContent {
+    /// - Throws: ``JSONError`` when the records are not one JSON array; brokerload sends nothing else.
+    package mutating func next() throws(JSONError) -> JobContent {
         defer { job += 1 }
-        return JobContent(bytes: message(nextRecords()).content(), records: options.recordsOfJob)
+        let records = try RawJSON(proving: nextRecords())
+        return JobContent(bytes: message(records).content(), records: options.recordsOfJob)
     }
 
     /// The records of the next job as a JSON array.
@@ -110,14 +113,14 @@ package struct JobSource: Sendable {
         }
     }
 
-    private func message(_ records: [UInt8]) -> JobMessageWriter {
+    private func message(_ records: RawJSON) -> JobMessageWriter {
         let entity =
             if case .samples(_, let entity) = options.records { entity } else { generator?.layout.entity ?? "" }
         let id = options.hasIDs ? options.idPrefix + String(job) : nil
         var message = JobMessageWriter(id: id, operations: [.init(entity: entity, json: records)])
         message.onInvalid = options.onInvalid
         if options.wantsAccepted { message.notify = [.accepted, .completed] }
-        if !options.hasIDs { message.tag = Array(String(job).utf8) }
+        if !options.hasIDs { message.tag = .integer(job) }
         return message
     }
 }

@@ -1,4 +1,5 @@
 package import BrokerJSON
+internal import BrokerWire
 
 /// Records of the user's own, drawn in turn, with fresh identities where that is asked for.
 package struct SampleRecords: Sendable {
@@ -18,6 +19,8 @@ package struct SampleRecords: Sendable {
     /// Each without its opening brace and, where identities are made, without its identity; with its closing brace.
     private let rests: [[UInt8]]
     private let identity: Identity?
+    /// The identity's key as a JSON string.
+    private let identityKey: [UInt8]
     private let seed: UInt64
 
     package var count: Int { rests.count }
@@ -27,6 +30,7 @@ package struct SampleRecords: Sendable {
     ///   - identity: nil sends the records as they are.
     package init(_ text: JSONText, identity: Identity?, seed: UInt64) throws(LoadError) {
         self.identity = identity
+        identityKey = identity.map { RawJSON.string($0.key).bytes } ?? []
         self.seed = seed
         let documents = try Self.documents(text)
         var rests: [[UInt8]] = []
@@ -80,9 +84,8 @@ package struct SampleRecords: Sendable {
         let rest = rests[number % rests.count]
         bytes.append(UInt8(ascii: "{"))
         if let identity {
-            bytes.append(UInt8(ascii: "\""))
-            bytes.append(contentsOf: identity.key.utf8)
-            bytes.append("\":")
+            bytes.append(contentsOf: identityKey)
+            bytes.append(UInt8(ascii: ":"))
             switch identity.kind {
             case .integer: bytes.append(decimal: number)
             case .text: bytes.appendText("sample-", number)

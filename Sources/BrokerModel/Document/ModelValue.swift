@@ -82,10 +82,10 @@ extension ModelValue {
         if case .bool(let bool) = content { bool } else { nil }
     }
 
-    /// A number written as an integer that fits; nil otherwise.
+    /// A number whose value is whole and fits; nil otherwise.
     public var int64: Int64? {
         guard case .number(var text) = content else { return nil }
-        return text.withUTF8 { Int64(decimalDigits: $0) }
+        return text.withUTF8 { Int64(wholeNumber: $0) }
     }
 
     /// The elements of an array; of anything else none.

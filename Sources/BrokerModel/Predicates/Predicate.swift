@@ -74,7 +74,7 @@ public struct PredicateTextTest: Sendable, Equatable {
         case isOrdered(PredicateOrder)
         /// With `*` for any characters and `?` for one; a backslash takes their meaning away.
         case like
-        /// A regular expression of ICU's syntax that the whole text follows.
+        /// A regular expression of RE2's syntax that the whole text follows.
         case matches
     }
 
@@ -85,6 +85,8 @@ public struct PredicateTextTest: Sendable, Equatable {
     public let ignoresDiacritics: Bool
     /// UTF-8; several for ``Relation/isOneOf`` alone.
     public let texts: [[UInt8]]
+    /// The size of the program that ``Relation/matches`` is compiled to; 0 for all others.
+    public var instructions = 0
 
     public init(_ relation: Relation, _ texts: [[UInt8]], ignoresCase: Bool = false, ignoresDiacritics: Bool = false) {
         self.relation = relation
@@ -102,6 +104,30 @@ extension Predicate {
         case .not(let inner): inner.usesRelationships
         case .all(let parts), .any(let parts): parts.contains(where: \.usesRelationships)
         case .comparison(let comparison): comparison.operands.contains(where: \.isBeyondTheRecord)
+        }
+    }
+}
+
+extension Predicate {
+    /// Links that all key paths follow.
+    public var linkCount: Int {
+        switch self {
+        case .always: 0
+        case .not(let inner): inner.linkCount
+        case .all(let parts), .any(let parts): parts.reduce(0) { $0 + $1.linkCount }
+        case .comparison(let comparison): comparison.operands.reduce(0) { $0 + $1.hops.count }
+        }
+    }
+
+    /// The sizes of all programs that `MATCHES` is compiled to.
+    public var instructions: Int {
+        switch self {
+        case .always: return 0
+        case .not(let inner): return inner.instructions
+        case .all(let parts), .any(let parts): return parts.reduce(0) { $0 + $1.instructions }
+        case .comparison(let comparison):
+            guard case .text(let test) = comparison.test else { return 0 }
+            return test.instructions
         }
     }
 }

@@ -17,7 +17,7 @@ extension StagingPlan {
     /// - Throws: `invalidValue`, also for null.
     public func key(_ json: JSONValue, ofEntity index: Int, at place: String) throws(Fault) -> [OwnedCell] {
         let entity = model.entities[index]
-        guard !entity.hasRowKey else {
+        guard !entity.isNamedByRowKey else {
             guard let key = json.int64 else {
                 throw Fault(
                     .invalidValue,

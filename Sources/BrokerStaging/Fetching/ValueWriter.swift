@@ -8,11 +8,14 @@ public struct ValueWriter: Sendable {
     private let converter: ValueConverter
     /// Of dates with remote names: the attribute's first format.
     private let format: DateFormatWriter?
+    /// Dates are numbers of seconds since 1970.
+    private let isUnixTime: Bool
 
     init(_ attribute: Attribute, _ converter: ValueConverter, _ names: FetchNames) {
         type = attribute.type
         self.converter = converter
-        guard attribute.type == .date, names == .remote, let pattern = attribute.dateFormats.first else {
+        isUnixTime = names == .remote && converter.dates.writesUnixTime
+        guard attribute.type == .date, names == .remote, !isUnixTime, let pattern = attribute.dateFormats.first else {
             format = nil
             return
         }
@@ -66,6 +69,7 @@ public struct ValueWriter: Sendable {
         guard let instant = instant(cell) else {
             return cell.kind == .text ? writer.text(cell.bytes) : writer.null()
         }
+        guard !isUnixTime else { return writer.raw(instant.secondsText) }
         var arena = ByteArena()
         let iso = ISO8601.write(instant, arena: &arena)
         guard let format else { return writer.string(iso) }

@@ -6,6 +6,8 @@ internal import BrokerJSON
 public final class PathParameters: Sendable {
     private let document: JSONDocument
     private let names: [[UInt8]]
+    /// Bytes of memory that it takes.
+    let memory: Int
 
     /// - Parameter values: few, in the pattern's order.
     public init(_ values: [(name: String, value: String)]) {
@@ -19,6 +21,7 @@ public final class PathParameters: Sendable {
         } catch {
             preconditionFailure("what was just written is JSON: \(error)")
         }
+        memory = 256 + document.text.count + document.memory + names.reduce(0) { $0 + 48 + $1.count }
     }
 
     /// The value of the parameter of that name; nil when there is none. Valid while this object lives.

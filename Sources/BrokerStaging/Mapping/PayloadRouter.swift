@@ -1,15 +1,33 @@
 public import BrokerJSON
 public import BrokerModel
+internal import BrokerPaths
 
-/// Finds what a whole payload is, by the model's mappings and routes.
+/// Finds what a whole payload is, by the model's mappings and routes. For the operations of one job.
 public struct PayloadRouter {
+    /// The routes that fit a path.
+    private struct Fitting {
+        let path: [UInt8]?
+        let parts: RouteTree
+        let errors: RouteTree
+        /// A route without a key path says that the payload is an error.
+        let isError: Bool
+        /// The first route without a key path.
+        let whole: RouteTree.Target?
+    }
+
     private let model: Model
     private let document: JSONDocument
+    private let allowance: (any StagingAllowance)?
+    /// For the path of the newest operation: those of one job mostly have the same.
+    private var fitting: Fitting?
 
-    /// - Parameter document: that the payloads are places of.
-    public init(_ model: Model, in document: JSONDocument) {
+    /// - Parameters:
+    ///   - document: that the payloads are places of.
+    ///   - allowance: asked for the memory of the routes that fit a path; nil takes what they need.
+    public init(_ model: Model, in document: JSONDocument, _ allowance: (any StagingAllowance)? = nil) {
         self.model = model
         self.document = document
+        self.allowance = allowance
     }
 
     /// The operation that reads a payload by a mapping.
@@ -31,20 +49,49 @@ public struct PayloadRouter {
     /// They are tried in order. Key paths each take their part of the payload; a route without one takes it whole, unless
     /// one before it has taken a part. Before all, the routes for errors are looked at.
     ///
-    /// - Throws: `remoteError` with the payload's own text, or `unmappable`; with the path.
-    public func operation(_ payload: JSONValue, path: String?) throws(Fault) -> StagingOperation {
+    /// - Throws: `remoteError` with the payload's own text, or `unmappable`; with the path. `noRoom` when the allowance is
+    ///   refused.
+    public mutating func operation(
+        _ payload: JSONValue, path: String?
+    ) throws(StagingRefusal) -> StagingOperation {
+        let fitting = try routes(fitting: path)
+        if fitting.isError { throw .fault(located(remoteError(payload), payload)) }
+        if let error = fitting.errors.first(in: payload, 0, { $0.isTelling }) {
+            throw .fault(located(remoteError(error), error))
+        }
+        if fitting.parts.first(in: payload, 0, { _ in true }) != nil {
+            return StagingOperation(entity: 0, json: payload, .route(fitting.parts))
+        }
+        if let whole = fitting.whole, let mapping = whole.mapping {
+            return StagingOperation(
+                entity: entity(of: mapping), json: payload, .map(mapping: mapping, whole.parameters))
+        }
+        throw .fault(located(unmappable(payload, path), payload))
+    }
+
+    private mutating func routes(fitting path: String?) throws(StagingRefusal) -> Fitting {
+        let bytes = path.map { Array($0.utf8) }
+        if let fitting, fitting.path == bytes { return fitting }
+        let split = path.map { PathPattern.SplitPath($0) }
         var parts: [(keyPath: [String], target: RouteTree.Target)] = []
         var errors: [(keyPath: [String], target: RouteTree.Target)] = []
+        var isError = false
         var whole: RouteTree.Target?
-        for route in model.routes {
+        for route in model.routes where !isError {
             var parameters: PathParameters?
             if let pattern = route.pattern {
-                guard let path, let values = pattern.match(path) else { continue }
+                guard let split, let values = pattern.match(split) else { continue }
                 parameters = values.isEmpty ? nil : PathParameters(values)
+            }
+            guard allowance?.take(RouteTree.memory(route.keyPath ?? [], parameters)) ?? true else {
+                throw .noRoom
             }
             let target = RouteTree.Target(mapping: route.mapping, parameters: parameters)
             if route.isError {
-                guard let keyPath = route.keyPath else { throw located(remoteError(payload), payload) }
+                guard let keyPath = route.keyPath else {
+                    isError = true
+                    continue
+                }
                 errors.append((keyPath, target))
             } else if let keyPath = route.keyPath {
                 if whole == nil { parts.append((keyPath, target)) }
@@ -52,18 +99,11 @@ public struct PayloadRouter {
                 whole = whole ?? target
             }
         }
-        if let error = RouteTree(errors).first(in: payload, 0, { $0.isTelling }) {
-            throw located(remoteError(error), error)
-        }
-        let tree = RouteTree(parts)
-        if tree.first(in: payload, 0, { _ in true }) != nil {
-            return StagingOperation(entity: 0, json: payload, .route(tree))
-        }
-        if let whole, let mapping = whole.mapping {
-            return StagingOperation(
-                entity: entity(of: mapping), json: payload, .map(mapping: mapping, whole.parameters))
-        }
-        throw located(unmappable(payload, path), payload)
+        let found = Fitting(
+            path: bytes, parts: RouteTree(parts), errors: RouteTree(errors), isError: isError,
+            whole: whole)
+        fitting = found
+        return found
     }
 
     /// One of those that the mapping makes.

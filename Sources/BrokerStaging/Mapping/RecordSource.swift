@@ -9,6 +9,8 @@ struct RecordSource {
     var nestedKey: JSONValue?
     /// For what an own record of the operation does not bring.
     var parameters: PathParameters?
+    /// The record has keys, and none of them is known.
+    var hasOnlyUnknownKeys = false
 
     /// A value of the path's parameters is no part of the record's text: what is wrong with it is told at the record.
     ///
@@ -26,6 +28,14 @@ extension StagingContext {
     ///
     /// - Parameter record: what was unwrapped of it.
     mutating func open(
+        _ mapped: MappedRecord, _ record: JSONValue, _ parameters: PathParameters?
+    ) throws(StagingFault) -> RecordSource {
+        var source = try scan(mapped, record, parameters)
+        source.hasOnlyUnknownKeys = scanner.hasOnlyUnknownKeys
+        return source
+    }
+
+    private mutating func scan(
         _ mapped: MappedRecord, _ record: JSONValue, _ parameters: PathParameters?
     ) throws(StagingFault) -> RecordSource {
         let entity = mapped.entity

@@ -38,7 +38,10 @@ public final class RouteTree: Sendable {
         self.nodes = nodes
     }
 
-    func target(of node: Int) -> Target? { nodes[node].target }
+    /// Bytes of memory that a route takes in a tree at most: its nodes, with room to grow, and its parameters.
+    static func memory(_ keyPath: [String], _ parameters: PathParameters?) -> Int {
+        keyPath.reduce(parameters?.memory ?? 0) { $0 + 2 * MemoryLayout<Node>.stride + 64 + $1.utf8.count }
+    }
 
     func hasChildren(_ node: Int) -> Bool { !nodes[node].children.isEmpty }
 
@@ -54,6 +57,22 @@ public final class RouteTree: Sendable {
             found.append((child, value))
         }
         return found
+    }
+
+    /// Each value that a route leads to, in the order of the text, with the route.
+    func forEachPart<Failure: Error>(
+        of payload: JSONValue, _ node: Int = 0, _ body: (JSONValue, Target) throws(Failure) -> Void
+    ) throws(Failure) {
+        switch payload.kind {
+        case .array:
+            for element in payload.elements { try forEachPart(of: element, node, body) }
+        case .object:
+            for (child, value) in children(of: node, in: payload) {
+                if let target = nodes[child].target, target.mapping != nil, !value.isNull { try body(value, target) }
+                if hasChildren(child) { try forEachPart(of: value, child, body) }
+            }
+        default: break
+        }
     }
 
     /// The first value in the text at the end of a key path that `isMeant`; nil when there is none. Arrays are looked
@@ -77,18 +96,9 @@ public final class RouteTree: Sendable {
 
 extension StagingContext {
     /// Stages what the routes lead to.
-    mutating func route(_ payload: JSONValue, _ tree: RouteTree, _ node: Int = 0) throws(StagingRefusal) {
-        switch payload.kind {
-        case .array:
-            for element in payload.elements { try route(element, tree, node) }
-        case .object:
-            for (child, value) in tree.children(of: node, in: payload) {
-                if let target = tree.target(of: child), let mapping = target.mapping, !value.isNull {
-                    try map(value, mapping, target.parameters)
-                }
-                if tree.hasChildren(child) { try route(value, tree, child) }
-            }
-        default: break
+    mutating func route(_ payload: JSONValue, _ tree: RouteTree) throws(StagingRefusal) {
+        try tree.forEachPart(of: payload) { value, target throws(StagingRefusal) in
+            try map(value, target.mapping!, target.parameters)
         }
     }
 }

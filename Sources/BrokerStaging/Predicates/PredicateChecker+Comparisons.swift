@@ -42,6 +42,11 @@ extension PredicateChecker {
         case .atMost: return try side.isOrdered(.atMost, constant, relation)
         case .greater: return try side.isOrdered(.greater, constant, relation)
         case .atLeast: return try side.isOrdered(.atLeast, constant, relation)
+        case .matches:
+            try addExpression(at: term.offset)
+            let predicate = try side.follows(constant, relation)
+            try addInstructions(predicate.instructions, at: term.offset)
+            return predicate
         default: return try side.follows(constant, relation)
         }
     }

@@ -15,6 +15,8 @@ struct PredicateChecker {
     let literals: [JSONValue]
     let arguments: [JSONValue]
     var listed = 0
+    /// Regular expressions so far, and the sizes of their programs.
+    private var expressions = (count: 0, instructions: 0)
 
     init(model: Model, entity: Int, literals: [JSONValue], arguments: [JSONValue]) {
         self.model = model
@@ -31,6 +33,11 @@ struct PredicateChecker {
             throw PredicateFault(
                 "The predicate has AND and OR nested more than \(Self.deepest) deep. Write it flatter.", at: nil)
         }
+        guard predicate.linkCount <= Self.mostLinks else {
+            throw PredicateFault(
+                "The key paths of the predicate follow more than \(Self.mostLinks) links in all. Shorten the key paths, or "
+                    + "send several messages.", at: nil)
+        }
         return predicate
     }
 
@@ -38,6 +45,32 @@ struct PredicateChecker {
         PredicateFault(
             "The predicate has more than \(PredicateParser.mostComparisons) comparisons, where BETWEEN counts as two, and "
                 + "each key of several attributes as one for each. Send several messages.", at: offset)
+    }
+
+    /// Links that all key paths follow: each is a cursor of SQLite, and opening one takes time by the number of those that
+    /// are open.
+    static let mostLinks = 500
+    /// Regular expressions of one predicate: RE2 caches up to 2 MiB for each while the predicate is evaluated.
+    static let mostExpressions = 16
+
+    /// Adds a regular expression that is about to be compiled.
+    mutating func addExpression(at offset: Int) throws(PredicateFault) {
+        expressions.count += 1
+        guard expressions.count <= Self.mostExpressions else {
+            throw PredicateFault(
+                "a predicate has at most \(Self.mostExpressions) MATCHES; join them to one by |, or send several messages",
+                at: offset)
+        }
+    }
+
+    /// Adds the program of a regular expression that was compiled.
+    mutating func addInstructions(_ count: Int, at offset: Int) throws(PredicateFault) {
+        expressions.instructions += count
+        guard expressions.instructions <= RegularExpression.maximumInstructions else {
+            throw PredicateFault(
+                "the regular expressions of a predicate have at most \(RegularExpression.maximumInstructions) instructions "
+                    + "of RE2 together, and these are more; send several messages", at: offset)
+        }
     }
 
     private mutating func predicate(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {

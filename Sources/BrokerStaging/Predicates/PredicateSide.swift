@@ -114,10 +114,12 @@ struct PredicateSide {
                     at: constant.offset)
             }
         }
-        let test = PredicateTextTest(
+        var test = PredicateTextTest(
             kind, texts, ignoresCase: relation.ignoresCase, ignoresDiacritics: relation.ignoresDiacritics)
-        if let problem = TextTest.problem(with: test) {
-            throw PredicateFault(problem, at: constants.first?.offset ?? relation.offset)
+        do throws(RegularExpression.Problem) {
+            test.instructions = try TextTest.instructions(of: test)
+        } catch {
+            throw PredicateFault("this \(error.message)", at: constants.first?.offset ?? relation.offset)
         }
         return predicate(.text(test))
     }

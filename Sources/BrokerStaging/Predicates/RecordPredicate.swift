@@ -55,15 +55,21 @@ public struct RecordPredicate: Sendable {
     }
 
     /// - Parameters:
-    ///   - budget: what patterns may still cost the job.
+    ///   - budget: is charged for each value that is compared.
     ///   - value: an attribute's value by its index; absent means nil.
-    /// - Throws: `invalidPredicate` when a pattern takes too many steps to find out.
-    public func matches(budget: inout PatternBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
-        try Self.matches(root, &budget, value)
+    /// - Throws: `invalidPredicate` when a text is too long for a pattern, `busy` when the budget is spent.
+    public func matches(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
+        let matches = try Self.matches(root, &budget, value)
+        guard !budget.isSpent else {
+            throw .busy(
+                "The predicate takes too much work together with the other records of this job. Send them in several "
+                    + "jobs, or simplify the predicate.")
+        }
+        return matches
     }
 
     private static func matches(
-        _ node: Node, _ budget: inout PatternBudget, _ value: (Int) -> Cell
+        _ node: Node, _ budget: inout WorkBudget, _ value: (Int) -> Cell
     ) throws(Fault) -> Bool {
         switch node {
         case .always(let truth): return truth

@@ -1,4 +1,5 @@
 import BrokerModel
+import CRE2
 import Glibc
 
 /// A test of texts, compiled once. Immutable, shared by all threads.
@@ -9,15 +10,15 @@ struct TextTest: Sendable {
         case isOrdered(PredicateOrder, [UInt8])
         case beginsWith([UInt8])
         case endsWith([UInt8])
-        case contains(ByteSearch)
+        case contains([UInt8])
         case like(WildcardPattern)
-        case matches(PatternConstraint)
+        case matches(RegularExpression)
     }
 
     private let kind: Kind
     private let folding: TextFolding?
 
-    /// - Precondition: ``problem(with:)`` finds none.
+    /// - Precondition: ``instructions(of:)`` does not throw.
     init(_ test: PredicateTextTest) {
         let folding = Self.folding(test)
         let texts = test.texts.map { text in
@@ -31,18 +32,27 @@ struct TextTest: Sendable {
             case .isOrdered(let order): .isOrdered(order, first)
             case .beginsWith: .beginsWith(first)
             case .endsWith: .endsWith(first)
-            case .contains: .contains(ByteSearch(first))
+            case .contains: .contains(first)
             case .like: .like(WildcardPattern(first))
             case .matches:
-                Self.pattern(test).map { .matches($0) } ?? .isOneOf([])
+                Self.compiled(test)
             }
         self.folding = folding
     }
 
-    /// What is wrong with a test that cannot be compiled, and the remedy.
-    static func problem(with test: PredicateTextTest) -> String? {
-        guard test.relation == .matches, pattern(test) == nil else { return nil }
-        return "this is not a regular expression of ICU's syntax; look for unpaired brackets"
+    /// The instructions of the test's regular expression; 0 when it has none.
+    ///
+    /// - Throws: why it cannot be compiled, and the remedy.
+    static func instructions(of test: PredicateTextTest) throws(RegularExpression.Problem) -> Int {
+        test.relation == .matches ? try expression(test).instructions : 0
+    }
+
+    private static func compiled(_ test: PredicateTextTest) -> Kind {
+        do throws(RegularExpression.Problem) {
+            return .matches(try expression(test))
+        } catch {
+            preconditionFailure("a checked pattern can be compiled: \(error.message)")
+        }
     }
 
     /// Case is the expression's own matter, because folding would change what `\D` means.
@@ -51,18 +61,33 @@ struct TextTest: Sendable {
             ignoresCase: test.ignoresCase && test.relation != .matches, ignoresDiacritics: test.ignoresDiacritics)
     }
 
-    private static func pattern(_ test: PredicateTextTest) -> PatternConstraint? {
-        guard let text = test.texts.first else { return nil }
+    private static func expression(
+        _ test: PredicateTextTest
+    ) throws(RegularExpression.Problem) -> RegularExpression {
+        let text = test.texts.first ?? []
+        // Folding makes a text at most three times as long, so a longer pattern is refused before it is folded.
+        guard text.count <= RegularExpression.maximumBytes else {
+            return try RegularExpression(String(decoding: text, as: UTF8.self))
+        }
         let folded = folding(test).map { fold in text.withUnsafeBufferPointer { fold($0) } } ?? text
-        let pattern = String(decoding: folded, as: UTF8.self)
-        return PatternConstraint(test.ignoresCase ? "(?i)\(pattern)" : pattern, coversWholeText: true)
+        return try RegularExpression(String(decoding: folded, as: UTF8.self), ignoresCase: test.ignoresCase)
     }
 
-    /// - Throws: `invalidPredicate` when it takes too many steps to find out.
+    /// Bytes that are compared for one unit.
+    private static let comparedBytesPerUnit = 32
+    /// Bytes that memmem searches for one unit: it takes up to 8 ns a byte.
+    private static let searchedBytesPerUnit = 2
+
+    /// False as well when the budget is spent: the caller looks at that.
+    ///
+    /// - Throws: `invalidPredicate` when the text is too long for the pattern.
     func isMet(
-        by text: UnsafeBufferPointer<UInt8>, budget: inout PatternBudget
+        by text: UnsafeBufferPointer<UInt8>, budget: inout WorkBudget
     ) throws(Fault) -> Bool {
+        budget.charge(text.count / Self.comparedBytesPerUnit)
         guard let folding else { return try isMet(byFolded: text, budget: &budget) }
+        budget.charge(text.count)
+        guard !budget.isSpent else { return false }
         let folded = folding(text)
         return try folded.withUnsafeBufferPointer { bytes throws(Fault) in
             try isMet(byFolded: bytes, budget: &budget)
@@ -70,7 +95,7 @@ struct TextTest: Sendable {
     }
 
     private func isMet(
-        byFolded text: UnsafeBufferPointer<UInt8>, budget: inout PatternBudget
+        byFolded text: UnsafeBufferPointer<UInt8>, budget: inout WorkBudget
     ) throws(Fault) -> Bool {
         switch kind {
         case .equals(let other): return Self.order(text, other) == 0
@@ -79,20 +104,20 @@ struct TextTest: Sendable {
         case .beginsWith(let other): return text.count >= other.count && Self.stands(other, in: text, at: 0)
         case .endsWith(let other):
             return text.count >= other.count && Self.stands(other, in: text, at: text.count - other.count)
-        case .contains(let search): return search.isWithin(text)
+        case .contains(let other):
+            budget.charge(text.count / Self.searchedBytesPerUnit)
+            return Self.isWithin(text, other)
         case .like(let pattern):
-            guard let matches = pattern.matches(text, budget: &budget) else { throw Self.tooManySteps }
-            return matches
-        case .matches(let pattern):
             switch pattern.verdict(on: text, budget: &budget) {
             case .matches: return true
-            case .doesNotMatch: return false
-            case .givenUp, .budgetSpent: throw Self.tooManySteps
-            case .tooLong:
-                throw Fault(
-                    .invalidPredicate,
-                    "MATCHES looks around, and met a text of more than \(PatternConstraint.longestLookedAround) UTF-16 units. "
-                        + "Write the expression without lookaround, atomic groups and back references.")
+            case .doesNotMatch, .budgetSpent: return false
+            case .tooManySteps: throw Self.tooManySteps
+            }
+        case .matches(let expression):
+            switch expression.verdict(on: text, wholeText: true, budget: &budget) {
+            case .matches: return true
+            case .doesNotMatch, .budgetSpent: return false
+            case .textTooLong: throw Self.tooManySteps
             }
         }
     }
@@ -100,8 +125,16 @@ struct TextTest: Sendable {
     private static var tooManySteps: Fault {
         Fault(
             .invalidPredicate,
-            "MATCHES or LIKE takes too many steps to find out which texts follow it. Simplify the pattern, or let "
-                + "other comparisons before it leave fewer texts to try.")
+            "A text is too long for the pattern of MATCHES or LIKE: comparing them takes more than "
+                + "\(RegularExpression.maximumSteps / 1_000_000) million steps. Shorten the pattern, or let other comparisons "
+                + "before it exclude long texts.")
+    }
+
+    /// The empty text is within every one.
+    private static func isWithin(_ text: UnsafeBufferPointer<UInt8>, _ other: [UInt8]) -> Bool {
+        guard !other.isEmpty else { return true }
+        guard let start = text.baseAddress, other.count <= text.count else { return false }
+        return broker_contains(start, text.count, other, other.count)
     }
 
     private static func stands(_ other: [UInt8], in text: UnsafeBufferPointer<UInt8>, at place: Int) -> Bool {

@@ -12,6 +12,9 @@ public final class ValueTest: Sendable {
         case text(TextTest)
     }
 
+    private static let unitsPerCall = 5
+    private static let bytesPerUnit = 32
+
     private let kind: Kind
     private let isDecimal: Bool
 
@@ -31,12 +34,16 @@ public final class ValueTest: Sendable {
 
     /// Absent and null are nil.
     ///
-    /// - Throws: `invalidPredicate` when a pattern takes too many steps to find out.
-    public func isMet(by cell: Cell, budget: inout PatternBudget) throws(Fault) -> Bool {
+    /// Only true when the budget is not spent.
+    ///
+    /// - Throws: `invalidPredicate` when a text is too long for a pattern.
+    public func isMet(by cell: Cell, budget: inout WorkBudget) throws(Fault) -> Bool {
         if cell.kind == .absent || cell.kind == .null {
             if case .isNil = kind { return true }
             return false
         }
+        budget.charge(Self.unitsPerCall + Int(cell.count) / Self.bytesPerUnit)
+        guard !budget.isSpent else { return false }
         switch kind {
         case .isNil: return false
         case .equals(let other): return Cell.order(cell, other.cell, isDecimal: isDecimal) == 0

@@ -28,20 +28,39 @@ struct WildcardPattern: Sendable {
         self.parts = parts
     }
 
-    /// Whether the whole text follows the pattern; nil when it took too many steps to find out.
+    enum Verdict: Equatable {
+        case matches
+        case doesNotMatch
+        /// Matching took more than ``RegularExpression/maximumSteps``.
+        case tooManySteps
+        case budgetSpent
+    }
+
+    /// A step takes 2 ns.
+    static let stepsPerUnit = 8
+
+    /// Whether the whole text follows the pattern.
     ///
-    /// Of two stars only the later one is ever tried anew, so steps are at most the text's length times the pattern's;
-    /// those that its length does not pay for are charged to the budget.
-    func matches(_ text: UnsafeBufferPointer<UInt8>, budget: inout PatternBudget) -> Bool? {
+    /// Of two stars only the later one is ever tried anew, so steps are at most the text's length times the pattern's.
+    /// All of them are charged.
+    func verdict(on text: UnsafeBufferPointer<UInt8>, budget: inout WorkBudget) -> Verdict {
+        let affordable = budget.remaining.multipliedReportingOverflow(by: Self.stepsPerUnit)
+        let allowed = min(RegularExpression.maximumSteps, affordable.overflow ? .max : affordable.partialValue)
+        var steps = 0
+        let matches = matches(text, &steps, allowed)
+        budget.charge(steps / Self.stepsPerUnit + 1)
+        if let matches { return matches ? .matches : .doesNotMatch }
+        return steps > RegularExpression.maximumSteps ? .tooManySteps : .budgetSpent
+    }
+
+    /// Nil when the steps were not enough.
+    private func matches(_ text: UnsafeBufferPointer<UInt8>, _ steps: inout Int, _ allowed: Int) -> Bool? {
         var place = 0
         var part = 0
         var star: (part: Int, place: Int)?
-        var steps = 0
-        let allowed = PatternBudget.freeSteps + 8 * text.count
-        defer { budget.charge(steps: steps - allowed) }
         while place < text.count || part < parts.count {
             steps += 1
-            guard steps <= allowed || !budget.isSpent(after: steps - allowed) else { return nil }
+            guard steps <= allowed else { return nil }
             if part < parts.count {
                 switch parts[part] {
                 case .anything:

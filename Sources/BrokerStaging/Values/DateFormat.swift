@@ -8,6 +8,9 @@
 /// 2049, as Foundation has it. A day of the week is read, but not compared with the date. White space in the pattern
 /// stands for any number of spaces, but at least one.
 struct DateFormat: Sendable {
+    /// A format that is no pattern: numbers, as MagicalRecord's constant of that name has it.
+    static let unixTime = "UnixTime"
+
     enum Step: Equatable, Sendable {
         case year(digits: Int, upTo: Int)
         case twoDigitYear

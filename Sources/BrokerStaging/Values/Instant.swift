@@ -26,6 +26,26 @@ struct Instant: Comparable, Sendable {
         self.nanoseconds = nanoseconds
     }
 
+    /// The least number that is milliseconds: as seconds it would be beyond the year 9999.
+    private static let leastMilliseconds: UInt64 = 1_000_000_000_000
+
+    /// Seconds since 1970, or, of a number of 13 digits or more, milliseconds. What lies below a millisecond is then
+    /// dropped toward the past.
+    init?(unixTime number: NumberText) {
+        guard let whole = number.int64.map(Int.init) ?? (number.exponent == 0 ? number.wholePart : nil),
+            whole.magnitude >= Self.leastMilliseconds
+        else {
+            self.init(secondsSince1970: number)
+            return
+        }
+        let isBelow = number.isNegative && number.int64 == nil
+        let (milliseconds, overflows) = whole.subtractingReportingOverflow(isBelow ? 1 : 0)
+        guard !overflows else { return nil }
+        let rest = milliseconds % 1_000
+        let seconds = milliseconds / 1_000 - (rest < 0 ? 1 : 0)
+        self.init(seconds: seconds, nanoseconds: (rest < 0 ? rest + 1_000 : rest) * 1_000_000)
+    }
+
     /// Seconds since 1970, written as a number; what lies below a nanosecond is dropped toward the past.
     init?(secondsSince1970 number: NumberText) {
         guard number.exponent == 0 else {

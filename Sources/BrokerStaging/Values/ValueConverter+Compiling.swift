@@ -47,7 +47,12 @@ private struct Compiler {
                     "there is no time zone \"\(name)\"; write an IANA name like Europe/Berlin or an offset like +02:00")
             }
         }
-        for pattern in attribute.dateFormats {
+        for (position, pattern) in attribute.dateFormats.enumerated() {
+            guard pattern != DateFormat.unixTime else {
+                dates.readsUnixTime = true
+                if position == 0 { dates.writesUnixTime = true }
+                continue
+            }
             do {
                 dates.formats.append(try DateFormat(pattern: pattern, zone: dates.zone))
             } catch {
@@ -93,16 +98,17 @@ extension Compiler {
         return minimum...maximum
     }
 
-    private mutating func compile(_ pattern: String) -> PatternConstraint? {
+    private mutating func compile(_ pattern: String) -> RegularExpression? {
         guard isText else {
             fault("\"pattern\" is for text; leave it out of \(attribute.type.rawValue)")
             return nil
         }
-        guard let constraint = PatternConstraint(pattern) else {
-            fault("\"pattern\" \(pattern) is not a regular expression of ICU's syntax; look for unpaired brackets")
+        do throws(RegularExpression.Problem) {
+            return try RegularExpression(pattern)
+        } catch {
+            fault("\"pattern\" \(pattern.quotedBriefly) \(error.message)")
             return nil
         }
-        return constraint
     }
 
     private mutating func bounds(by converter: ValueConverter) -> ValueLimits.Bounds {

@@ -14,10 +14,14 @@ extension ValueConverter {
         }
     }
 
-    /// A number is seconds since 1970. A string follows one of the formats, the first that fits, or else ISO 8601.
+    /// A number is seconds since 1970; with the format ``DateFormat/unixTime``, one of 13 digits or more is milliseconds,
+    /// and a string may be such a number. A string follows one of the formats, the first that fits, or else ISO 8601.
     func instant(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Instant {
         switch value.kind {
         case .number:
+            if dates.readsUnixTime, let number = NumberText(value.bytes), let instant = Instant(unixTime: number) {
+                return instant
+            }
             if let seconds = value.int64, let instant = Instant(seconds: Int(seconds)) { return instant }
             if let number = NumberText(value.bytes), let instant = Instant(secondsSince1970: number) { return instant }
             throw refusal(
@@ -25,6 +29,9 @@ extension ValueConverter {
                 remedy: "a number is seconds since 1970, not milliseconds")
         case .string:
             let text = text(of: value, arena: &arena)
+            if dates.readsUnixTime, let number = NumberText(text), let instant = Instant(unixTime: number) {
+                return instant
+            }
             for index in dates.formats.indices {
                 if let instant = dates.formats[index].instant(text) { return instant }
             }

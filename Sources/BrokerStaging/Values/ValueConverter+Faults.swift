@@ -33,19 +33,15 @@ extension ValueConverter {
 
     private var pattern: String { limits.pattern?.pattern ?? "" }
 
-    private func sentence(_ verdict: PatternConstraint.Verdict) -> String {
+    private func sentence(_ verdict: RegularExpression.Verdict) -> String {
         switch verdict {
         case .matches, .doesNotMatch: "does not match the pattern"
-        case .givenUp:
-            "is not known to match the pattern, because it takes too many steps to find out; shorten the text, or "
-                + "simplify the pattern"
-        case .tooLong:
-            "is longer than the \(PatternConstraint.longestLookedAround) UTF-16 units that are tried with a pattern that "
-                + "looks around; shorten the text, or write the pattern without lookaround, atomic groups and back "
-                + "references"
+        case .textTooLong:
+            "is too long for the pattern: matching it may take more than "
+                + "\(RegularExpression.maximumSteps / 1_000_000) million steps; shorten the text, or simplify the pattern"
         case .budgetSpent:
-            "was not tried with the pattern, because others of this job have taken all the steps that a job may take; "
-                + "send it in another job, or simplify the pattern"
+            "was not tried with the pattern, because other texts of this job have taken all the steps that a job may "
+                + "take; send it in another job, or simplify the pattern"
         }
     }
 

@@ -1,4 +1,5 @@
 import BrokerJSON
+internal import Glibc
 
 extension ValueConverter {
     @inline(__always)
@@ -64,14 +65,14 @@ extension ValueConverter {
     /// - Parameter largest: what the type's nearest values end at.
     func real(_ value: JSONValue, largest: Double, arena: inout ByteArena) throws(ValueFault) -> Cell {
         let number: Double?
+        var written = value.bytes
         switch value.kind {
         case .true: return .real(1)
         case .false: return .real(0)
         case .number: number = value.double
         case .string:
-            guard let text = NumberText(text(of: value, arena: &arena)) else {
-                throw refusal(of: value, as: "a number")
-            }
+            written = text(of: value, arena: &arena)
+            guard let text = NumberText(written) else { throw refusal(of: value, as: "a number") }
             number = text.double
         case .null, .array, .object: throw refusal(of: value, as: "a number")
         }
@@ -81,7 +82,28 @@ extension ValueConverter {
                 message: "\(Self.shown(value)) is too large for attribute \"\(self.name)\": \(self.type.rawValue) ends "
                     + "at \(largest); decimal keeps every digit")
         }
+        // A double holds each integer of 15 digits exactly.
+        if written.count > 15 || number == 0, Self.isInexact(written, number) { arena.isInexact = true }
         return .real(number)
+    }
+
+    /// The number loses information as a double: an integer becomes another number, or a number that is not zero
+    /// becomes 0. Fractions are always rounded to the nearest double, which is no loss in this sense.
+    ///
+    /// An integer has neither fraction nor exponent. One that a program printed from a double is exact, be it with all
+    /// digits of the double or with the fewest that read as it.
+    @inline(never) private static func isInexact(_ written: UnsafeBufferPointer<UInt8>, _ double: Double) -> Bool {
+        guard let number = NumberText(written) else { return false }
+        if double == 0 { return (0..<number.digitCount).contains { number.digit($0) != 0 } }
+        guard number.fraction.isEmpty, number.exponent == 0 else { return false }
+        if let integer = number.int64 {
+            // 2^63 as a double is beyond.
+            if let exact = Int64(exactly: double), exact == integer { return false }
+        } else if double.integerDigits.withUnsafeBufferPointer({ number.hasSameDigits(as: $0) }) {
+            return false
+        }
+        var shortest = double.description
+        return shortest.withUTF8 { text in NumberText(text).map { !number.hasSameValue(as: $0) } ?? true }
     }
 
     func boolean(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
@@ -121,4 +143,36 @@ extension ValueConverter {
     private static let digits: StaticString = "01"
     private static var zero: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: digits.utf8Start, count: 1) }
     private static var one: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: digits.utf8Start + 1, count: 1) }
+}
+
+extension Double {
+    /// All digits of a whole number, without the sign.
+    fileprivate var integerDigits: [UInt8] {
+        var buffer = [CChar](repeating: 0, count: 320)
+        let count = withVaList([magnitude]) { vsnprintf(&buffer, buffer.count, "%.0f", $0) }
+        return buffer.prefix(Int(count)).map { UInt8(bitPattern: $0) }
+    }
+}
+
+extension NumberText {
+    fileprivate func hasSameDigits(as other: UnsafeBufferPointer<UInt8>) -> Bool {
+        integer.drop { $0 == UInt8(ascii: "0") }.elementsEqual(other)
+    }
+
+    /// Without regard to the sign.
+    fileprivate func hasSameValue(as other: NumberText) -> Bool {
+        let (own, others) = (normal, other.normal)
+        return own.digits == others.digits && own.exponent == others.exponent
+    }
+
+    /// The digits without zeros at either end, and the power of ten of the last one.
+    private var normal: (digits: [UInt8], exponent: Int) {
+        var digits = (0..<digitCount).map { digit($0) }
+        var exponent = exponent - fraction.count
+        while digits.last == 0 {
+            digits.removeLast()
+            exponent += 1
+        }
+        return (Array(digits.drop { $0 == 0 }), digits.isEmpty ? 0 : exponent)
+    }
 }

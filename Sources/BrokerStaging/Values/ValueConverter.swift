@@ -13,6 +13,10 @@ final class ValueConverter: Sendable {
         var formats: [DateFormat] = []
         var zone = LocalZone.utc
         var storage = DateStorage.iso8601
+        /// A number of 13 digits or more is milliseconds since 1970, and texts may hold numbers.
+        var readsUnixTime = false
+        /// ``readsUnixTime`` by the first of the attribute's formats: dates are written so, too.
+        var writesUnixTime = false
     }
 
     let name: String
@@ -57,7 +61,7 @@ final class ValueConverter: Sendable {
             case .transformable: Cell.text(CompactJSON.text(of: value, arena: &arena))
             }
         guard limits.isLimiting else { return cell }
-        if let breach = limits.breach(by: cell, budget: &arena.patternBudget) { throw violation(breach, value, cell) }
+        if let breach = limits.breach(by: cell, budget: &arena.workBudget) { throw violation(breach, value, cell) }
         return cell
     }
 

@@ -16,7 +16,7 @@ struct ValueLimits: Sendable {
     var bounds = Bounds.none
     /// Unicode scalars of a text; nil when any number will do.
     var lengths: ClosedRange<Int>?
-    var pattern: PatternConstraint?
+    var pattern: RegularExpression?
     /// Empty when any value will do.
     var allowed: [OwnedCell] = []
     /// Texts are decimals: equal when their values are.
@@ -27,17 +27,21 @@ struct ValueLimits: Sendable {
         case bounds
         case length
         /// The pattern does not match, or is not known to.
-        case pattern(PatternConstraint.Verdict)
+        case pattern(RegularExpression.Verdict)
         case notListed
     }
 
-    /// - Parameter budget: what patterns may still cost.
-    func breach(by cell: Cell, budget: inout PatternBudget) -> Breach? {
+    /// So many instructions of a pattern cost nothing: the text's own bytes stand for them.
+    private static let freeInstructions = 64
+
+    func breach(by cell: Cell, budget: inout WorkBudget) -> Breach? {
         if !isWithinBounds(cell) { return .bounds }
         if cell.kind == .text {
             if let lengths, !lengths.contains(Self.scalarCount(cell.bytes)) { return .length }
-            if let pattern, case let verdict = pattern.verdict(on: cell.bytes, budget: &budget), verdict != .matches {
-                return .pattern(verdict)
+            if let pattern {
+                let verdict = pattern.verdict(
+                    on: cell.bytes, wholeText: false, freeInstructions: Self.freeInstructions, budget: &budget)
+                guard verdict == .matches else { return .pattern(verdict) }
             }
         }
         guard !allowed.isEmpty else { return nil }

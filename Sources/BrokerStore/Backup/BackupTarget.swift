@@ -16,7 +16,7 @@ final class BackupTarget {
     /// Files beside a database that SQLite takes for parts of it.
     private static let companions = ["-wal", "-shm", "-journal"]
 
-    /// Makes the partial file, or takes over what a backup that was killed has left.
+    /// Makes the partial file, and removes those that killed backups to the same file have left.
     ///
     /// - Throws: ``StoreError`` `unavailable` when the copy cannot be there.
     init(_ path: String, replaces: Bool, of store: StoreFile) throws(StoreError) {
@@ -35,12 +35,11 @@ final class BackupTarget {
         }
         folder = String(cString: real)
         free(real)
-        let location = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
-        self.location = location
-        guard !(Self.companions + ["", ".lock"]).contains(where: { location.hasSameBytes(as: store.location + $0) })
-        else { throw Self.refusal(path, "belongs to the store itself", "Name another file") }
+        location = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
+        try Self.checkPlace(path, folder, name, store)
         try Self.checkName(path, location, replaces, store)
-        partial = try Self.hold(location + ".partial", store)
+        try Self.removeLeftovers(path, folder, name, store)
+        partial = try Self.makePartial(location, store)
     }
 
     deinit {
@@ -89,6 +88,26 @@ final class BackupTarget {
 
     // MARK: - Names
 
+    /// A copy may have no name that belongs to the store, whether or not there is a file of that name: those of the database,
+    /// SQLite's files beside it, its lock, and anything in its journal. Folders are compared by identity, so that neither a
+    /// symbolic link nor a mount is a way around.
+    private static func checkPlace(
+        _ path: String, _ folder: String, _ name: String, _ store: StoreFile
+    ) throws(StoreError) {
+        let slash = store.location.utf8.lastIndex(of: UInt8(ascii: "/"))!
+        let storeFolder = slash == store.location.startIndex ? "/" : String(store.location[..<slash])
+        let storeName = String(store.location[store.location.utf8.index(after: slash)...])
+        let own = companions + ["", ".lock", ".journal"]
+        let identity = FileIdentity(ofFileAt: folder)
+        let isBeside = identity != nil && identity == FileIdentity(ofFileAt: storeFolder)
+        if isBeside, own.contains(where: { name.hasSameBytes(as: storeName + $0) }) {
+            throw refusal(path, "belongs to the store itself", "Name another file")
+        }
+        if identity != nil, identity == FileIdentity(ofFileAt: store.location + ".journal") {
+            throw refusal(path, "belongs to the store's journal", "Name another file")
+        }
+    }
+
     /// Looks whether a copy may have that name.
     private static func checkName(
         _ path: String, _ location: String, _ replaces: Bool, _ store: StoreFile
@@ -99,48 +118,80 @@ final class BackupTarget {
             guard replaces else {
                 throw refusal(path, "is there already", otherName)
             }
-            guard FileIdentity(status) != FileIdentity(ofFileAt: store.location) else {
+            let identity = FileIdentity(status)
+            guard identity != FileIdentity(ofFileAt: store.location) else {
                 throw refusal(path, "is the store itself", "Name another file")
             }
+            guard !StoreLock.isHeld(identity) else { throw refusal(path, "is a store in use", "Name another file") }
+            guard status.st_size == 0 || isDatabase(location) else {
+                throw refusal(
+                    path, "is there and no SQLite database, and a backup replaces nothing else",
+                    "Move it away, or name another file")
+            }
         }
-        for name in companions.flatMap({ [location + $0, location + ".partial" + $0] }) where lstat(name, &status) == 0
-        {
+        for name in companions.map({ location + $0 }) where lstat(name, &status) == 0 {
             throw refusal(
                 path, "would be read together with \(name), which is there and not its own",
                 "Move that away, or name another file")
         }
     }
 
-    private static func hold(_ path: String, _ store: StoreFile) throws(StoreError) -> HeldFile {
-        var status = stat()
-        let mode = lstat(store.location, &status) == 0 ? status.permissions & 0o777 : StoreLock.defaultMode
-        let file: HeldFile
-        do throws(HeldFile.Failure) {
-            file = try HeldFile(path: path, mode: mode, or: mode)
-        } catch {
-            switch error {
-            case .held(let owner):
+    private static func isDatabase(_ path: String) -> Bool {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        let magic = Array("SQLite format 3\0".utf8)
+        var bytes = [UInt8](repeating: 0, count: magic.count)
+        return pread(descriptor, &bytes, bytes.count, 0) == magic.count && bytes == magic
+    }
+
+    // MARK: - The partial file
+
+    /// `<file>.partial-` and 16 hexadecimal digits by chance: no other program makes a file of such a name.
+    private static func isPartial(_ name: String, of file: String) -> Bool {
+        let prefix = file + ".partial-"
+        guard name.utf8.count == prefix.utf8.count + 16, name.utf8.starts(with: prefix.utf8) else { return false }
+        return name.utf8.suffix(16).allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
+    }
+
+    /// Removes the partial files of backups to that file that were killed.
+    ///
+    /// - Throws: ``StoreError`` when one of them belongs to a backup that is being made.
+    private static func removeLeftovers(
+        _ path: String, _ folder: String, _ name: String, _ store: StoreFile
+    ) throws(StoreError) {
+        guard let directory = opendir(folder) else { throw failure(path, store, errno) }
+        defer { closedir(directory) }
+        while let entry = readdir(directory) {
+            let found = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            guard isPartial(found, of: name) else { continue }
+            do throws(HeldFile.Failure) {
+                let left = try HeldFile(path: folder == "/" ? "/\(found)" : "\(folder)/\(found)", mode: nil, or: 0)
+                if left.linkCount == 1 || left.isNew { unlink(left.path) }
+            } catch {
+                guard case .held(let owner) = error else { continue }
                 throw refusal(
                     path, "is being written by another backup\(owner.map { ", of process \($0)" } ?? "")",
                     "Wait for that, or name another file")
-            case .noFile(let kind): throw refusal(path, "is \(kind)", "Move it away, or name another file")
-            case .system(let cause): throw failure(path, store, cause)
             }
         }
-        guard !file.isNew else { return file }
-        guard file.linkCount == 1, isOfABackup(file.descriptor) else {
-            throw refusal(path, "is there and of no backup", "Move it away, or name another file")
-        }
-        guard file.setMode(mode), ftruncate(file.descriptor, 0) == 0 else { throw failure(path, store, errno) }
-        return file
     }
 
-    /// A database, or the beginning of one: its first page may not be written yet.
-    private static func isOfABackup(_ descriptor: Int32) -> Bool {
-        let magic = Array("SQLite format 3\0".utf8)
-        var bytes = [UInt8](repeating: 0, count: magic.count)
-        let count = pread(descriptor, &bytes, bytes.count, 0)
-        return count == 0 || count == magic.count && (bytes == magic || bytes.allSatisfy { $0 == 0 })
+    private static func makePartial(_ location: String, _ store: StoreFile) throws(StoreError) -> HeldFile {
+        var status = stat()
+        let mode = lstat(store.location, &status) == 0 ? status.permissions & 0o777 : StoreLock.defaultMode
+        let digits = String(UInt64.random(in: .min ... .max), radix: 16)
+        let path = "\(location).partial-\(String(repeating: "0", count: 16 - digits.count))\(digits)"
+        do throws(HeldFile.Failure) {
+            let file = try HeldFile(path: path, mode: mode, or: mode)
+            guard file.isNew else { throw HeldFile.Failure.system(EEXIST) }
+            return file
+        } catch {
+            guard case .system(let cause) = error else { throw failure(path, store, EEXIST) }
+            throw failure(path, store, cause)
+        }
     }
 
     // MARK: - Failures

@@ -5,9 +5,11 @@ internal import CSQLite
 /// 1. One read transaction lasts from the first page to the last, so the copy is what one COMMIT left behind. What is
 ///    committed meanwhile stays in the log, which grows as with any long reader.
 /// 2. Nothing ever has the file's name but a whole copy that is on the disk: it is written beside it, as
-///    `<file>.partial`, and renamed.
-/// 3. However a backup ends, nothing stays under that other name; what a killed one left is taken over by the next.
-/// 4. The copy is one file, without a log, and an ordinary store: ledger, model, and sequences that were set aside.
+///    `<file>.partial-<16 hexadecimal digits>`, and renamed.
+/// 3. However a backup ends, nothing stays under that other name; the next backup to the file removes the partial file of a
+///    killed one. No other file is opened for writing or removed.
+/// 4. Only an empty file or an SQLite database is replaced, and never a file of the store, its lock or its journal.
+/// 5. The copy is one file, without a log, and an ordinary store: ledger, model, and sequences that were set aside.
 public struct StoreBackup: Sendable {
     /// How far it has come.
     public struct Progress: Sendable, Equatable {

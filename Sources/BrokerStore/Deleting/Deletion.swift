@@ -25,22 +25,33 @@ struct Deletion {
     }
 
     /// - Returns: how many rows name nothing.
-    func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
+    private func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
+        try deleting { isDirect throws(StoreError) in try seed(table, isDirect) }
+    }
+
+    /// Deletes what each row names, or dooms it.
+    ///
+    /// - Returns: how many objects are named that do not exist, each once.
+    private func seed(_ table: FrozenTable, _ isDirect: Bool) throws(StoreError) -> Int {
         let keys = NamedKeys(table, merger.entities)
-        return try deleting { isDirect throws(StoreError) in
-            let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
-            var missing = 0
-            for row in 0..<table.rowCount {
-                guard try isOfKind(row, table) else {
-                    missing += 1
-                    continue
-                }
-                try keys.bind(row, to: statement)
-                try statement.run()
-                if merger.connection.changes == 0 { missing += 1 }
+        let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
+        var missing = 0
+        // Values that differ in JSON may be one value in a column.
+        var seen: Set<StoredKey>? = merger.forms.changesKey(of: table.entityIndex) ? [] : nil
+        for row in 0..<table.rowCount {
+            if seen != nil, table.hasIdentity(row) {
+                let key = try merger.forms.key(table.identity(ofRow: row), of: table.entityIndex)
+                guard seen!.insert(key).inserted else { continue }
             }
-            return missing
+            guard try isOfKind(row, table) else {
+                missing += 1
+                continue
+            }
+            try keys.bind(row, to: statement)
+            try statement.run()
+            if merger.connection.changes == 0 { missing += 1 }
         }
+        return missing
     }
 
     /// A record that deletes its object finds what it would find as any other record.
@@ -63,7 +74,6 @@ struct Deletion {
                 ? statements.delete(entity, where: condition) : statements.doom(entity, where: condition)
             bind(statement)
             try statement.run()
-            merger.searchedInstructions += statement.takeInstructions()
         }
     }
 
@@ -74,7 +84,7 @@ struct Deletion {
         let result: Result
         let fault: Fault?
         do throws(StoreError) {
-            if statements.takesRowKeys[entity] { try merger.keepRowKeys() }
+            if statements.takesRowKeys[entity] { try merger.learnRowKeys() }
             guard statements.reachesOthers[entity] else { return try seed(true) }
             try statements.clear().run()
             result = try seed(false)
@@ -88,8 +98,61 @@ struct Deletion {
         return result
     }
 
+    /// Deletes, as one deletion, the objects that tombstones name.
+    static func delete(_ tombstones: Tombstones, _ merger: Merger, at pointer: String) throws(MergeFailure) {
+        guard tombstones.reachesOthers(merger.deletions) else {
+            for table in tombstones.tables {
+                _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).delete(named: table)
+            }
+            return
+        }
+        let fault: Fault?
+        let isEntangled: Bool
+        let deletion = Deletion(merger: merger, entity: tombstones.tables[0].entityIndex, pointer: pointer)
+        do throws(StoreError) {
+            if tombstones.tables.contains(where: { merger.deletions.takesRowKeys[$0.entityIndex] }) {
+                try merger.learnRowKeys()
+            }
+            try merger.deletions.clear().run()
+            for table in tombstones.tables {
+                _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).seed(table, false)
+            }
+            try deletion.cascade()
+            isEntangled = try tombstones.records.map { rows throws(StoreError) in try deletion.reaches(rows) } ?? false
+            fault = isEntangled ? nil : try deletion.denial(apartFrom: tombstones.going)
+            if !isEntangled, fault == nil { try deletion.deleteDoomed() }
+        } catch {
+            throw .store(error)
+        }
+        if isEntangled { throw .entangled }
+        guard let fault else { return }
+        throw tombstones.records == nil ? .fault(fault) : .entangled
+    }
+
+    /// Whether something goes by `cascade` that the rows name.
+    private func reaches(_ rows: StagedRows) throws(StoreError) -> Bool {
+        defer { merger.forgetNamedObjects() }
+        for entity in try entities(statements.allEntities()) {
+            for (index, relationship) in merger.plan.model.entities[entity].relationships.enumerated()
+            where relationship.deleteRule == .cascade {
+                let destination = merger.plan.model.destinationTable(entity, index)
+                guard let table = rows.tables[destination] else { continue }
+                let isNamed = try merger.namedObjects(in: [table], destination)
+                let reached = try statements.reached(entity, index, where: isNamed)
+                defer { reached.reset() }
+                if try reached.step() { return true }
+            }
+        }
+        return false
+    }
+
     private func deleteDoomed() throws(StoreError) {
-        for entity in try entities(statements.allEntities()) { try statements.deleteDoomed(entity).run() }
+        let order = statements.deletionOrder
+        let entities = try entities(statements.allEntities()).sorted { order[$0] < order[$1] }
+        for entity in entities {
+            for detach in try statements.detach(entity) { try detach.run() }
+        }
+        for entity in entities { try statements.deleteDoomed(entity).run() }
         try statements.clear().run()
     }
 
@@ -101,9 +164,7 @@ struct Deletion {
             let entities = try entities(all)
             guard !entities.isEmpty else { return }
             for entity in entities {
-                for (index, relationship) in merger.plan.model.entities[entity].relationships.enumerated()
-                where relationship.deleteRule == .cascade {
-                    let cascade = try statements.cascade(entity, index)
+                for cascade in try statements.cascades(entity) {
                     cascade.bind(generation, at: 1)
                     try cascade.run()
                 }
@@ -113,11 +174,17 @@ struct Deletion {
     }
 
     /// Why something that is to go may not.
-    private func denial() throws(StoreError) -> Fault? {
+    ///
+    /// - Parameter going: objects that go in the same operation, and hold nothing back.
+    private func denial(apartFrom going: [FrozenTable] = []) throws(StoreError) -> Fault? {
+        defer { if !going.isEmpty { merger.forgetNamedObjects() } }
         for entity in try entities(statements.allEntities()) {
             let model = merger.plan.model.entities[entity]
             for (index, relationship) in model.relationships.enumerated() where relationship.deleteRule == .deny {
-                let denied = try statements.denied(entity, index)
+                let destination = merger.plan.model.destinationTable(entity, index)
+                let tables = going.filter { $0.entityIndex == destination }
+                let isGoing = tables.isEmpty ? nil : try merger.namedObjects(in: tables, destination)
+                let denied = try statements.denied(entity, index, apartFrom: isGoing)
                 defer { denied.reset() }
                 guard try denied.step() else { continue }
                 let key = StoredKey(merger.entities[entity].keyNames.indices.map { denied.cell($0) })
@@ -175,5 +242,19 @@ struct NamedKeys {
         statements.bindIdentity(table.row(row), to: find, from: 1)
         defer { find.reset() }
         return try find.step() ? find.integer(0) : nil
+    }
+}
+
+/// Objects that records delete, as one deletion.
+struct Tombstones {
+    let tables: [FrozenTable]
+    /// Rows that are merged after the deletion and may say, or be said, before a tombstone: it must not delete by cascade
+    /// what they name, and nothing may hold it back. Nil where the order is settled.
+    var records: StagedRows?
+    /// What other deletions of the same operation name.
+    var going: [FrozenTable] = []
+
+    func reachesOthers(_ statements: DeletionStatements) -> Bool {
+        tables.contains { statements.reachesOthers[$0.entityIndex] }
     }
 }

@@ -5,6 +5,11 @@ internal import BrokerStaging
 ///
 /// What is doomed is gathered in a table of the connection's own: entity, row number, and the generation in which it was
 /// found. Links that end by `nullify`, and rows of link tables, are the foreign keys' business.
+///
+/// No foreign key's ON DELETE CASCADE finds a row to delete, because SQLite runs one action inside the other and stops
+/// after 1,000 of them (sqlite.org/limits.html, section 9):
+///  1. Tables are deleted from in an order in which children go before their parents (``deletionOrder``).
+///  2. A link against that order (into the row's own table, or around a circle of tables) is set to NULL before.
 final class DeletionStatements {
     static let doomed = "temp._broker_doomed"
 
@@ -12,6 +17,11 @@ final class DeletionStatements {
     private let naming: ColumnNaming
     private let connection: Connection
     private var statements: [String: Statement] = [:]
+    /// By entity index, what `cascade` and `detach` prepared.
+    private var cascades: [Int: [Statement]] = [:]
+    private var detachments: [Int: [Statement]] = [:]
+    /// By the index of a table's entity: its place in the order in which tables are deleted from.
+    let deletionOrder: [Int]
     /// By entity index: deleting its objects, or its relatives', may delete, or be held back by, others.
     let reachesOthers: [Bool]
     /// By entity index: what goes may have a key of the store's own.
@@ -22,6 +32,7 @@ final class DeletionStatements {
         self.plan = plan
         self.connection = connection
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
+        deletionOrder = Self.childrenFirst(plan)
         reachesOthers = plan.model.entities.map { entity in
             entity.relationships.contains { $0.deleteRule == .cascade || $0.deleteRule == .deny }
         }
@@ -64,25 +75,51 @@ final class DeletionStatements {
 
     // MARK: - Rules
 
-    /// Parameters: the generation. Dooms what the relationship links to objects of that generation.
-    func cascade(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+    /// For each relationship of the entity that cascades, a statement. Parameters: the generation. Dooms what the
+    /// relationship links to objects of that generation.
+    func cascades(_ entity: Int) throws(StoreError) -> [Statement] {
+        if let known = cascades[entity] { return known }
+        var statements: [Statement] = []
+        for (index, relationship) in plan.model.entities[entity].relationships.enumerated()
+        where relationship.deleteRule == .cascade {
+            statements.append(try cascade(entity, index))
+        }
+        cascades[entity] = statements
+        return statements
+    }
+
+    private func cascade(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = plan.model.destinationTable(entity, relationship)
-        return try prepared(
+        return try connection.prepare(
             doom(
                 destination, generation: "x.generation + 1",
                 from: "\(Self.doomed) x \(source(entity))\(links(entity, relationship)) CROSS JOIN ",
                 where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
     }
 
+    /// A row when the relationship, which cascades, links an object that is doomed to one for which the condition holds, which
+    /// speaks of it as `o`.
+    func reached(_ entity: Int, _ relationship: Int, where condition: String) throws(StoreError) -> Statement {
+        try prepared(
+            "SELECT 1 FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
+                + "CROSS JOIN \(table(plan.model.destinationTable(entity, relationship))) o "
+                + "WHERE x.entity = \(entity) AND \(joined(entity, relationship)) AND \(condition) LIMIT 1")
+    }
+
     /// A row when an object that is doomed is linked by the relationship to one that is not: the key of the first.
-    func denied(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
+    ///
+    /// - Parameter exception: a condition on objects `o` that hold nothing back.
+    func denied(
+        _ entity: Int, _ relationship: Int, apartFrom exception: String?
+    ) throws(StoreError) -> Statement {
         let destination = plan.model.destinationTable(entity, relationship)
         return try prepared(
             "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
                 + "FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
                 + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
                 + "AND NOT EXISTS (SELECT 1 FROM \(Self.doomed) y WHERE y.entity = \(destination) "
-                + "AND y.number = o.\(naming.rowNumber(destination))) LIMIT 1")
+                + "AND y.number = o.\(naming.rowNumber(destination)))\(exception.map { " AND NOT \($0)" } ?? "") LIMIT 1"
+        )
     }
 
     /// Parameters: the generation. The entities that have objects in it.
@@ -95,15 +132,63 @@ final class DeletionStatements {
         try prepared("SELECT DISTINCT entity FROM \(Self.doomed)")
     }
 
+    /// Sets the links of doomed rows to NULL that lead to rows of which the table is deleted from later, or at once.
+    ///
+    /// A row whose table requires the link (another program's may) stays as it is, and goes by the foreign key.
+    func detach(_ entity: Int) throws(StoreError) -> [Statement] {
+        if let known = detachments[entity] { return known }
+        var statements: [Statement] = []
+        for link in plan.layout.entities[entity].links {
+            let relationship = plan.model.entities[entity].relationships[link.relationship]
+            guard plan.model.inverse(of: relationship)?.deleteRule == .cascade,
+                deletionOrder[link.destination] <= deletionOrder[entity]
+            else { continue }
+            let columns = naming.linkColumns(relationship).map(quoted)
+            statements.append(
+                try connection.prepare(
+                    "UPDATE OR IGNORE \(table(entity)) SET \(columns.map { "\($0) = NULL" }.joined(separator: ", ")) "
+                        + "WHERE \(isDoomed(entity)) AND \(columns[0]) IS NOT NULL"))
+        }
+        detachments[entity] = statements
+        return statements
+    }
+
     func deleteDoomed(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared(
-            "DELETE FROM \(table(entity)) WHERE \(naming.rowNumber(entity)) IN "
-                + "(SELECT number FROM \(Self.doomed) WHERE entity = \(entity))")
+        try prepared("DELETE FROM \(table(entity)) WHERE \(isDoomed(entity))")
     }
 
     func clear() throws(StoreError) -> Statement { try prepared("DELETE FROM \(Self.doomed)") }
 
     // MARK: - SQL
+
+    /// By the index of a table's entity: tables whose rows go with rows of another table come before that, but for one
+    /// link of each circle.
+    private static func childrenFirst(_ plan: StagingPlan) -> [Int] {
+        var children: [[Int]] = Array(repeating: [], count: plan.model.entities.count)
+        for entity in plan.model.tableEntities {
+            for link in plan.layout.entities[entity].links {
+                let relationship = plan.model.entities[entity].relationships[link.relationship]
+                guard plan.model.inverse(of: relationship)?.deleteRule == .cascade else { continue }
+                children[link.destination].append(entity)
+            }
+        }
+        var order = Array(repeating: 0, count: children.count)
+        var isVisited = Array(repeating: false, count: children.count)
+        var next = 0
+        func visit(_ entity: Int) {
+            guard !isVisited[entity] else { return }
+            isVisited[entity] = true
+            for child in children[entity] { visit(child) }
+            order[entity] = next
+            next += 1
+        }
+        for entity in plan.model.tableEntities { visit(entity) }
+        return order
+    }
+
+    private func isDoomed(_ entity: Int) -> String {
+        "\(naming.rowNumber(entity)) IN (SELECT number FROM \(Self.doomed) WHERE entity = \(entity))"
+    }
 
     private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
 

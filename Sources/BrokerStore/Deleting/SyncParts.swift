@@ -17,6 +17,10 @@ final class SyncParts {
             "sync" INTEGER NOT NULL, "key" BLOB NOT NULL, PRIMARY KEY ("sync", "key")
         ) WITHOUT ROWID
         """,
+        // Each part looks for the syncs that are to be forgotten.
+        """
+        CREATE INDEX IF NOT EXISTS "_broker_open_syncs_changed" ON "_broker_open_syncs" ("changed")
+        """,
     ]
 
     fileprivate let connection: Connection
@@ -123,12 +127,13 @@ struct OpenSyncPart {
                 let row = table.order[position]
                 try keep(merger.key(of: row, table, merged))
                 guard statements.entity.hasRowKey, table.hasIdentity(row) else { continue }
-                try keep(.naming(table.identity(ofRow: row)))
+                try keep(.naming(merger.forms.stored(table.identity(ofRow: row), of: entity)))
             }
         }
         // Another job may make them before the last part comes.
         for identity in rows.namedAlone(entity) {
-            try keep(statements.entity.hasRowKey ? .naming(identity) : merger.forms.key(identity, of: entity))
+            let identity = try merger.forms.stored(identity, of: entity)
+            try keep(statements.entity.hasRowKey ? .naming(identity) : StoredKey(identity))
         }
     }
 

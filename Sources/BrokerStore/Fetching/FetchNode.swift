@@ -10,20 +10,21 @@ final class FetchNode {
         let isToMany: Bool
     }
 
-    let shape: ObjectShape
+    let reader: ObjectReader
     let inclusions: [Inclusion]
 
     init(
         _ inclusions: [FetchRequest.Inclusion], of entity: Int, _ names: FetchNames, _ sql: FetchSQL,
         _ connection: Connection
     ) throws(StoreError) {
-        shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), names, sql.plan)
+        let shape = ObjectShape(entity: entity, including: inclusions.map(\.relationship), names, sql.plan)
+        reader = try ObjectReader(shape, of: entity, sql, on: connection)
         var nodes: [Inclusion] = []
         for inclusion in inclusions {
             let relationship = sql.plan.model.entities[entity].relationships[inclusion.relationship]
             let node = try FetchNode(inclusion.inclusions, of: relationship.destination, names, sql, connection)
             let statement = try connection.prepare(
-                sql.destinations(of: inclusion.relationship, of: entity, node.shape))
+                sql.destinations(of: inclusion.relationship, of: entity, node.reader.shape))
             nodes.append(Inclusion(statement: statement, node: node, isToMany: relationship.isToMany))
         }
         self.inclusions = nodes
@@ -61,8 +62,13 @@ extension FetchNode.Inclusion {
         do throws(StoreError) {
             statement.bind(text: numbers, at: 1)
             while try statement.step() {
-                let row = nest.level.row(ofNumber: statement.integer(0)) ?? nest.level.append(statement, node.shape)
-                nest.links.append(row, of: Int(statement.integer(node.shape.columns.count)))
+                let row =
+                    if let known = nest.level.row(ofNumber: statement.integer(0)) {
+                        known
+                    } else {
+                        try nest.level.append(statement, node.reader)
+                    }
+                nest.links.append(row, of: Int(statement.integer(node.reader.shape.columns.count)))
                 if nest.memory > memory { return nil }
             }
         } catch {

@@ -29,7 +29,7 @@ struct FetchRun {
         bytes = envelope.beginning
         self.envelope = envelope
         let entity = plan.model.entities[request.entity]
-        keyWriters = (entity.hasRowKey ? [] : entity.identity).map {
+        keyWriters = (entity.isNamedByRowKey ? [] : entity.identity).map {
             plan.valueWriter(entity: request.entity, attribute: $0, .local)
         }
         predicate = request.predicate.map {
@@ -38,7 +38,7 @@ struct FetchRun {
         do throws(StoreError) {
             let sql = FetchSQL(plan)
             tree = try FetchNode(request.inclusions, of: request.entity, request.names, sql, connection)
-            statement = try connection.prepare(sql.objects(request, tree.shape, predicate))
+            statement = try connection.prepare(sql.objects(request, tree.reader.shape, predicate))
         } catch {
             throw .store(error)
         }
@@ -111,11 +111,14 @@ struct FetchRun {
                 }
                 guard request.result == .object || count + batch.level.count < request.limit else {
                     batch.isLast = true
-                    batch.hasMore = true
+                    // With a limit of 0 nothing is fetched, so nothing is left out.
+                    batch.hasMore = request.limit > 0
                     break
                 }
-                _ = batch.level.append(statement, tree.shape)
-                if request.result == .dictionary { batch.keys.append(tree.shape.keyText(statement, keyWriters)) }
+                _ = try batch.level.append(statement, tree.reader)
+                if request.result == .dictionary {
+                    batch.keys.append(tree.reader.shape.keyText(statement, keyWriters))
+                }
             }
         } catch {
             throw predicate?.fault.map { .fault($0.at("/where")) } ?? .store(error)

@@ -17,7 +17,9 @@ struct FetchSQL {
     func objects(_ request: FetchRequest, _ shape: ObjectShape, _ predicate: PredicateSQL?) -> String {
         let keys = naming.keyColumns(request.entity).map { ObjectShape.column($0.name) }
         var conditions: [String] = []
-        if request.key != nil { conditions += keys.map { "\($0) = ?" } }
+        if request.key != nil {
+            conditions += naming.nameColumns(request.entity).map { "\(ObjectShape.column($0)) = ?" }
+        }
         if let predicate { conditions.append("(\(predicate.condition))") }
         if let isKind = naming.isKind(request.entity, alias: ObjectShape.alias) { conditions.append(isKind) }
         let order = request.sort.map { sortKey($0, of: request.entity) } + keys
@@ -26,6 +28,16 @@ struct FetchSQL {
             \(conditions.isEmpty ? "" : "WHERE \(conditions.joined(separator: " AND ")) ")\
             ORDER BY \(order.joined(separator: ", ")) LIMIT ? OFFSET ?
             """
+    }
+
+    /// Columns of one row that the results of the other statements have no room for.
+    ///
+    /// Parameter: the row's number.
+    func columns(_ columns: [String], of entity: Int) -> String {
+        """
+        SELECT \(columns.joined(separator: ", ")) FROM \(table(entity)) AS \(ObjectShape.alias) \
+        WHERE \(ObjectShape.alias).\(naming.rowNumber(entity)) = ?1
+        """
     }
 
     /// One object.

@@ -23,17 +23,19 @@ struct FetchedLevel {
     func row(ofNumber number: Int64) -> Int? { rowsByNumber[number] }
 
     /// - Returns: the new row.
-    mutating func append(_ row: Statement, _ shape: ObjectShape) -> Int {
+    mutating func append(_ statement: Statement, _ reader: ObjectReader) throws(StoreError) -> Int {
         // A comma stands between two of them.
         let start = writer.count + (texts.isEmpty ? 0 : 1)
         let first = holes.count
         holes += repeatElement(0, count: holeCount)
         var found = holes
         holes = []
-        shape.write(row, to: &writer) { number, place in found[first + number] = place }
+        try reader.withRow(of: statement) { row in
+            reader.shape.write(row, to: &writer) { number, place in found[first + number] = place }
+        }
         holes = found
         texts.append(start..<writer.count)
-        let number = row.integer(0)
+        let number = statement.integer(0)
         rowNumbers.append(number)
         rowsByNumber[number] = texts.count - 1
         return texts.count - 1

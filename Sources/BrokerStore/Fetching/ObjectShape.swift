@@ -38,8 +38,15 @@ struct ObjectShape {
     /// What rows are called in the statements.
     static let alias = "t"
 
-    /// SQL expressions, each once; the first is the row's number.
+    /// Columns of one result: SQLite gives at most 2,000 (sqlite.org/limits.html, "Maximum Number Of Columns"), and a
+    /// statement adds one of its own to those of the shape.
+    static let mostColumns = 1_999
+
+    /// SQL expressions, each once; the first is the row's number. At most ``mostColumns``.
     let columns: [String]
+    /// The expressions beyond those, as many to each as one result may have.
+    let moreColumns: [[String]]
+    /// Among ``columns``.
     let keyColumns: [Int]
     private let root: Node
 
@@ -47,7 +54,7 @@ struct ObjectShape {
         let naming = ColumnNaming(model: plan.model, layout: plan.layout)
         var builder = ShapeBuilder(plan: plan, naming: naming, names: names)
         _ = builder.add("\(Self.alias).\(naming.rowNumber(entity))")
-        keyColumns = naming.keyColumns(entity).map { builder.add(Self.column($0.name)) }
+        keyColumns = naming.nameColumns(entity).map { builder.add(Self.column($0)) }
         let kinds = plan.model.subentities(of: entity)
         if kinds.count == 1 {
             root = builder.object(ofEntity: entity, including: inclusions)
@@ -61,7 +68,11 @@ struct ObjectShape {
                         node: builder.object(ofEntity: kind, including: inclusions))
                 })
         }
-        columns = builder.columns
+        let all = builder.columns
+        columns = Array(all.prefix(Self.mostColumns))
+        moreColumns = stride(from: Self.mostColumns, to: all.count, by: Self.mostColumns).map {
+            Array(all[$0..<min($0 + Self.mostColumns, all.count)])
+        }
     }
 
     static func column(_ name: String) -> String { "\(alias).\(quoted(name))" }
@@ -231,8 +242,8 @@ private struct KeyPathTree {
 // MARK: - Writing
 
 extension ObjectShape {
-    /// Writes the object of the statement's row, and calls `hole` at the place of every included relationship.
-    func write(_ row: Statement, to writer: inout JSONWriter, hole: (Int, Int) -> Void) {
+    /// Writes the object of the row, and calls `hole` at the place of every included relationship.
+    func write(_ row: FetchedRow, to writer: inout JSONWriter, hole: (Int, Int) -> Void) {
         Self.write(root, row, &writer, hole)
     }
 
@@ -243,7 +254,7 @@ extension ObjectShape {
     }
 
     private static func write(
-        _ node: Node, _ row: Statement, _ writer: inout JSONWriter, _ hole: (Int, Int) -> Void
+        _ node: Node, _ row: FetchedRow, _ writer: inout JSONWriter, _ hole: (Int, Int) -> Void
     ) {
         switch node {
         case .value(let column, let value): value.write(row.cell(column), to: &writer)
@@ -268,7 +279,7 @@ extension ObjectShape {
         }
     }
 
-    private static func isLeftOut(_ node: Node, _ row: Statement) -> Bool {
+    private static func isLeftOut(_ node: Node, _ row: FetchedRow) -> Bool {
         guard case .link(let column, let required, _) = node, !row.isNull(column) else { return false }
         return required.contains { row.isNull($0) }
     }

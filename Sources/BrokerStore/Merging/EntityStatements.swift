@@ -86,6 +86,17 @@ final class EntityStatements {
     }
     private var renameStatement: Statement?
 
+    /// Parameters: the store's own key, then the identity that the object gets.
+    func identify() throws(StoreError) -> Statement {
+        let assignments = entity.identity.enumerated().map {
+            "\(quoted(entity.attributes[$1].column)) = ?\(keyNames.count + 1 + $0)"
+        }
+        return try cached(
+            &identifyStatement,
+            "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
+    }
+    private var identifyStatement: Statement?
+
     /// Parameters: the identity. The store's own key of the object.
     func findRowKey() throws(StoreError) -> Statement {
         var conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
@@ -146,6 +157,15 @@ final class EntityStatements {
     }
     private var keyStatement: Statement?
 
+    /// Parameters: the key. The values of the identity.
+    func identityOfRow() throws(StoreError) -> Statement {
+        if let known = identityOfRowStatement { return known }
+        let statement = try values(of: entity.identity)
+        identityOfRowStatement = statement
+        return statement
+    }
+    private var identityOfRowStatement: Statement?
+
     /// Parameters: the key. The values of some attributes.
     func values(of attributes: [Int]) throws(StoreError) -> Statement {
         try connection.prepare(
@@ -190,6 +210,22 @@ final class EntityStatements {
         }
         return try connection.prepare(
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
+    }
+
+    /// Parameters: a value that no other row has, then the values of some attributes. The row that has these gets the first
+    /// in the column of the first attribute.
+    func park(_ attributes: [Int]) throws(StoreError) -> Statement {
+        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 2)" }
+        return try connection.prepare(
+            "UPDATE \(table) SET \(quoted(entity.attributes[attributes[0]].column)) = ?1 "
+                + "WHERE \(conditions.joined(separator: " AND "))")
+    }
+
+    /// Parameters: the values of the attributes, then what the column of the first one was given by ``park(_:)``.
+    func unpark(_ attributes: [Int]) throws(StoreError) -> Statement {
+        let column = quoted(entity.attributes[attributes[0]].column)
+        return try connection.prepare(
+            "UPDATE \(table) SET \(column) = ?1 WHERE \(column) = ?\(attributes.count + 1)")
     }
 
     /// Binds the identity out of a row's worth of cells, and returns the next parameter's index.

@@ -68,8 +68,7 @@ extension JobMerge {
         for (rowNumber, stagedRow) in ended {
             unlink.bind(rowNumber, at: 1)
             try unlink.run()
-            // Only the row changes, and of that the history hears.
-            if !countsLinksAlone { noteUpdate(entity, stagedRow, rowNumber) }
+            noteUpdate(entity, stagedRow, rowNumber)
         }
     }
 
@@ -103,7 +102,7 @@ extension JobMerge {
             if merger.links[number].link.isSymmetric {
                 isChanged = try end(replacement, number, true, destination, &ended) || isChanged
             }
-            if isChanged { noteUpdate(replacement.entity, replacement.row, 0) }
+            if isChanged { noteLinkUpdate(replacement.entity, replacement.row) }
         }
     }
 
@@ -176,6 +175,12 @@ extension JobMerge {
         return try merger.entities[entity].entity.hasRowKey ? StoredKey(cells) : merger.forms.key(cells, of: entity)
     }
 
+    /// A record of the object changed a link in a link table.
+    mutating func noteLinkUpdate(_ entity: Int, _ stagedRow: Int) {
+        result.linkStates[entity][stagedRow] = MergeTally.RowState.updated.rawValue
+    }
+
+    /// The row changed.
     mutating func noteUpdate(_ entity: Int, _ stagedRow: Int?, _ rowNumber: Int64) {
         guard let stagedRow else {
             result.changedOutside[entity].insert(rowNumber)

@@ -59,8 +59,8 @@ extension JobMerge {
             : (try positions(of: set, statements).subtracting(moving).max() ?? -1) + 1
         for (place, position) in linked {
             // Of one that had a position before, the element's own record ended the link and made it again.
-            if try move(place, from: position, to: next, set, statements), position.kind != .null {
-                noteUpdate(destination(of: set), place.element, 0)
+            if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
+                noteLinkUpdate(destination(of: set), place.element)
             }
             next += 1
         }
@@ -83,7 +83,7 @@ extension JobMerge {
             while taken.contains(next) { next += 1 }
             // Of a link that is new, it has been noted whose record named it.
             if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
-                noteUpdate(set.entity, set.row, 0)
+                noteLinkUpdate(set.entity, set.row)
             }
             next += 1
         }
@@ -101,8 +101,7 @@ extension JobMerge {
     ) throws(StoreError) -> Bool {
         if old.kind == .integer, old.integer == new { return false }
         try write(new, place, set, statements)
-        // Where rows are heard of elsewhere, this one is, too.
-        if !isInJoinTable(set), !countsLinksAlone { noteUpdate(destination(of: set), place.element, 0) }
+        if !isInJoinTable(set) { noteUpdate(destination(of: set), place.element, 0) }
         return true
     }
 

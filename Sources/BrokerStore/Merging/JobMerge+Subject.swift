@@ -4,33 +4,73 @@ internal import BrokerStaging
 /// The object that an operation names by its key.
 extension JobMerge {
     /// It must exist; and when its record brings another identity, it gets that, and what refers to it follows.
-    func settleSubject() throws(MergeFailure) {
+    mutating func settleSubject() throws(MergeFailure) {
         guard let subject = rows.subject else { return }
         let fault: Fault?
+        let otherName: (identity: StoredKey, kind: Int)?
         do throws(StoreError) {
             fault = try settle(subject)
+            otherName = try fault == nil ? self.otherName(of: subject) : nil
         } catch {
             throw .store(error)
         }
         if let fault { throw .subjectRefused(rows.located(fault, at: subject.offset)) }
+        if let otherName { throw .namedTwice(identity: otherName.identity, kind: otherName.kind) }
     }
 
-    private func settle(_ subject: StagedSubject) throws(StoreError) -> Fault? {
+    /// The identity of an object that is named by a key of the store's own, when the rows name it by that identity, too, and
+    /// so have two rows of one object.
+    private func otherName(of subject: StagedSubject) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
+        let (entity, key) = (subject.entity, StoredKey(subject.key))
+        let isNamedByRowKey = merger.entities[subject.kind].entity.isNamedByRowKey
+        guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(subject.row) else { return nil }
+        var kind = subject.kind
+        if merger.plan.model.isInHierarchy(entity) {
+            let find = try merger.entities[entity].kind()
+            key.bind(to: find, from: 1)
+            defer { find.reset() }
+            if try find.step() { kind = merger.plan.model.index(ofEntity: find.text(0)) ?? kind }
+        }
+        let identity = merger.entities[kind].entity.identity
+        guard !identity.isEmpty else { return nil }
+        let values = try merger.entities[kind].values(of: identity)
+        key.bind(to: values, from: 1)
+        defer { values.reset() }
+        guard try values.step() else { return nil }
+        var cells = Array(repeating: Cell.absent, count: merger.plan.layout.entities[entity].columnCount)
+        for (position, column) in identity.enumerated() { cells[column] = values.cell(position) }
+        guard identity.allSatisfy({ cells[$0].kind != .null }) else { return nil }
+        let buried = rows.buried?.all.filter { $0.entityIndex == entity } ?? []
+        let tables = [rows.tables[entity]].compactMap(\.self) + buried
+        let isNamed = cells.withUnsafeBufferPointer { cells in
+            tables.contains { $0.find(identity: cells.baseAddress!, kind: kind) != nil }
+        }
+        return isNamed ? (StoredKey(identity.map { cells[$0] }), kind) : nil
+    }
+
+    private mutating func settle(_ subject: StagedSubject) throws(StoreError) -> Fault? {
         let statements = merger.entities[subject.entity]
         let model = merger.entities[subject.kind].entity
-        let key = try merger.forms.key(subject.key, of: subject.entity)
-        guard try exists(key, statements), try isFitting(subject, key) else {
+        let found = try merger.storedKey(of: subject)
+        guard let key = found, try exists(key, statements), try isFitting(subject, key) else {
             return Fault(
                 .objectNotFound,
-                "There is no \(model.name) \(key.described). Process it without `object` first, or send another key.",
+                "There is no \(model.name) \(StoredKey(subject.key).described). Process it without `object` first, or send another key.",
                 entity: model.name)
         }
         let cells = rows.tables[subject.entity]!.row(subject.row)
         if model.hasRowKey {
-            guard rows.tables[subject.entity]!.hasIdentity(subject.row),
-                let holder = try merger.rowKey(of: cells, subject.kind), holder != subject.key[0].integer
-            else { return nil }
-            return taken(model)
+            key.withCells { subjectRowKey = $0[0].integer }
+            guard rows.tables[subject.entity]!.hasIdentity(subject.row) else { return nil }
+            if let holder = try merger.rowKey(of: cells, subject.kind) {
+                return holder == subjectRowKey ? nil : taken(model)
+            }
+            // From here on the old identity names another object.
+            let identify = try merger.entities[subject.kind].identify()
+            key.bind(to: identify, from: 1)
+            merger.entities[subject.kind].bindIdentity(cells, to: identify, from: 2)
+            try identify.run()
+            return nil
         }
         guard subject.isRenamed else { return nil }
         let new = try merger.forms.key(model.identity.map { cells[$0] }, of: subject.entity)

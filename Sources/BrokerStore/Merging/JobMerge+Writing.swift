@@ -119,11 +119,11 @@ extension JobMerge {
         for (number, links) in rows.links.enumerated() where !links.isEmpty {
             let link = merger.links[number].link
             // Both ends may be the same entity, whose states must not be lent twice: a copy of the outer array's storage.
-            var sources = result.states[link.source]
-            var destinations = link.destination == link.source ? [] : result.states[link.destination]
+            var sources = result.linkStates[link.source]
+            var destinations = link.destination == link.source ? [] : result.linkStates[link.destination]
             defer {
-                result.states[link.source] = sources
-                if link.destination != link.source { result.states[link.destination] = destinations }
+                result.linkStates[link.source] = sources
+                if link.destination != link.source { result.linkStates[link.destination] = destinations }
             }
             let merger = merger
             let tables = merger.scans.tables

@@ -11,10 +11,13 @@ struct JobMerge {
     let policy: InvalidRecordPolicy
     /// Unique values are looked through before anything is written, because a first try met a conflict.
     let isCareful: Bool
-    /// The result tells of links alone; what the rows became is heard elsewhere.
-    let countsLinksAlone: Bool
+    let memory: MergeMemory
+    /// Nil where unique values are judged at once, because nothing comes after this merge in the job.
+    let parked: ParkedValues?
     var result: MergedRows
     var lookups = StagedLookups()
+    /// Of the object that the operation names, if it has the store's own key.
+    var subjectRowKey: Int64?
     /// By entity index: the rows as they are merged, statement by statement.
     let groups: [[PlannedGroup]]
     private var rejected: [RejectedRow] = []
@@ -22,13 +25,15 @@ struct JobMerge {
     private var triesMore = false
 
     init(
-        _ merger: Merger, _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, countsLinksAlone: Bool
+        _ merger: Merger, _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, _ memory: MergeMemory,
+        _ parked: ParkedValues?
     ) {
         self.merger = merger
         self.rows = rows
         self.policy = policy
         self.isCareful = isCareful
-        self.countsLinksAlone = countsLinksAlone
+        self.memory = memory
+        self.parked = parked
         groups = rows.tables.map { table in
             guard let table else { return [] }
             return table.groups.flatMap { group in
@@ -41,8 +46,9 @@ struct JobMerge {
                 }
             }
         }
+        let unchanged = rows.tables.map { Array(repeating: UInt8(0), count: $0?.rowCount ?? 0) }
         result = MergedRows(
-            states: rows.tables.map { Array(repeating: 0, count: $0?.rowCount ?? 0) },
+            states: unchanged, linkStates: unchanged,
             changedOutside: Array(repeating: [], count: rows.tables.count),
             rowKeys: Array(repeating: [], count: rows.tables.count))
     }
@@ -60,19 +66,15 @@ struct JobMerge {
         try stopIfRejected()
         if isCareful {
             try checkKinds()
-            do throws(StoreError) {
-                try settleUniqueValues()
-            } catch {
-                throw .store(error)
-            }
+            let occupied = try settleUniqueValues()
             try stopIfRejected()
+            if !occupied.isEmpty { throw .occupied(occupied) }
         }
         try bindScans { merge throws(MergeFailure) in
             for entity in merge.merger.order {
                 guard let table = merge.rows.tables[entity] else { continue }
                 for group in merge.groups[entity] { try merge.merge(group, of: table) }
             }
-            if merge.countsLinksAlone { merge.result.forgetStates() }
             try merge.mergeLinks()
         }
         try endLinks()
@@ -86,14 +88,17 @@ struct JobMerge {
     ///
     /// - Parameters:
     ///   - absence: what is told in its place if nothing is left that would make the object, though it must exist.
+    ///   - keysBelow: rejects only bare keys of entities below that one.
     ///   - fault: nil leaves the object out without a word, whatever the job asked.
     mutating func reject(
-        _ entity: Int, _ row: Int, absence: (_ isTold: Bool) -> Fault? = { _ in nil },
+        _ entity: Int, _ row: Int, absence: (_ isTold: Bool) -> Fault? = { _ in nil }, keysBelow: Int? = nil,
         _ fault: (_ isTold: Bool) -> Fault?
     ) {
         guard policy == .fail else {
             let isTold = rejected.count < RejectionList.maximumListed
-            rejected.append(RejectedRow(entity: entity, row: row, fault: fault(isTold), absence: absence(isTold)))
+            rejected.append(
+                RejectedRow(
+                    entity: entity, row: row, fault: fault(isTold), absence: absence(isTold), keysBelow: keysBelow))
             return
         }
         let offset = rows.offset(entity: entity, row: row)
@@ -123,7 +128,9 @@ struct JobMerge {
             var keys: [Int64] = []
             keys.reserveCapacity(table.rowCount)
             for row in 0..<table.rowCount {
-                if let given = given[row] {
+                if let subject = rows.subject, subject.entity == entity, subject.row == row, let subjectRowKey {
+                    keys.append(subjectRowKey)
+                } else if let given = given[row] {
                     keys.append(given)
                 } else if table.hasIdentity(row),
                     let known = try merger.rowKey(of: table.row(row), table.kind(of: row))
@@ -157,8 +164,13 @@ struct JobMerge {
                         continue
                     }
                     let lacking = statements.upserts.lacking(table.row(row))
-                    reject(entity, row, absence: { Self.missing(statements, .mustExist, lacking, isTold: $0) }) {
-                        Self.missing(statements, origin, lacking, isTold: $0)
+                    // What records make of the object may be possible without the keys that make it more special.
+                    let keysBelow = table.kindWithoutKeys(of: row)
+                    reject(
+                        entity, row, absence: { Self.missing(statements, .mustExist, lacking, isTold: $0) },
+                        keysBelow: keysBelow
+                    ) {
+                        Self.missing(statements, keysBelow == nil ? origin : .stub, lacking, isTold: $0)
                     }
                 }
             }
@@ -227,7 +239,9 @@ struct JobMerge {
         let (name, model) = (statements.name(ofColumn: lacking), statements.entity)
         let what =
             "An object of \(before.name) becomes one of \(model.name), and has no value for \(name), which is required."
-        reject(table.entityIndex, row) { Self.lacks(name, model, $0 ? what : nil) }
+        reject(table.entityIndex, row, keysBelow: table.kindWithoutKeys(of: row)) {
+            Self.lacks(name, model, $0 ? what : nil)
+        }
     }
 
     // MARK: - Kinds

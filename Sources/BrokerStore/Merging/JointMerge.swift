@@ -26,11 +26,13 @@ struct JointMerge {
     static func maximumMembers(_ merger: Merger) -> Int { max(1, (64 << 10) / max(1, merger.entities.count)) }
 
     /// - Returns: by member what its job did; nil when they cannot be merged together, and what was done must be undone.
-    static func run(_ members: [Member], _ merger: Merger) throws(StoreError) -> [Outcome]? {
+    static func run(
+        _ members: [Member], _ merger: Merger
+    ) throws(StoreError) -> [(outcome: Outcome, digest: RowDigest?)]? {
         let merge = JointMerge(members, merger)
         defer { merge.deallocate() }
         do throws(StoreError) {
-            return try merge.run() ? members.indices.map(merge.outcome) : nil
+            return try merge.run() ? members.indices.map { (merge.outcome($0), merge.digest($0)) } : nil
         } catch {
             // Which job is at fault is found out one by one.
             guard error.code == .constraint else { throw error }
@@ -148,6 +150,15 @@ struct JointMerge {
     }
 
     // MARK: - Telling
+
+    private func digest(_ member: Int) -> RowDigest? {
+        guard var digest = merger.digest else { return nil }
+        for case let table? in members[member].rows.tables {
+            let scanned = tables[member * entityCount + table.entityIndex]
+            digest.add(table, states: scanned.states, keys: scanned.rowKeys)
+        }
+        return digest
+    }
 
     private func outcome(_ member: Int) -> Outcome {
         let rows = members[member].rows

@@ -23,7 +23,7 @@ extension Merger {
     /// Tells the exclusions what the store has of the objects that the job names.
     func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
         for entity in plan.entitiesWithModified {
-            for case let table? in [rows.buried?.before[entity], rows.buried?.behind[entity]] {
+            for table in rows.buried?.all ?? [] where table.entityIndex == entity {
                 try eachStored(entity, table, nil) { row, stored in
                     exclusions.note(modified: stored, entity: entity, identity: table.row(row))
                     return true
@@ -61,7 +61,9 @@ extension Merger {
         let column = statements.entity.modified!
         if let subject, subject.entity == entity {
             let find = try statements.values(of: [column])
-            StoredKey(subject.key).bind(to: find, from: 1)
+            // What does not exist has no such key, either.
+            let key = try storedKey(of: subject) ?? StoredKey([.null])
+            key.bind(to: find, from: 1)
             if try find.step(), !body(subject.row, find.cell(0)) { return }
         }
         let find = try statements.modified(column)

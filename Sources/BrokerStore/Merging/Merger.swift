@@ -27,9 +27,10 @@ final class Merger {
     let tally: UnsafeMutablePointer<MergeTally>
     /// Entities in an order in which rows mostly come after what they refer to.
     let order: [Int]
-    private var nextRowKeys: [Int64?]
-    /// What searches took, in instructions of SQLite's virtual machine, since the connection was opened.
-    var searchedInstructions = 0
+    /// Assigned an earlier value when what took keys since is undone.
+    var rowKeys: RowKeys
+    /// A digest of what the running job writes; nil when no one wants it.
+    var digest: RowDigest?
 
     /// - Parameters:
     ///   - keptSeconds: for how long an unfinished sync is remembered.
@@ -52,9 +53,9 @@ final class Merger {
         syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
         deletions = try DeletionStatements(plan, on: connection)
         try named.install(on: connection)
-        historyTables = try HistoryTables(entities, plan.model, on: connection)
+        historyTables = try HistoryTables(entities, plan, on: connection)
         order = Self.parentsFirst(plan.layout)
-        nextRowKeys = Array(repeating: nil, count: entities.count)
+        rowKeys = RowKeys(entityCount: entities.count)
         tally = .allocate(capacity: 1)
         tally.initialize(to: MergeTally())
         MergeTally.listen(on: connection, tally)
@@ -63,17 +64,20 @@ final class Merger {
 
     deinit { tally.deallocate() }
 
-    /// - Parameter countsLinksAlone: what the rows themselves became is counted elsewhere.
+    /// - Parameters:
+    ///   - memory: for the tables that the merge needs.
+    ///   - parked: where unique values of other objects may wait until the job's end; nil when they may not.
     /// - Throws: ``MergeFailure``; what was done must then be undone. Keys that were given are given back.
     func merge(
-        _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, countsLinksAlone: Bool
+        _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, _ memory: MergeMemory,
+        _ parked: ParkedValues?
     ) throws(MergeFailure) -> MergedRows {
-        let keys = nextRowKeys
-        var merge = JobMerge(self, rows, policy, isCareful: isCareful, countsLinksAlone: countsLinksAlone)
+        let keys = rowKeys
+        var merge = JobMerge(self, rows, policy, isCareful: isCareful, memory, parked)
         do throws(MergeFailure) {
             return try merge.run()
         } catch {
-            nextRowKeys = keys
+            rowKeys = keys
             throw error
         }
     }
@@ -100,8 +104,35 @@ final class Merger {
     // MARK: - What is named
 
     /// The condition that an object `o` is named by rows that were merged, until ``forgetNamedObjects()``.
-    func namedObjects(_ rows: StagedRows, _ merged: MergedRows, _ entity: Int) throws(StoreError) -> String {
-        try named.set(rows, entity, entities[entity], forms, rowKeys: merged.rowKeys[entity])
+    ///
+    /// - Parameters:
+    ///   - merged: what became of them, which knows the store's own keys.
+    ///   - innerNames: objects that are named beside them.
+    func namedObjects(
+        _ rows: StagedRows, _ merged: [MergedRows], innerNames: [FrozenTable], _ entity: Int
+    ) throws(StoreError) -> String {
+        let keys = merged.reduce(into: Set<Int64>()) { $0.formUnion($1.rowKeys[entity]) }
+        let tables = [rows.tables[entity]].compactMap { $0 } + innerNames
+        return try named.set(
+            tables, entity, entities[entity], forms, rowKeys: keys.union(self.rowKeys(in: innerNames, entity)))
+    }
+
+    /// The condition that an object `o` is named by rows that were not merged, until ``forgetNamedObjects()``.
+    func namedObjects(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> String {
+        try named.set(tables, entity, entities[entity], forms, rowKeys: rowKeys(in: tables, entity))
+    }
+
+    /// The store's own keys of the objects that rows name, if the entity has such keys.
+    private func rowKeys(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> Set<Int64> {
+        var keys: Set<Int64> = []
+        guard entities[entity].entity.hasRowKey else { return keys }
+        for table in tables {
+            keys.formUnion(table.givenKeys.keys)
+            for row in 0..<table.rowCount where table.hasIdentity(row) {
+                if let key = try rowKey(of: table.row(row), table.kind(of: row)) { keys.insert(key) }
+            }
+        }
+        return keys
     }
 
     func forgetNamedObjects() { named.clear() }
@@ -123,6 +154,17 @@ final class Merger {
         return try find.step() ? find.integer(0) : nil
     }
 
+    /// The key in the store of the object that an operation names; nil when an identity below the topmost entity names none.
+    func storedKey(of subject: StagedSubject) throws(StoreError) -> StoredKey? {
+        guard entities[subject.entity].entity.hasRowKey, !entities[subject.kind].entity.isNamedByRowKey else {
+            return try forms.key(subject.key, of: subject.entity)
+        }
+        let find = try entities[subject.kind].findRowKey()
+        StoredKey(subject.key).bind(to: find, from: 1)
+        defer { find.reset() }
+        return try find.step() ? StoredKey([.integer(find.integer(0))]) : nil
+    }
+
     /// What the object with the identity in this row's worth of cells is; nil when there is none.
     func kind(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int? {
         let find = try entities[entity].kind()
@@ -138,8 +180,8 @@ final class Merger {
 
     /// Tells the exclusions what the objects of hierarchies are that the job names.
     func noteKinds(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
-        let buried = (rows.buried?.before ?? []) + (rows.buried?.behind ?? [])
-        for case let table? in rows.tables + buried where plan.model.isInHierarchy(table.entityIndex) {
+        for table in rows.tables.compactMap({ $0 }) + (rows.buried?.all ?? [])
+        where plan.model.isInHierarchy(table.entityIndex) {
             for row in 0..<table.rowCount where table.hasIdentity(row) {
                 exclusions.note(kind: try kind(of: table.row(row), table.kind(of: row)), of: row, in: table)
             }
@@ -157,40 +199,22 @@ final class Merger {
 
     /// The next key of the store's own for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
-        try learnRowKey(entity)
-        defer { nextRowKeys[entity]! += 1 }
-        return nextRowKeys[entity]!
+        try rowKeys.take(entities[entity], entity, on: connection)
     }
 
-    /// Before steps of which one may delete what another makes anew: its keys would else be those of other objects, and count
-    /// as theirs.
+    /// Before objects are deleted: reads the newest keys, which would else be those of the objects that are left.
     func learnRowKeys() throws(StoreError) {
         for entity in entities.indices
         where entities[entity].entity.hasRowKey && plan.model.topmost(of: entity) == entity {
-            try learnRowKey(entity)
+            try rowKeys.read(entities[entity], entity, on: connection)
         }
     }
 
-    private func learnRowKey(_ entity: Int) throws(StoreError) {
-        guard nextRowKeys[entity] == nil else { return }
-        let newest = try connection.integer(
-            "SELECT max(\(rowKeyName)) FROM \(quoted(entities[entity].entity.table))")
-        let deleted = try StoreMeta(connection: connection).value(of: .rowKeys).flatMap { Int64($0) }
-        nextRowKeys[entity] = max(newest ?? 0, deleted ?? 0) + 1
-    }
+    /// Before COMMIT: the keys that were taken are never given again.
+    func writeRowKeys() throws(StoreError) { try rowKeys.write(entities, on: connection) }
 
-    /// Before objects are deleted: their keys must not become those of others, also after a start. Parts of a sync name objects by
-    /// them, and so does whoever has read them.
-    func keepRowKeys() throws(StoreError) {
-        try learnRowKeys()
-        guard let newest = nextRowKeys.compactMap({ $0 }).max() else { return }
-        let meta = StoreMeta(connection: connection)
-        let kept = try meta.value(of: .rowKeys).flatMap { Int64($0) } ?? 0
-        if kept < newest - 1 { try meta.set(.rowKeys, to: String(newest - 1)) }
-    }
-
-    /// The transaction was undone: which keys are taken is read from the tables again.
-    func forgetRowKeys() { nextRowKeys = Array(repeating: nil, count: entities.count) }
+    /// The transaction was undone: the newest keys are read from the store again.
+    func forgetRowKeys() { rowKeys = RowKeys(entityCount: entities.count) }
 
     /// Depth first over to-one relationships; cycles are cut where they close, and deferred foreign keys do the rest.
     private static func parentsFirst(_ layout: RowLayout) -> [Int] {
@@ -214,10 +238,18 @@ enum MergeFailure: Error {
     case rejected([RejectedRow])
     /// Two objects claim one unique value, and it has to be found out which.
     case contended
+    /// Objects outside of the step have values that it claims: these are parked, and the step is tried again.
+    case occupied([OccupiedValue])
+    /// At the job's end objects still had values that records claimed; these must be judged at once.
+    case unsettled(Set<OccupiedValue.Value>)
     /// Records are not newer than their objects.
     case stale
     /// Objects may be of other entities than their records are of, and it has to be known of which.
     case misjudged
+    /// What tombstones delete by cascade is named by records beside them: these must be applied one after the other.
+    case entangled
+    /// The rows name the operation's object, which has a key of the store's own, by that identity, too: that is one row.
+    case namedTwice(identity: StoredKey, kind: Int)
     /// The object that the operation names cannot be worked on.
     case subjectRefused(Fault)
     /// The store is at fault.
@@ -230,18 +262,30 @@ struct RejectedRow {
     let fault: Fault?
     /// Of an object that is not there and cannot be made, what is told of keys that only want it to be there.
     var absence: Fault?
+    /// Only bare keys of entities below that one are left out, and not the object.
+    var keysBelow: Int?
 }
 
 /// What a merge did, object by object.
 struct MergedRows {
-    /// By entity index and staged row: a ``MergeTally/RowState``.
+    /// By entity index and staged row: a ``MergeTally/RowState``, of the row itself.
     var states: [[UInt8]]
+    /// By entity index and staged row: ``MergeTally/RowState/updated`` where a record of the object changed a link in a link
+    /// table.
+    var linkStates: [[UInt8]]
     /// Rows changed that the job did not stage, because a link to or from them ended: by entity index, their row numbers.
     var changedOutside: [Set<Int64>]
     /// By entity index and staged row, of entities with the store's own key.
     var rowKeys: [[Int64]]
 
-    mutating func forgetStates() {
-        for entity in states.indices { states[entity] = Array(repeating: 0, count: states[entity].count) }
+    func isLinkChanged(_ entity: Int, _ row: Int) -> Bool {
+        linkStates[entity][row] != MergeTally.RowState.unchanged.rawValue
+    }
+
+    /// By staged row, what became of it, links in link tables included.
+    func allStates(_ entity: Int) -> [UInt8] {
+        let unchanged = MergeTally.RowState.unchanged.rawValue
+        guard linkStates[entity].contains(where: { $0 != unchanged }) else { return states[entity] }
+        return zip(states[entity], linkStates[entity]).map { $0 == unchanged ? $1 : $0 }
     }
 }

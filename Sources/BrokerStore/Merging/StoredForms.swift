@@ -33,18 +33,27 @@ final class StoredForms {
 
     /// - Parameter identity: a value for each of the entity's attributes that identify.
     func key(_ identity: [Cell], of entity: Int) throws(StoreError) -> StoredKey {
-        try key(identity, of: entity, identities[entity])
+        StoredKey(try stored(identity, of: entity))
+    }
+
+    /// The same values, as the columns keep them; valid as long as those are.
+    func stored(_ identity: [Cell], of entity: Int) throws(StoreError) -> [Cell] {
+        try stored(identity, of: entity, identities[entity])
     }
 
     /// - Parameter cells: a value for each of the attributes.
     func key(_ cells: [Cell], of entity: Int, _ attributes: [Int]) throws(StoreError) -> StoredKey {
-        guard !columns[entity].isEmpty else { return StoredKey(cells) }
+        StoredKey(try stored(cells, of: entity, attributes))
+    }
+
+    private func stored(_ cells: [Cell], of entity: Int, _ attributes: [Int]) throws(StoreError) -> [Cell] {
+        guard !columns[entity].isEmpty else { return cells }
         var stored: [Cell] = []
         for (cell, attribute) in zip(cells, attributes) {
             stored.append(
                 try columns[entity][attribute].map { affinity throws(StoreError) in try form(cell, affinity) } ?? cell)
         }
-        return StoredKey(stored)
+        return stored
     }
 
     /// The staged rows that have an identity, by what their columns make of that.

@@ -94,11 +94,23 @@ final class UpsertStatements {
         if let brought = group.columns {
             return canInsert(brought) || canStandFor(required.filter { !brought.contains($0) })
         }
-        guard !isForeign else { return false }
+        guard !isForeign, !bringsOthers(group, of: table) else { return false }
         let lacking = required.filter { column in
             group.range.contains { table.row(group.order[$0])[column].kind == .absent }
         }
         return lacking.isEmpty && !columns.entity.isAbstract || canStandFor(lacking)
+    }
+
+    /// Whether a row brings a column of a subentity. The name by which the job knows the object may be of an ancestor: the
+    /// ragged statement has the columns of the group's entity alone, and would drop such a value.
+    private func bringsOthers(_ group: RowGroup, of table: FrozenTable) -> Bool {
+        guard kinds != nil else { return false }
+        let others = Set(0..<table.columnCount).subtracting(columns.all)
+        return !others.isEmpty
+            && group.range.contains { position in
+                let row = table.row(group.order[position])
+                return others.contains { row[$0].kind != .absent }
+            }
     }
 
     /// Rows may be offered for inserting with something in place of these columns, because they meet their object's key

@@ -172,6 +172,12 @@ struct ColumnNaming {
         }
     }
 
+    /// The columns by which clients name objects of that entity: its identity's, or the store's own key.
+    func nameColumns(_ entity: Int) -> [String] {
+        let model = model.entities[entity]
+        return model.isNamedByRowKey ? [rowKeyName] : model.identity.map { model.attributes[$0].column }
+    }
+
     /// What SQLite calls the number of a row of that entity's table: the store's own key, or the one of SQLite's own
     /// names that no column has taken (https://sqlite.org/lang_createtable.html#rowid). The model leaves one free.
     func rowNumber(_ entity: Int) -> String {

@@ -57,6 +57,15 @@ enum StoreFormat {
         return .store(model: model, held: try meta.value(of: .heldModel))
     }
 
+    /// The model in force of a store, or of a database of another program that Broker has fed; nil of any other database.
+    static func modelInForce(of connection: Connection, path: String) throws(StoreError) -> String? {
+        switch try kind(of: connection, path: path) {
+        case .store(let model, _): model
+        case .foreign(isMarked: true): try StoreMeta(connection: connection).value(of: .model)
+        case .new, .unmarked, .foreign(isMarked: false): nil
+        }
+    }
+
     private static func checkVersion(_ text: String?, _ known: Int64, _ path: String) throws(StoreError) {
         if let number = text.flatMap({ Int64($0) }), number <= known { return }
         throw StoreError(
@@ -116,7 +125,7 @@ struct StoreMeta {
         case tables
         /// Which log the store is fed from, and how far it came (``StoreHistory/text``); nothing where there is none.
         case log, logApplied
-        /// No key of the store's own up to this is given again, whatever was deleted.
+        /// No key of the store's own up to this is given again in a table that has no mark of its own.
         case rowKeys
     }
 
@@ -128,6 +137,35 @@ struct StoreMeta {
         let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
         statement.bind(key.rawValue, at: 1)
         return try statement.step() ? statement.text(0) : nil
+    }
+
+    // MARK: - The store's own keys
+
+    private static let rowKeyPrefix = "rowKeys "
+
+    /// The newest key of the store's own that was given in a table; nil when the table has no mark.
+    func newestRowKey(of table: String) throws(StoreError) -> Int64? {
+        let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
+        statement.bind(Self.rowKeyPrefix + table, at: 1)
+        return try statement.step() ? Int64(statement.text(0)) : nil
+    }
+
+    func set(newestRowKey key: Int64, of table: String) throws(StoreError) {
+        let statement = try connection.prepare(
+            "INSERT INTO _broker_meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        )
+        statement.bind(Self.rowKeyPrefix + table, at: 1)
+        statement.bind(String(key), at: 2)
+        try statement.run()
+    }
+
+    /// Before tables get other names: the largest mark becomes that of every table, so that no table gives a key again.
+    func uniteRowKeys() throws(StoreError) {
+        let marks = "substr(key, 1, \(Self.rowKeyPrefix.utf8.count)) = '\(Self.rowKeyPrefix)'"
+        let newest = try connection.integer("SELECT max(CAST(value AS INTEGER)) FROM _broker_meta WHERE \(marks)") ?? 0
+        let before = try value(of: .rowKeys).flatMap { Int64($0) } ?? 0
+        if newest > before { try set(.rowKeys, to: String(newest)) }
+        try connection.execute("DELETE FROM _broker_meta WHERE \(marks)")
     }
 
     /// - Parameter value: nil takes the fact away.

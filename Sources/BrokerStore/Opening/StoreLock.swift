@@ -18,6 +18,10 @@ public final class StoreLock: Sendable {
     /// The databases that locks of this process are on.
     private static let held = Mutex<[FileIdentity]>([])
 
+    /// Whether this process holds that store. No other descriptor of its file may be opened, because closing it would end SQLite's
+    /// locks.
+    static func isHeld(_ identity: FileIdentity) -> Bool { held.withLock { $0.contains(identity) } }
+
     /// Of new files, less the mask of the process: whoever is in their group may read the store, and nobody else.
     public static let defaultMode: UInt32 = 0o640
 

@@ -29,7 +29,7 @@ public enum StoreLogNotice: Sendable {
 ///
 /// While transactions are long the log may get longer: the leaves of an index whose keys come in no order are in each of
 /// them, and are copied once for several. (Measured: the last tenth of three million records is a tenth faster.)
-struct LogWatch {
+struct LogWatch: Equatable {
     /// In units of the working size: how long the log may get before it is copied, while transactions are long.
     static let longestFactor = 4
     /// In units of a transaction: for how many of its size the log is copied once, within the limits above.
@@ -49,17 +49,26 @@ struct LogWatch {
     private var copiedPages = 0
     /// By the newest transaction.
     private var written = 0
+    /// Pages in the log when it was overdue last; 0 when it was begun anew since.
+    private var overdueAt = 0
 
     init(workingPages: Int) { self.workingPages = workingPages }
 
-    var wantsCheckpoint: Bool {
+    var wantsCheckpoint: Bool { pages >= dueLength }
+
+    private var dueLength: Int {
         let longest = isShort ? workingPages : workingPages * Self.longestFactor
-        return pages >= min(max(workingPages, written * Self.transactionsInLog), longest)
+        return min(max(workingPages, written * Self.transactionsInLog), longest)
     }
+
+    /// The log was due before the newest transaction, which was appended to it: a reader uses it. False again until it is
+    /// longer by a working size.
+    var isOverdue: Bool { pages - written >= dueLength && pages >= overdueAt + workingPages }
+
+    /// ``isOverdue`` was seen.
+    mutating func notedOverdue() { overdueAt = pages }
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
-    /// Pages in the database, of those in the log.
-    var copied: [Int] { [copiedPages, pages] }
 
     /// A transaction has been committed.
     ///
@@ -69,7 +78,10 @@ struct LogWatch {
     /// - Returns: whether a reader holds the log, when that has changed.
     mutating func committed(pages: Int, written: Int) -> Bool? {
         // It began anew: nothing but this transaction is in it.
-        if pages <= written { copiedPages = 0 }
+        if pages <= written {
+            copiedPages = 0
+            overdueAt = 0
+        }
         self.pages = pages
         self.written = written
         let isHeldNow = pages - written > workingPages * Self.heldFactor || (isHeld && pages > written)
@@ -145,12 +157,22 @@ final class LogKeeper {
         if let changed { notices.append(changed ? .held(bytes: log.bytes) : .released(bytes: log.bytes)) }
     }
 
+    /// The log was due before the newest COMMIT, which was appended to it, and is longer by a working size than when this
+    /// was true last. So readers that cannot be waited for are not waited for again at each COMMIT.
+    var isOverdue: Bool { isCopyDue && watch.isOverdue }
+
+    /// Copies the log, however long it is.
+    func copyAll() {
+        checkpoint()
+        log.bytes = fileSize(name) ?? 0
+    }
+
     /// Copies the log if the newest COMMIT has made it long.
     func copyIfDue() {
         guard isCopyDue else { return }
         isCopyDue = false
+        if watch.isOverdue { watch.notedOverdue() }
         checkpoint()
-        log.uncheckpointedPages = watch.uncheckpointedPages
     }
 
     /// Copies what a new connection finds in the log, whose length nobody has told it. It may fill the disk, so that there would be
@@ -158,7 +180,6 @@ final class LogKeeper {
     func copyFound() {
         checkpoint()
         log.bytes = fileSize(name) ?? 0
-        log.uncheckpointedPages = watch.uncheckpointedPages
     }
 
     /// A transaction found no room, and was undone. Copies the log, so that the next one is written over it.
@@ -166,11 +187,10 @@ final class LogKeeper {
     /// - Returns: whether the next one may find more.
     func makeRoom() -> Bool {
         watch.isShort = true
-        let before = watch.copied
+        let before = watch
         checkpoint()
-        log.uncheckpointedPages = watch.uncheckpointedPages
         // Nothing is gained by what was copied before. Another connection may have written more than the watch has seen.
-        return watch.uncheckpointedPages == 0 && watch.copied != before
+        return watch.uncheckpointedPages == 0 && watch != before
     }
 
     var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }
@@ -180,7 +200,6 @@ final class LogKeeper {
         // What a reader holds cannot be copied; not tried again before there is more.
         triedIdly = true
         checkpoint()
-        log.uncheckpointedPages = watch.uncheckpointedPages
     }
 
     /// Copies the log, and empties its file unless somebody reads it.
@@ -203,6 +222,7 @@ final class LogKeeper {
         var copied: Int32 = 0
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
         if result == SQLITE_OK, inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
+        log.uncheckpointedPages = watch.uncheckpointedPages
         // Somebody else copies it at the moment.
         let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
         if hasFailedNow {

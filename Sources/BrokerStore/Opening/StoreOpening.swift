@@ -123,7 +123,10 @@ struct StoreOpening {
         let meta = StoreMeta(connection: connection)
         if let plan {
             let migration = MigrationRun(plan, on: connection)
-            if !plan.isIdle { try migration.run() }
+            if !plan.isIdle {
+                try meta.uniteRowKeys()
+                try migration.run()
+            }
             try migration.renameOpenSyncs(renamedEntities)
             if !isMarked { try connection.execute("PRAGMA application_id = \(StoreFormat.applicationID)") }
         } else {

@@ -4,8 +4,11 @@ internal import Glibc
 /// One SQLite connection. Belongs to the thread that opened it.
 final class Connection {
     let handle: OpaquePointer
+    let work = WorkMeter()
     /// The first error after which nobody knows what is on the disk.
     private(set) var failure: StoreError?
+    /// What is read is bounded; see ``bounded()``.
+    private var isBounded = false
 
     enum Access {
         /// The file is made when it is new.
@@ -56,6 +59,20 @@ final class Connection {
         }.joined()
     }
 
+    /// Bytes of a value that is read before it is known whose file it is: the model in a store is the largest.
+    private static let mostValueBytes: Int32 = 64 << 20
+    /// Bytes of a statement of the schema: a table of 2,000 columns with the longest names has less.
+    private static let mostSchemaBytes: Int32 = 4 << 20
+    /// Bytes of memory that SQLite may take for it.
+    private static let mostMemory: Int64 = 256 << 20
+
+    /// Bounds what is read, for a file that may be anybody's: its schema alone could take all memory.
+    func bounded() -> Connection {
+        isBounded = true
+        broker_sqlite_bound(handle, Self.mostValueBytes, Self.mostSchemaBytes, Self.mostMemory)
+        return self
+    }
+
     /// From now on a lock is waited for so long; 0 fails at once.
     func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
@@ -67,6 +84,9 @@ final class Connection {
 
     /// What SQLite just said. Every error comes by here, so that none is forgotten after which the disk is not to be trusted.
     func error(_ result: Int32, running sql: String? = nil) -> StoreError {
+        if isBounded, [SQLITE_TOOBIG, SQLITE_INTERRUPT].contains(result & 0xFF) {
+            return StoreError(tooLarge: handle, result, memory: Self.mostMemory)
+        }
         let error = StoreError(result, on: handle, running: sql)
         if error.isDiskFailure { fail(error) }
         return error

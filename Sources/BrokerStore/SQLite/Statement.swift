@@ -27,7 +27,7 @@ final class Statement {
         if result == SQLITE_ROW { return true }
         // The message is the connection's until the next call, so it is read before the reset.
         let error = result == SQLITE_DONE ? nil : connection.error(result, running: sql)
-        sqlite3_reset(handle)
+        reset()
         if let error { throw error }
         return false
     }
@@ -37,11 +37,10 @@ final class Statement {
         while try step() {}
     }
 
-    func reset() { sqlite3_reset(handle) }
-
-    /// Instructions of SQLite's virtual machine that it has taken since this was asked last.
-    func takeInstructions() -> Int {
-        Int(UInt32(bitPattern: sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1)))
+    func reset() {
+        sqlite3_reset(handle)
+        let instructions = UInt32(bitPattern: sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1))
+        if instructions != 0 { connection.work.charge(ended: Int(instructions)) }
     }
 
     // MARK: - Binding, from 1

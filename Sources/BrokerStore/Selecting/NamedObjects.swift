@@ -8,11 +8,9 @@ internal import CSQLite
 final class NamedObjects {
     private static let function = "_broker_is_named"
 
-    private var table: FrozenTable?
+    private var tables: [(table: FrozenTable, stored: [StoredKey: Int]?)] = []
     private var entity: Entity?
     private var rowKeys: Set<Int64> = []
-    /// Of an entity whose columns change what was staged.
-    private var stored: [StoredKey: Int]?
     private var cells: [Cell] = []
 
     /// Registers the function; this object must outlive the connection's last statement.
@@ -29,31 +27,39 @@ final class NamedObjects {
 
     /// From now on the function is about these rows.
     ///
-    /// - Parameter rowKeys: by staged row, of an entity that has the store's own key.
+    /// - Parameters:
+    ///   - tables: all of the entity's table. Of one whose columns change what was staged, their keys are kept in that form.
+    ///   - rowKeys: of the rows, if the entity has the store's own key.
     /// - Returns: the condition that an object `o` is named.
     func set(
-        _ rows: StagedRows, _ entity: Int, _ statements: EntityStatements, _ forms: StoredForms, rowKeys: [Int64]
+        _ tables: [FrozenTable], _ entity: Int, _ statements: EntityStatements, _ forms: StoredForms,
+        rowKeys: Set<Int64>
     ) throws(StoreError) -> String {
-        table = rows.tables[entity]
-        stored =
-            try forms.changesKey(of: entity) ? table.map { table throws(StoreError) in try forms.rows(of: table) } : nil
+        let changes = forms.changesKey(of: entity)
+        self.tables = []
+        for table in tables { self.tables.append((table, changes ? try forms.rows(of: table) : nil)) }
         self.entity = statements.entity
-        self.rowKeys = Set(rowKeys)
-        cells = Array(repeating: .absent, count: table?.columnCount ?? 0)
+        self.rowKeys = rowKeys
+        cells = Array(repeating: .absent, count: tables.first?.columnCount ?? 0)
         return "\(Self.function)(\(statements.keyNames.map { "o.\(quoted($0))" }.joined(separator: ", ")))"
     }
 
     func clear() {
-        table = nil
+        tables = []
         rowKeys = []
-        stored = nil
     }
 
     private func contains(_ values: UnsafeBufferPointer<OpaquePointer?>) -> Bool {
-        guard let table, let entity else { return false }
+        guard let entity else { return false }
         if entity.hasRowKey { return rowKeys.contains(sqlite3_value_int64(values[0])) }
-        if let stored { return stored[StoredKey(values.map { Cell($0) })] != nil }
-        for (position, column) in entity.identity.enumerated() { cells[column] = Cell(values[position]) }
-        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: table.entityIndex) } != nil
+        for (position, column) in entity.identity.enumerated() where !cells.isEmpty {
+            cells[column] = Cell(values[position])
+        }
+        return tables.contains { table, stored in
+            if let stored { return stored[StoredKey(values.map { Cell($0) })] != nil }
+            return cells.withUnsafeBufferPointer {
+                table.find(identity: $0.baseAddress!, kind: table.entityIndex) != nil
+            }
+        }
     }
 }

@@ -9,37 +9,63 @@ enum PredicateFunctions {
     /// A collation that orders decimals by their value: 1.5 equals 1.50, and 9 is less than 10.
     static let decimalOrder = "broker_decimal"
 
+    /// `broker_work(units, times, value…)`: charges the units and the bytes of the values so many times, and is 1; an error when the budget is
+    /// spent. Predicates of jobs call it for each row that they look at.
+    static let work = "broker_work"
+    /// Bytes that SQLite reads and compares for one unit.
+    private static let bytesPerUnit = 32
+
     static func install(on connection: Connection) throws(StoreError) {
+        let meter = Unmanaged.passUnretained(connection.work).toOpaque()
         var result = sqlite3_create_collation_v2(
-            connection.handle, decimalOrder, SQLITE_UTF8, nil,
-            { _, leftCount, left, rightCount, right in
+            connection.handle, decimalOrder, SQLITE_UTF8, meter,
+            { meter, leftCount, left, rightCount, right in
                 let first = UnsafeBufferPointer(start: left?.assumingMemoryBound(to: UInt8.self), count: Int(leftCount))
                 let second = UnsafeBufferPointer(
                     start: right?.assumingMemoryBound(to: UInt8.self), count: Int(rightCount))
+                WorkMeter.of(meter).budget.charge(2 + (first.count + second.count) / 8)
                 return Int32(DecimalText.order(first, second))
             }, nil)
         if result == SQLITE_OK {
             result = sqlite3_create_function_v2(
-                connection.handle, matches, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, nil,
+                connection.handle, matches, 2, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, meter,
                 { context, _, values in BoundTest.call(context, values) }, nil, nil, nil)
+        }
+        if result == SQLITE_OK {
+            // Not deterministic, so that SQLite calls it for each row.
+            result = sqlite3_create_function_v2(
+                connection.handle, work, -1, SQLITE_UTF8 | SQLITE_DIRECTONLY, meter,
+                { context, count, values in
+                    PredicateFunctions.charge(context, UnsafeBufferPointer(start: values, count: Int(count)))
+                },
+                nil, nil, nil)
         }
         guard result == SQLITE_OK else { throw connection.error(result) }
     }
+
+    private static func charge(_ context: OpaquePointer?, _ values: UnsafeBufferPointer<OpaquePointer?>) {
+        let meter = WorkMeter.of(sqlite3_user_data(context))
+        let times = Int(sqlite3_value_int64(values[1]))
+        var bytes = 0
+        for value in values.dropFirst(2) {
+            let type = sqlite3_value_type(value)
+            if type == SQLITE_TEXT || type == SQLITE_BLOB { bytes += Int(sqlite3_value_bytes(value)) }
+        }
+        meter.budget.charge(Int(sqlite3_value_int64(values[0])) + bytes * times / bytesPerUnit)
+        guard !meter.isOver else { return sqlite3_result_error(context, "the work budget of the job is spent", -1) }
+        sqlite3_result_int(context, 1)
+    }
 }
 
-/// What one execution of a predicate has spent on patterns, and why it was given up.
+/// Why an execution of a predicate ended early.
 final class MatchRun {
-    fileprivate var budget = PatternBudget()
     private(set) var fault: Fault?
     /// Nothing more is to be tried.
     fileprivate let isOver: () -> Bool
 
     init(isOver: @escaping () -> Bool) { self.isOver = isOver }
 
-    func begin() {
-        budget = PatternBudget()
-        fault = nil
-    }
+    func begin() { fault = nil }
 
     fileprivate func giveUp(_ fault: Fault) { self.fault = fault }
 }
@@ -71,8 +97,10 @@ final class BoundTest {
         }
         let bound = Unmanaged<BoundTest>.fromOpaque(reference).takeUnretainedValue()
         guard !bound.run.isOver() else { return sqlite3_result_error_code(context, SQLITE_INTERRUPT) }
+        let meter = WorkMeter.of(sqlite3_user_data(context))
         do throws(Fault) {
-            let isMet = try bound.test.isMet(by: cell(values[0]), budget: &bound.run.budget)
+            let isMet = try bound.test.isMet(by: cell(values[0]), budget: &meter.budget)
+            guard !meter.isOver else { return sqlite3_result_error(context, "the work budget of the job is spent", -1) }
             sqlite3_result_int(context, isMet ? 1 : 0)
         } catch {
             bound.run.giveUp(error)

@@ -24,20 +24,22 @@ struct PredicateSQL {
 
     /// - Parameters:
     ///   - alias: of the table in the caller's statement, unquoted.
+    ///   - isCounted: the work is charged row by row, and the statement ends when the connection's budget is spent.
     ///   - isOver: asked before each test that SQL itself does not know; once it is, the statement is interrupted.
     init(
         _ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String,
-        isOver: @escaping () -> Bool = { false }
+        isCounted: Bool = false, isOver: @escaping () -> Bool = { false }
     ) {
         run = MatchRun(isOver: isOver)
-        var writer = PredicateSQLWriter(naming: ColumnNaming(model: plan.model, layout: plan.layout))
+        var writer = PredicateSQLWriter(
+            naming: ColumnNaming(model: plan.model, layout: plan.layout), links: isCounted ? predicate.linkCount : nil)
         let table = PredicateSQLWriter.Table(entity: entity, alias: alias)
-        condition = writer.condition(predicate, isNegated: false, table)
+        let work = writer.work(for: predicate, table)
+        condition = work + writer.condition(predicate, isNegated: false, table)
         parameters = writer.parameters
     }
 
-    /// Binds all constants, from that parameter on, and returns the next parameter's index. Good for one execution: what
-    /// patterns may cost is counted from here.
+    /// Binds all constants, from that parameter on, and returns the next parameter's index. Good for one execution.
     func bind(to statement: Statement, from index: Int) -> Int {
         run.begin()
         for (position, parameter) in parameters.enumerated() {
@@ -52,8 +54,8 @@ struct PredicateSQL {
         return index + parameters.count
     }
 
-    /// Why the statement was given up: a pattern took too many steps. To be asked for when running the statement threw;
-    /// the caller adds the path.
+    /// Why the statement ended early: a text was too long for a pattern, or the budget is spent. To be asked for when
+    /// running the statement threw; the caller adds the path.
     var fault: Fault? { run.fault }
 }
 
@@ -67,9 +69,12 @@ private struct PredicateSQLWriter {
     let naming: ColumnNaming
     var parameters: [PredicateSQL.Parameter] = []
     private var aliases = 0
+    /// Links that all key paths of the predicate follow; nil when work is not counted.
+    private let links: Int?
 
-    init(naming: ColumnNaming) {
+    init(naming: ColumnNaming, links: Int?) {
         self.naming = naming
+        self.links = links
     }
 
     private var model: Model { naming.model }
@@ -183,6 +188,33 @@ extension PredicateSQLWriter {
     }
 }
 
+// MARK: - Work
+
+extension PredicateSQLWriter {
+    /// Opening a cursor looks at all cursors that are open: so many of them for a unit.
+    private static let cursorsPerUnit = 8
+
+    /// Charges a row of the predicate's own table, with the values that the predicate reads of it.
+    fileprivate func work(for predicate: Predicate, _ table: Table) -> String {
+        var columns: [String] = []
+        predicate.forEachOperand { operand in
+            guard operand.hops.isEmpty, operand.type.mayBeLong else { return }
+            columns.append(column(operand, of: table))
+        }
+        // SQLite allows 127 arguments.
+        let distinct = Set(columns).sorted()
+        let times = max(1, columns.count / max(1, distinct.count))
+        return work(for: Array(distinct.prefix(100)), following: 0, times: times)
+    }
+
+    /// Empty when work is not counted.
+    fileprivate func work(for columns: [String], following hops: Int, times: Int = 1) -> String {
+        guard let links else { return "" }
+        let arguments = ["\(1 + hops * links / Self.cursorsPerUnit)", "\(times)"] + columns
+        return "\(PredicateFunctions.work)(\(arguments.joined(separator: ", "))) AND "
+    }
+}
+
 // MARK: - Columns
 
 extension PredicateSQLWriter {
@@ -203,7 +235,8 @@ extension PredicateSQLWriter {
         let links = linkColumns(operand.hops[0], of: table)
         let chain = chain(operand.hops, from: table)
         let keys = keyColumns(of: chain.first).joined(separator: ", ")
-        let inner = condition(&self, column(operand, of: chain.last))
+        let value = column(operand, of: chain.last)
+        let inner = work(for: [value], following: operand.hops.count) + condition(&self, value)
         let left = links.count == 1 ? links[0] : "(\(links.joined(separator: ", ")))"
         let isLinked = links.map { " AND \($0) IS NOT NULL" }.joined()
         return "(\(left) IN (SELECT \(keys) FROM \(chain.sql) WHERE \(inner))\(isLinked))"
@@ -215,7 +248,9 @@ extension PredicateSQLWriter {
         let links = linkColumns(operand.hops[0], of: table)
         let chain = chain(operand.hops, from: table)
         let isLinked = zip(keyColumns(of: chain.first), links).map { "\($0) = \($1)" }.joined(separator: " AND ")
-        return "(SELECT \(column(operand, of: chain.last)) FROM \(chain.sql) WHERE \(isLinked))"
+        let value = column(operand, of: chain.last)
+        let work = work(for: [value], following: operand.hops.count)
+        return "(SELECT \(value) FROM \(chain.sql) WHERE \(work)\(isLinked))"
     }
 
     /// The tables that the relationships lead to, joined from the first to the last.
@@ -267,5 +302,26 @@ extension PredicateTextTest {
             let last = prefix.last
         else { return nil }
         return (prefix, prefix.dropLast() + [last + 1])
+    }
+}
+
+extension Predicate {
+    fileprivate func forEachOperand(_ body: (PredicateOperand) -> Void) {
+        switch self {
+        case .always: break
+        case .not(let inner): inner.forEachOperand(body)
+        case .all(let parts), .any(let parts): for part in parts { part.forEachOperand(body) }
+        case .comparison(let comparison): comparison.operands.forEach(body)
+        }
+    }
+}
+
+extension AttributeType {
+    /// Values may have many bytes, which SQLite reads in one instruction.
+    fileprivate var mayBeLong: Bool {
+        switch self {
+        case .string, .uri, .decimal, .binary, .transformable: true
+        default: false
+        }
     }
 }

@@ -7,7 +7,7 @@ struct SelectedObjects {
 
     init(_ selection: StagedSelection, _ merger: Merger) {
         predicate = selection.predicate.map {
-            PredicateSQL($0, entity: selection.entity, plan: merger.plan, alias: "o")
+            PredicateSQL($0, entity: selection.entity, plan: merger.plan, alias: "o", isCounted: true)
         }
     }
 

@@ -4,11 +4,13 @@ internal import BrokerStaging
 /// The steps of one job, applied one after the other inside its savepoint, and what they did to which object.
 ///
 /// ```
-/// the only step, or a large first one, that merges rows ─▶ counted row by row, as it goes
-/// every other step                                      ─▶ heard of by the history, which knows what was before
+/// the first step, if it merges rows ─▶ counted row by row, as it goes
+///                   (if others follow: the history remembers a digest of each row that it changes)
+/// every other step                  ─▶ heard of by the history, which knows what was before
 /// ```
 ///
-/// So a job of one step costs no bookkeeping, a large one little, and one of many steps tells each object once.
+/// So a job of one step costs no bookkeeping, a large first step little, and one of many steps counts each object once, by
+/// its state before the job and after it.
 struct JobRun {
     let merger: Merger
     let savepoints: Savepoints
@@ -18,11 +20,16 @@ struct JobRun {
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
     private(set) var history: RowHistory?
     private(set) var told = ToldFaults()
-    private var load = StepLoad()
+    /// Pieces of steps that were staged again for their tombstones.
+    private var batchCount = 0
+    let resources: MergeResources
+    /// Something of the job comes after the rows of the step are merged, so that objects may still give up unique values.
+    private var isFollowed = false
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
 
-    init(_ merger: Merger, _ savepoints: Savepoints, _ job: StoreJob, stepCount: Int) {
+    init(_ merger: Merger, _ savepoints: Savepoints, _ job: StoreJob, stepCount: Int, parked: ParkedValues) {
+        resources = MergeResources(job, parked: parked)
         self.merger = merger
         self.savepoints = savepoints
         self.job = job
@@ -31,10 +38,11 @@ struct JobRun {
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
-        let (searched, changed) = (merger.searchedInstructions, merger.connection.totalChanges)
-        try act(step, isFirst: isFirst, isLast: isLast)
-        let following = step.rows?.subject == nil ? 0 : merger.connection.totalChanges - changed
-        try load.note(searched: merger.searchedInstructions - searched, following: following, at: step.pointer)
+        isFollowed = !isLast || step.rows?.buried != nil
+        if case .sync(let sync) = step.action, sync.deletes { isFollowed = true }
+        try JobWork.counting(step, on: merger.connection.work) { () throws(MergeFailure) in
+            try act(step, isFirst: isFirst, isLast: isLast)
+        }
     }
 
     private mutating func act(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
@@ -62,6 +70,7 @@ struct JobRun {
             }
         case .deleteMatching(let selection):
             objects?.noteDeletion()
+            try resources.parked.giveBack(job.policy, askedBy: selection)
             let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
             try listening(isLast) { () throws(MergeFailure) in
@@ -74,64 +83,133 @@ struct JobRun {
 
     // MARK: - Merging
 
-    /// Merges the rows, and deletes what their tombstones say: before, or behind.
+    /// Merges the rows, and deletes what their tombstones say.
+    ///
+    /// - Returns: what was merged, one after the other; empty when all of it was left out.
     private mutating func merge(
         _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
-    ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
-        guard step.rows!.buried != nil else {
-            // What a part of a sync has noted before must outlast a try that is undone.
-            return try merge(step, isFirst: isFirst, isAlone: isSingle && sync?.part == nil, sync)
+    ) throws(MergeFailure) -> [MergedBatch] {
+        let rows = step.rows!
+        guard rows.buried == nil else { return try mergeInOrder(rows, nil, step, sync) }
+        // What a part of a sync has noted, and values that are parked, must outlast a try that is undone.
+        let merged = try merge(
+            rows, isFirst: isFirst, isAlone: isSingle && sync == nil, sync, preparing: { _ in })
+        return merged.map { [$0] } ?? []
+    }
+
+    /// Merges records and tombstones as if they were applied one after the other.
+    ///
+    /// 1. All tombstones first, then all records. That is the same unless a tombstone deletes, by cascade, what a record
+    ///    names, or deletes what a record has named before it, or is held back.
+    /// 2. Else the first half of the records, then the second half, each in this way.
+    /// 3. One record by itself: first what it names again behind the tombstone, then the record, then the other tombstones
+    ///    inside it.
+    ///
+    /// - Parameter batch: the records that the rows are of; nil of all.
+    private mutating func mergeInOrder(
+        _ rows: StagedRows, _ batch: RecordBatch?, _ step: StagedStep, _ sync: StagedSync?
+    ) throws(MergeFailure) -> [MergedBatch] {
+        if batch?.count != 1 {
+            do throws(MergeFailure) {
+                return try merge(rows, batch, step, sync, isOneRecord: false)
+            } catch {
+                guard case .entangled = error else { throw error }
+            }
         }
-        let merged = try merge(step, isFirst: false, isAlone: false, sync)
-        if let behind = merged?.rows.buried?.behind {
-            let merger = merger
-            try listening(false) { () throws(MergeFailure) in try Self.delete(behind, step, merger) }
+        let batch = batch ?? rows.batch
+        guard batch.count > 1 else { return try merge(rows, batch, step, sync, isOneRecord: true) }
+        var merged: [MergedBatch] = []
+        let (first, second) = batch.halves()
+        for half in [first, second] {
+            batchCount += 1
+            guard batchCount <= Self.maximumBatches else { throw .fault(Self.tooEntangled(step)) }
+            let retained = resources.retainedCount
+            let batches = try mergeInOrder(try staged(half), half, step, sync)
+            // Rows that no later part of the job asks for are not kept.
+            if objects != nil || sync != nil { merged += batches } else { resources.release(after: retained) }
         }
         return merged
     }
 
-    private static func delete(
-        _ tables: [FrozenTable?], _ step: StagedStep, _ merger: Merger
-    ) throws(MergeFailure) {
-        for case let table? in tables {
-            _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: step.pointer).delete(named: table)
+    private func staged(_ batch: RecordBatch) throws(MergeFailure) -> StagedRows {
+        let memory = resources.memory()
+        resources.retain(memory)
+        do throws(StagingRefusal) {
+            return try batch.staged(merger.plan, job.policy, memory)
+        } catch {
+            switch error {
+            case .fault(let fault): throw .fault(fault)
+            case .noRoom: throw .fault(MergeMemory.refusal)
+            }
         }
     }
 
+    /// Batches of a job that are staged again at most, because tombstones and records depend on each other.
+    static let maximumBatches = 8_000
+
+    private static func tooEntangled(_ step: StagedStep) -> Fault {
+        .busy(
+            "Too many tombstones of this operation delete, by cascade, objects that its other records name, and these have to "
+                + "be applied one after the other. Send the operation in several jobs.", path: step.pointer)
+    }
+
+    private mutating func merge(
+        _ rows: StagedRows, _ batch: RecordBatch?, _ step: StagedStep, _ sync: StagedSync?, isOneRecord: Bool
+    ) throws(MergeFailure) -> [MergedBatch] {
+        let merger = merger
+        let isPiece = batch != nil
+        func tombstones(_ rows: StagedRows, _ parts: (BuriedRows) -> [[FrozenTable?]]) -> Tombstones? {
+            guard let buried = rows.buried else { return nil }
+            let tables = parts(buried).joined().compactMap { $0 }
+            guard !tables.isEmpty else { return nil }
+            return Tombstones(tables: tables, going: isPiece ? step.rows!.buried?.all ?? [] : [])
+        }
+        let merged = try merge(rows, isFirst: false, isAlone: false, sync) { rows throws(MergeFailure) in
+            let isNamedBefore = rows.buried?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
+            if !isOneRecord, isNamedBefore { throw .entangled }
+            guard var first = tombstones(rows, { isOneRecord ? [$0.remade] : [$0.remade, $0.alone] }) else { return }
+            if !isOneRecord { first.records = rows }
+            try Deletion.delete(first, merger, at: step.pointer)
+        }
+        guard var merged else { return [] }
+        if let last = tombstones(merged.rows, { isOneRecord ? [$0.alone, $0.behind] : [$0.behind] }) {
+            try listening(false) { () throws(MergeFailure) in try Deletion.delete(last, merger, at: step.pointer) }
+        }
+        merged.firstOperation = batch?.firstOperation ?? 0
+        return [merged]
+    }
+
+    /// - Parameter prepare: called before the rows are merged, each time.
     /// - Returns: the rows that were merged in the end, and what became of them; nil when all of them were left out.
     private mutating func merge(
-        _ step: StagedStep, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?
-    ) throws(MergeFailure) -> (rows: StagedRows, result: MergedRows)? {
-        let rows = step.rows!
-        let isBase = isFirst && rows.subject == nil && (isAlone && sync == nil || isLarge(rows))
+        _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?,
+        preparing prepare: (StagedRows) throws(MergeFailure) -> Void
+    ) throws(MergeFailure) -> MergedBatch? {
+        let isBase = isFirst && rows.subject == nil
         let merge = StepMerge(
-            merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync)
+            merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync,
+            resources: resources, isFollowed: isFollowed)
         if isBase {
-            let (rows, merged) = try merge.run(rows, nil)
+            let history = isAlone && sync == nil ? nil : started()
+            let (rows, merged) = try merge.run(rows, history, isBase: true)
             base = (rows, merged)
+            merger.digest?.add(rows, merged)
             told.add(rows)
-            return (rows, merged)
+            return MergedBatch(rows: rows, result: merged)
         }
         let history = started()
         do throws(MergeFailure) {
-            let (rows, merged) = try merge.run(rows, history) { rows throws(MergeFailure) in
-                if let buried = rows.buried { try Self.delete(buried.before, step, merger) }
-            }
+            let (rows, merged) = try merge.run(rows, history, prepare: prepare)
             told.add(rows)
             try touch(rows, merged, history)
             try check(history)
-            return (rows, merged)
+            return MergedBatch(rows: rows, result: merged)
         } catch {
             guard case .subjectRefused(let fault) = error else { throw error }
             guard job.policy == .skip else { throw .fault(fault) }
             told.reject(fault)
             return nil
         }
-    }
-
-    /// So many objects that the history does not remember them: what a later step changes back of them counts as updated.
-    private func isLarge(_ rows: StagedRows) -> Bool {
-        rows.tables.reduce(0) { $0 + ($1?.rowCount ?? 0) } > RowHistory.maximumBaseRows
     }
 
     /// Counts the objects that the rows named, also those of which nothing changed.
@@ -145,11 +223,11 @@ struct JobRun {
                     key.bind(to: find, from: 1)
                     defer { find.reset() }
                     guard try find.step() else { continue }
-                    let isLinkChanged = merged.states[entity][row] != MergeTally.RowState.unchanged.rawValue
                     let kind =
                         merger.plan.model.isInHierarchy(entity)
                         ? merger.plan.model.index(ofEntity: find.text(1)) ?? entity : entity
-                    history.touch(entity, kind: kind, find.integer(0), key, isLinkChanged: isLinkChanged)
+                    history.touch(
+                        entity, kind: kind, find.integer(0), key, isLinkChanged: merged.isLinkChanged(entity, row))
                 }
             }
         } catch {
@@ -161,29 +239,34 @@ struct JobRun {
 
     /// - Parameter part: of several jobs; only the last one deletes, what none of them named.
     private mutating func deleteUnnamed(
-        _ merged: (rows: StagedRows, result: MergedRows)?, _ sync: StagedSync, _ part: OpenSyncPart?,
+        _ merged: [MergedBatch], _ sync: StagedSync, _ part: OpenSyncPart?,
         _ step: StagedStep, isLast: Bool
     ) throws(MergeFailure) {
         let selection = sync.selection
-        var isComplete = merged.map { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty } ?? false
-        if let part, let (rows, result) = merged {
+        var isComplete =
+            !merged.isEmpty
+            && merged.allSatisfy { $0.rows.rejected.isEmpty && $0.rows.unlistedRejections.isEmpty }
+        if let part, !merged.isEmpty {
             let table = merger.plan.model.topmost(of: selection.entity)
-            isComplete = try part.note(rows, result, table, merger, isComplete: isComplete)
+            for batch in merged {
+                isComplete = try part.note(batch.rows, batch.result, table, merger, isComplete: isComplete)
+            }
             guard part.isLast else { return }
         }
         guard sync.deletes else {
             try part?.end()
             return
         }
-        guard let (rows, result) = merged, isComplete else {
+        guard isComplete else {
             try part?.end()
             let name = merger.plan.model.entities[selection.entity].name
             return told.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
         }
+        try resources.parked.giveBack(job.policy, askedBy: selection)
         let selected = SelectedObjects(selection, merger)
         let unnamed =
             if let part { part.isUnnamed(merger.entities[selection.entity]) } else {
-                try isUnnamed(rows, result, selection)
+                try isUnnamed(merged.count == 1 ? merged[0].rows : step.rows!, merged, selection)
             }
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
@@ -197,11 +280,12 @@ struct JobRun {
 
     /// The condition that no row named an object `o`.
     private func isUnnamed(
-        _ rows: StagedRows, _ merged: MergedRows, _ selection: StagedSelection
+        _ rows: StagedRows, _ merged: [MergedBatch], _ selection: StagedSelection
     ) throws(MergeFailure) -> String {
         do throws(StoreError) {
             let table = merger.plan.model.topmost(of: selection.entity)
-            return "NOT \(try merger.namedObjects(rows, merged, table))"
+            let innerNames = merged.compactMap(\.rows.innerNames)
+            return "NOT \(try merger.namedObjects(rows, merged.map(\.result), innerNames: innerNames, table))"
         } catch {
             throw .store(error)
         }
@@ -236,7 +320,7 @@ struct JobRun {
 
     private mutating func started() -> RowHistory {
         if let history { return history }
-        let history = RowHistory(merger.historyTables, on: merger.connection)
+        let history = RowHistory(merger.historyTables, on: merger.connection, hasDigest: merger.digest != nil)
         self.history = history
         return history
     }

@@ -25,6 +25,7 @@ struct JobTally {
     private let entities: [EntityStatements]
     /// Of the first step: as ``MergedRows/states``, with ``heard`` for what the history tells.
     private var states: [[UInt8]]
+    private let linkStates: [[UInt8]]
     private var changedOutside: [Set<Int64>]
     /// What the history tells, by the index of the objects' own entity.
     private var told: [[Told]]
@@ -35,6 +36,7 @@ struct JobTally {
         self.run = run
         entities = run.merger.entities
         states = run.base?.merged.states ?? Array(repeating: [], count: entities.count)
+        linkStates = run.base?.merged.linkStates ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         told = Array(repeating: [], count: entities.count)
         kinds = BaseKinds(run.merger.plan.model)
@@ -46,10 +48,12 @@ struct JobTally {
         let base = try run.base.map { base throws(MergeFailure) in try BaseRows(base.rows, base.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
             let before = takeBase(entry, base)
-            guard let fate = Self.fate(entry, before) else { continue }
-            told[entry.kind].append(Told(fate: fate, entry: entry))
+            guard let fate = self.fate(entry, before) else { continue }
+            let kind = fate == .deleted ? originalKind(entry) : entry.kind
+            told[kind].append(Told(fate: fate, entry: entry))
         }
         do throws(StoreError) {
+            try addLinks()
             if let base = run.base {
                 try kinds.read(base.rows, base.merged, states, changedOutside, heard: Self.heard, run.merger)
             }
@@ -58,26 +62,67 @@ struct JobTally {
         }
     }
 
+    /// What a first step did to an object.
+    private struct BaseState {
+        let isInserted: Bool
+        let isLinkChanged: Bool
+    }
+
     /// What the first step did to the entry's object; nil when it did not touch it. The history tells of it now.
-    private mutating func takeBase(_ entry: RowHistory.Entry, _ base: BaseRows?) -> MergeTally.RowState? {
+    private mutating func takeBase(_ entry: RowHistory.Entry, _ base: BaseRows?) -> BaseState? {
         if let row = base?.row(of: entry.originalKey, entry.entity) {
             defer { states[entry.entity][row] = Self.heard }
-            return MergeTally.RowState(rawValue: states[entry.entity][row])
+            return BaseState(
+                isInserted: states[entry.entity][row] == MergeTally.RowState.inserted.rawValue,
+                isLinkChanged: linkStates[entry.entity][row] == MergeTally.RowState.updated.rawValue)
         }
         guard changedOutside[entry.entity].remove(entry.originalNumber) != nil else { return nil }
-        return .updated
+        return BaseState(isInserted: false, isLinkChanged: false)
     }
 
     /// - Parameter before: what the first step did to the object.
-    private static func fate(_ entry: RowHistory.Entry, _ before: MergeTally.RowState?) -> Fate? {
-        let existed = before.map { $0 != .inserted } ?? (entry.original != .absent)
+    private func fate(_ entry: RowHistory.Entry, _ before: BaseState?) -> Fate? {
+        let existed = before.map { !$0.isInserted } ?? (entry.original != .absent)
         switch (existed, entry.number != nil) {
         case (false, true): return .inserted
         case (true, false): return .deleted
         case (false, false): return nil
         case (true, true):
-            let isSame = entry.original == .untouched || entry.original == .content(entry.content)
-            return isSame && before != .updated && !entry.isLinkChanged ? .unchanged : .updated
+            let isLinkChanged = before?.isLinkChanged ?? false || entry.isLinkChanged
+            if isLinkChanged, run.history!.links.hasOthers(entry.entity, entry.key) { return .updated }
+            return isRowSame(entry) ? .unchanged : .updated
+        }
+    }
+
+    /// Whether the row is what it was before the job.
+    private func isRowSame(_ entry: RowHistory.Entry) -> Bool {
+        let place = RowHistory.Place(entity: entry.entity, number: entry.originalNumber)
+        guard let original = run.history?.baseOriginals[place] else {
+            return entry.original == .untouched || entry.original == .content(entry.content)
+        }
+        return entry.original != .untouched && entry.content == original.content
+    }
+
+    /// The object's own entity before the job.
+    private func originalKind(_ entry: RowHistory.Entry) -> Int {
+        let place = RowHistory.Place(entity: entry.entity, number: entry.originalNumber)
+        return run.history?.baseOriginals[place]?.kind ?? entry.originalKind
+    }
+
+    /// Objects of the first step that no later step touched, and whose records changed links in link tables, are updated if
+    /// they have other links at the end.
+    private mutating func addLinks() throws(StoreError) {
+        guard let base = run.base else { return }
+        let unchanged = MergeTally.RowState.unchanged.rawValue
+        for case let table? in base.rows.tables {
+            let entity = table.entityIndex
+            for row in 0..<table.rowCount where states[entity][row] == unchanged && linkStates[entity][row] != unchanged
+            {
+                if let links = run.history?.links {
+                    guard try links.hasOthers(entity, run.merger.key(of: row, table, base.merged)) else { continue }
+                }
+                states[entity][row] = MergeTally.RowState.updated.rawValue
+            }
         }
     }
 
@@ -155,7 +200,8 @@ struct JobTally {
                 let row = table.order[position]
                 guard states[topmost][row] == state.rawValue, kinds.isOne(row, of: topmost, entity) else { continue }
                 if model.hasRowKey {
-                    json.integer(base.merged.rowKeys[topmost][row])
+                    let key = StoredKey([.integer(base.merged.rowKeys[topmost][row])])
+                    try write(key, of: entity, to: &json)
                 } else {
                     json.key(model.identity.map { table.row(row)[$0] }, of: model)
                 }
@@ -163,8 +209,25 @@ struct JobTally {
         }
         if fate == .updated { try writeKeysOutside(entity, &json) }
         for object in told[entity] where object.fate == fate {
-            object.entry.key.withCells { json.key($0, of: model) }
+            if let identity = object.entry.identity, fate == .deleted {
+                identity.withCells { json.key($0, of: model) }
+            } else {
+                try write(object.entry.key, of: entity, to: &json)
+            }
         }
+    }
+
+    /// Writes what clients name an object by that the store has under that key.
+    private func write(_ key: StoredKey, of entity: Int, to json: inout JSONWriter) throws(StoreError) {
+        let model = entities[entity].entity
+        guard model.hasRowKey, !model.isNamedByRowKey else {
+            return key.withCells { json.key($0, of: model) }
+        }
+        let find = try entities[entity].identityOfRow()
+        key.bind(to: find, from: 1)
+        defer { find.reset() }
+        guard try find.step() else { return }
+        json.key(model.identity.indices.map { find.cell($0) }, of: model)
     }
 
     private func writeKeysOutside(_ entity: Int, _ json: inout JSONWriter) throws(StoreError) {
@@ -174,7 +237,8 @@ struct JobTally {
             find.bind(number, at: 1)
             defer { find.reset() }
             guard try find.step() else { continue }
-            json.key(statements.keyNames.indices.map { find.cell($0) }, of: statements.entity)
+            let key = StoredKey(statements.keyNames.indices.map { find.cell($0) })
+            try write(key, of: entity, to: &json)
         }
     }
 }

@@ -12,10 +12,22 @@ internal import BrokerStaging
 /// does not ask for its objects has none of this.
 struct PayloadObjects {
     private struct Step {
-        /// What was merged; nil when all of it was left out.
-        let merged: (rows: StagedRows, result: MergedRows)?
+        /// What was merged, one after the other; empty when all of it was left out.
+        let merged: [MergedBatch]
         /// How many records each operation has.
         let counts: [Int]
+
+        /// Those that have records of the operation.
+        func batches(of operation: Int) -> ArraySlice<MergedBatch> {
+            var (first, end) = (0, merged.count)
+            while first < end {
+                let middle = (first + end) / 2
+                let batch = merged[middle]
+                let operations = batch.rows.payload?.operations.count ?? 0
+                if batch.firstOperation + operations <= operation { first = middle + 1 } else { end = middle }
+            }
+            return merged[first...].prefix { $0.firstOperation <= operation }
+        }
     }
 
     private let merger: Merger
@@ -28,13 +40,11 @@ struct PayloadObjects {
 
     /// The rows of the next step have been merged.
     ///
-    /// - Parameter merged: nil when all of them were left out.
-    mutating func note(
-        _ staged: StagedRows, _ merged: (rows: StagedRows, result: MergedRows)?
-    ) throws(MergeFailure) {
-        let operations = (merged?.rows ?? staged).payload?.operations ?? []
+    /// - Parameter merged: empty when all of them were left out.
+    mutating func note(_ staged: StagedRows, _ merged: [MergedBatch]) throws(MergeFailure) {
+        let operations = (merged.count == 1 ? merged[0].rows : staged).payload?.operations ?? []
         do throws(StoreError) {
-            if let (rows, result) = merged { try noteRenaming(rows, result) }
+            for batch in merged { try noteRenaming(batch.rows, batch.result) }
         } catch {
             throw .store(error)
         }
@@ -42,7 +52,7 @@ struct PayloadObjects {
     }
 
     /// The next step has no records of its own.
-    mutating func noteDeletion() { steps.append(Step(merged: nil, counts: [0])) }
+    mutating func noteDeletion() { steps.append(Step(merged: [], counts: [0])) }
 
     private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) throws(StoreError) {
         guard let subject = rows.subject, subject.isRenamed, let table = rows.tables[subject.entity] else { return }
@@ -91,18 +101,20 @@ struct PayloadObjects {
         _ step: Step, _ operation: Int, _ writer: inout JSONWriter, _ limit: Int,
         _ lastKey: (StoredKey, Int) -> StoredKey?
     ) throws(Stop) {
-        guard let (rows, result) = step.merged, let payload = rows.payload?.operations[operation] else {
+        guard !step.merged.isEmpty else {
             for _ in 0..<step.counts[operation] { writer.null() }
             return
         }
         do throws(StoreError) {
-            for object in payload.objects {
-                guard let object, try bind(object, rows, result, lastKey) else {
-                    writer.null()
-                    continue
+            for batch in step.batches(of: operation) {
+                for object in batch.rows.payload!.operations[operation - batch.firstOperation].objects {
+                    guard let object, try bind(object, batch.rows, batch.result, lastKey) else {
+                        writer.null()
+                        continue
+                    }
+                    try merger.entities[object.table].object().write(to: &writer)
+                    guard writer.count <= limit else { break }
                 }
-                try merger.entities[object.table].object().write(to: &writer)
-                guard writer.count <= limit else { break }
             }
         } catch {
             throw .store(error)
@@ -136,17 +148,19 @@ struct PayloadObjects {
 struct ObjectRead {
     /// Parameters: the key. Its row.
     let statement: Statement
-    private let shape: ObjectShape
+    private let reader: ObjectReader
 
     init(_ entity: Int, _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
-        shape = ObjectShape(entity: entity, including: [], .remote, plan)
-        statement = try connection.prepare(FetchSQL(plan).object(entity, shape))
+        let shape = ObjectShape(entity: entity, including: [], .remote, plan)
+        let sql = FetchSQL(plan)
+        reader = try ObjectReader(shape, of: entity, sql, on: connection)
+        statement = try connection.prepare(sql.object(entity, shape))
     }
 
     /// Writes the object whose key is bound; null when there is none.
     func write(to writer: inout JSONWriter) throws(StoreError) {
         guard try statement.step() else { return writer.null() }
-        shape.write(statement, to: &writer) { _, _ in }
+        try reader.withRow(of: statement) { reader.shape.write($0, to: &writer) { _, _ in } }
         statement.reset()
     }
 }

@@ -21,6 +21,10 @@ final class RowHistory {
         let entity: Int
         /// What the object is; of an entity that stands alone, that.
         var kind: Int
+        /// What it was when it was first heard of.
+        var originalKind = 0
+        /// Of an object that was deleted, the identity that it had, if clients name it by that and the store by a key of its own.
+        var identity: StoredKey?
         var original: Original
         let originalKey: StoredKey
         let originalNumber: Int64
@@ -32,7 +36,8 @@ final class RowHistory {
         var isLinkChanged = false
     }
 
-    private struct Place: Hashable {
+    /// A row of an entity's table.
+    struct Place: Hashable {
         let entity: Int
         let number: Int64
     }
@@ -46,10 +51,13 @@ final class RowHistory {
     private let tables: HistoryTables
     /// Entries at most: some 100 MB.
     static let maximumEntries = 400_000
-    /// Of a first step that names more objects than that, no history is kept.
-    static let maximumBaseRows = 20_000
 
     private(set) var entries: [Entry] = []
+    /// What the rows that a first step changed were before the job: a digest, and the object's own entity. That step counts its rows itself, so that
+    /// they need no entries.
+    private(set) var baseOriginals: [Place: (content: Int, kind: Int)] = [:]
+    private(set) var links = LinkChanges()
+    private var isHearingBase = false
     private var places: [Place: Int] = [:]
     private var deleted: [Name: Int] = [:]
     /// In the last step of a job, whether more than a count is wanted of an object; nil where more may follow.
@@ -61,16 +69,26 @@ final class RowHistory {
     /// What entries were before the newest ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
     private var marked = 0
+    /// Of every change that was heard; nil when no one wants it.
+    private(set) var digest: RowDigest?
+    private var markedDigest: RowDigest?
 
-    init(_ tables: HistoryTables, on connection: Connection) {
+    init(_ tables: HistoryTables, on connection: Connection, hasDigest: Bool) {
         self.tables = tables
         self.connection = connection
+        digest = hasDigest ? RowDigest() : nil
     }
 
     // MARK: - Listening
 
     /// Hears of the changes that `body` makes.
-    func listen<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+    ///
+    /// - Parameter isBase: of a first step that counts its rows itself.
+    func listen<Failure: Error>(
+        toBase isBase: Bool = false, _ body: () throws(Failure) -> Void
+    ) throws(Failure) {
+        isHearingBase = isBase
+        tables.beginListening()
         sqlite3_preupdate_hook(
             connection.handle,
             { context, database, operation, _, table, old, new in
@@ -85,27 +103,78 @@ final class RowHistory {
     private func hear(
         _ operation: Int32, _ table: UnsafePointer<CChar>, old: Int64, new: Int64, _ database: OpaquePointer
     ) {
-        guard let listened = tables.table(table) else { return }
-        let entity = listened.entity
         let count = sqlite3_preupdate_count(database)
+        let listened: HistoryTables.Table
+        switch tables.table(table) {
+        case nil: return
+        case .links(let link): return hear(operation, link, count, database)
+        case .entity(let table): listened = table
+        }
+        let entity = listened.entity
         func before() -> RowValues {
-            RowValues(count: count, listened) { column in
+            RowValues(count: count, listened, hasDigest: digest != nil) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_old(database, column, &value)
                 return value
             }
         }
         func after() -> RowValues {
-            RowValues(count: count, listened) { column in
+            RowValues(count: count, listened, hasDigest: digest != nil) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_new(database, column, &value)
                 return value
             }
         }
+        if isHearingBase {
+            let place = Place(entity: entity, number: old)
+            // It inserts and updates; which rows it inserted, it counts itself.
+            guard operation == SQLITE_UPDATE, baseOriginals[place] == nil else { return }
+            let original = before()
+            baseOriginals[place] = (original.content, original.kind)
+            return
+        }
         switch operation {
-        case SQLITE_INSERT: inserted(entity, new, after())
-        case SQLITE_DELETE: gone(entity, old, before)
-        default: changed(entity, old, new, before, after())
+        case SQLITE_INSERT:
+            let now = after()
+            note(operation, entity, now)
+            inserted(entity, new, now)
+        case SQLITE_DELETE:
+            if digest != nil { note(operation, entity, before()) }
+            gone(entity, old, before)
+        default:
+            let now = after()
+            note(operation, entity, now)
+            changed(entity, old, new, before, now)
+        }
+    }
+
+    /// - Parameter row: after the change; of a deletion, before.
+    private func note(_ operation: Int32, _ entity: Int, _ row: RowValues) {
+        guard digest != nil else { return }
+        var hash = RowHash(UInt64(entity) << 8 | UInt64(operation))
+        hash.add(row.digest)
+        digest?.add(hash.value)
+    }
+
+    /// Of a link table: what the row says of the links of the objects at its ends.
+    private func hear(
+        _ operation: Int32, _ table: HistoryTables.LinkTable, _ count: Int32, _ database: OpaquePointer
+    ) {
+        if operation != SQLITE_INSERT {
+            let row = LinkRow(count: count, table) { column in
+                var value: OpaquePointer?
+                sqlite3_preupdate_old(database, column, &value)
+                return value
+            }
+            links.remove(row)
+        }
+        if operation != SQLITE_DELETE {
+            let row = LinkRow(count: count, table) { column in
+                var value: OpaquePointer?
+                sqlite3_preupdate_new(database, column, &value)
+                return value
+            }
+            links.add(row)
         }
     }
 
@@ -133,7 +202,11 @@ final class RowHistory {
             return
         }
         let index = entry(entity, number, old)
-        change(index) { $0.number = nil }
+        let identity = tables.hasOwnIdentities(entity) ? old().identity : nil
+        change(index) {
+            $0.number = nil
+            $0.identity = identity
+        }
     }
 
     private func changed(
@@ -199,6 +272,8 @@ final class RowHistory {
 
     private func add(_ entry: Entry) {
         places[Place(entity: entry.entity, number: entry.originalNumber)] = entries.count
+        var entry = entry
+        entry.originalKind = entry.kind
         entries.append(entry)
     }
 
@@ -233,6 +308,8 @@ final class RowHistory {
     func mark() {
         undo = []
         marked = entries.count
+        markedDigest = digest
+        links.mark()
     }
 
     /// What was heard since the mark has not happened.
@@ -245,89 +322,8 @@ final class RowHistory {
         for index in (marked..<entries.count).reversed() { forget(index) }
         entries.removeLast(entries.count - marked)
         undo = []
-    }
-}
-
-/// The tables of entities as the hook names them.
-struct HistoryTables {
-    struct Table {
-        let entity: Int
-        let keyColumns: [Int32]
-        /// Where a hierarchy's table says what an object is.
-        let kindColumn: Int32?
-        /// By the name that stands there.
-        let kinds: [String: Int]
-    }
-
-    private var tables: [String: Table] = [:]
-
-    init(_ entities: [EntityStatements], _ model: Model, on connection: Connection) throws(StoreError) {
-        for index in model.tableEntities {
-            let statements = entities[index]
-            let columns = try connection.prepare("SELECT name, cid FROM pragma_table_xinfo(?1)")
-            columns.bind(statements.entity.table, at: 1)
-            var positions: [String: Int32] = [:]
-            while try columns.step() { positions[columns.text(0)] = Int32(columns.integer(1)) }
-            let kinds = model.subentities(of: index).map { (model.entities[$0].name, $0) }
-            tables[statements.entity.table] = Table(
-                entity: index, keyColumns: statements.keyNames.compactMap { positions[$0] },
-                kindColumn: model.isInHierarchy(index) ? positions[entityColumnName] : nil,
-                kinds: Dictionary(uniqueKeysWithValues: kinds))
-        }
-    }
-
-    func table(_ name: UnsafePointer<CChar>) -> Table? { tables[String(cString: name)] }
-}
-
-/// A row as the history needs it.
-struct RowValues {
-    let key: StoredKey
-    let content: Int
-    /// The index of the object's own entity.
-    let kind: Int
-
-    init(count: Int32, _ table: HistoryTables.Table, _ value: (Int32) -> OpaquePointer?) {
-        key = StoredKey(table.keyColumns.map { Cell(value($0)) })
-        kind =
-            table.kindColumn.flatMap { table.kinds[String(decoding: Cell(value($0)).bytes, as: UTF8.self)] }
-            ?? table.entity
-        var hasher = Hasher()
-        for column in 0..<count {
-            let cell = Cell(value(column))
-            hasher.combine(cell.kind)
-            switch cell.kind {
-            case .integer: hasher.combine(cell.integer)
-            case .real: hasher.combine(cell.real)
-            case .text, .blob:
-                hasher.combine(cell.count)
-                hasher.combine(bytes: UnsafeRawBufferPointer(cell.bytes))
-            case .null, .absent, .object: break
-            }
-        }
-        content = hasher.finalize()
-    }
-}
-
-extension Cell {
-    /// A value of SQLite's, valid as long as that is.
-    ///
-    /// - Parameter value: nil of a column that rows do not hold, because it is generated when it is read.
-    init(_ value: OpaquePointer?) {
-        guard value != nil else {
-            self = .null
-            return
-        }
-        func bytes() -> UnsafeBufferPointer<UInt8> {
-            let start = sqlite3_value_blob(value)?.assumingMemoryBound(to: UInt8.self)
-            return UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value)))
-        }
-        self =
-            switch sqlite3_value_type(value) {
-            case SQLITE_INTEGER: .integer(sqlite3_value_int64(value))
-            case SQLITE_FLOAT: .real(sqlite3_value_double(value))
-            case SQLITE_TEXT: .text(bytes())
-            case SQLITE_BLOB: .blob(bytes())
-            default: .null
-            }
+        digest = markedDigest
+        links.takeBack()
+        if isHearingBase { baseOriginals = [:] }
     }
 }

@@ -10,44 +10,49 @@ struct StepMerge {
     let isSingle: Bool
     /// What a sync may do; nil of other steps.
     var sync: StagedSync?
-
-    /// Tries until nothing more must be left out. Each try leaves out an object at least; that objects lack what others
-    /// would have brought that were left out is so rare that a job with long chains of it is no job that was meant.
-    private static let maximumAttempts = 100
+    let resources: MergeResources
+    /// Something of the job comes after the rows are merged, so that objects may still give up unique values.
+    let isFollowed: Bool
 
     /// - Parameters:
     ///   - history: hears of what happens; nil where the merge's own count is enough.
+    ///   - isBase: the merge counts its rows itself, and the history remembers what they were.
     ///   - prepare: called before rows are merged, each time; what it does is undone with them.
     /// - Returns: the rows that were merged in the end, and what became of them.
     func run(
-        _ staged: StagedRows, _ history: RowHistory?,
+        _ staged: StagedRows, _ history: RowHistory?, isBase: Bool = false,
         prepare: (StagedRows) throws(MergeFailure) -> Void = { _ in }
     ) throws(MergeFailure) -> (StagedRows, MergedRows) {
         var exclusions = try passedOver(staged)
-        var rows = try exclusions.map { known throws(MergeFailure) in try restaged(staged, without: known) } ?? staged
         var isCareful = false
-        for _ in 0..<Self.maximumAttempts {
+        var count = 0
+        /// Of what is known beside the rows, and of the rows of the newest staging.
+        let (knowledge, memory) = (resources.memory(), resources.memory())
+        resources.retain(memory)
+        var rows = staged
+        if let exclusions { rows = try restaged(staged, without: exclusions, memory) }
+        while true {
             do throws(MergeFailure) {
-                return (rows, try attempt(rows, isCareful: isCareful, history, prepare))
+                return (rows, try attempt(rows, isCareful: isCareful, history, isBase: isBase, prepare))
             } catch {
                 switch error {
                 case .contended: isCareful = true
-                case .rejected, .stale, .misjudged:
+                case .occupied(let values): try resources.parked.park(values, staged)
+                case .rejected, .stale, .misjudged, .namedTwice:
+                    try resources.budget.charge(staged, after: count)
+                    merger.connection.work.budget.charge(staged.stagingWork)
+                    count += 1
                     let known = exclusions ?? StagedExclusions(merger.plan, policy)
                     exclusions = known
-                    try note(error, of: rows, in: known)
+                    try note(error, of: rows, in: known, knowledge)
                     // What is staged again takes the place of the last try, so that there are never three.
                     rows = staged
-                    rows = try restaged(staged, without: known)
-                case .fault, .store, .subjectRefused: throw error
+                    memory.release()
+                    rows = try restaged(staged, without: known, memory)
+                case .fault, .store, .subjectRefused, .entangled, .unsettled: throw error
                 }
             }
         }
-        throw .fault(
-            Fault(
-                .constraintViolation,
-                "Leaving out the records that cannot be stored makes ever more of them impossible "
-                    + "(\(Self.maximumAttempts) times over). Send the job in smaller pieces to find them."))
     }
 
     /// Of a sync that may not do everything, what is passed over: found out beside the store, before anything is merged.
@@ -72,14 +77,24 @@ struct StepMerge {
     }
 
     private func note(
-        _ failure: MergeFailure, of rows: StagedRows, in known: StagedExclusions
+        _ failure: MergeFailure, of rows: StagedRows, in known: StagedExclusions, _ memory: MergeMemory
     ) throws(MergeFailure) {
         if case .rejected(let rejected) = failure {
+            guard memory.take(rejected.count * Self.bytesPerRejection) else { throw .fault(MergeMemory.refusal) }
             for object in rejected {
-                known.add(entity: object.entity, row: object.row, of: rows, object.fault, absence: object.absence)
+                known.add(
+                    entity: object.entity, row: object.row, of: rows, object.fault, absence: object.absence,
+                    keysBelow: object.keysBelow)
             }
             return
         }
+        if case .namedTwice(let identity, let kind) = failure {
+            identity.withCells { known.note(identityOfSubject: $0, kind: kind) }
+            return
+        }
+        // What the store has of an object takes about as much as its staged row.
+        let bytes = rows.tables.reduce(0) { $0 + ($1.map { $0.rowCount * $0.rowByteCount } ?? 0) }
+        guard memory.hold(bytes) else { throw .fault(MergeMemory.refusal) }
         do throws(StoreError) {
             if case .misjudged = failure {
                 try merger.noteKinds(rows, in: known)
@@ -91,12 +106,19 @@ struct StepMerge {
         }
     }
 
-    private func restaged(_ staged: StagedRows, without known: StagedExclusions) throws(MergeFailure) -> StagedRows {
+    /// What is noted of a rejected object, with its identity and its sentences.
+    private static let bytesPerRejection = 600
+
+    private func restaged(
+        _ staged: StagedRows, without known: StagedExclusions, _ memory: MergeMemory
+    ) throws(MergeFailure) -> StagedRows {
         do throws(StagingRefusal) {
-            return try staged.staged(without: known, merger.plan)
+            return try staged.staged(without: known, merger.plan, memory)
         } catch {
-            guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
-            throw .fault(fault)
+            switch error {
+            case .fault(let fault): throw .fault(fault)
+            case .noRoom: throw .fault(MergeMemory.refusal)
+            }
         }
     }
 
@@ -114,23 +136,25 @@ struct StepMerge {
     }
 
     private func attempt(
-        _ rows: StagedRows, isCareful: Bool, _ history: RowHistory?,
+        _ rows: StagedRows, isCareful: Bool, _ history: RowHistory?, isBase: Bool,
         _ prepare: (StagedRows) throws(MergeFailure) -> Void
     ) throws(MergeFailure) -> MergedRows {
         try checkRecords(rows)
+        let memory = resources.memory()
+        let parked = isFollowed ? resources.parked : nil
         if !isSingle { try savepoints.beginStep() }
         do throws(MergeFailure) {
             let merged: MergedRows
             if let history {
                 history.mark()
                 var heard: MergedRows?
-                try history.listen { () throws(MergeFailure) in
+                try history.listen(toBase: isBase) { () throws(MergeFailure) in
                     try prepare(rows)
-                    heard = try merger.merge(rows, policy, isCareful: isCareful, countsLinksAlone: true)
+                    heard = try merger.merge(rows, policy, isCareful: isCareful, memory, parked)
                 }
                 merged = heard!
             } else {
-                merged = try merger.merge(rows, policy, isCareful: isCareful, countsLinksAlone: false)
+                merged = try merger.merge(rows, policy, isCareful: isCareful, memory, parked)
             }
             if !isSingle { try savepoints.endStep() }
             return merged

@@ -50,7 +50,7 @@ struct SimulatedStore {
         contents.ended.insert(job.sequence)
         contents.applied = max(contents.applied, job.sequence)
         if let known, !known.isFailure {
-            let isSame = known.contentHash == job.contentHash && job.owner.maySee(jobOf: known.owner)
+            let isSame = job.isRepetition(of: known)
             return isSame ? .duplicate(known) : .conflict(Fault(.idConflict, "used before"), committed: known)
         }
         let end: JobOutcome

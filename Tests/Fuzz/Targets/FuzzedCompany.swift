@@ -87,7 +87,7 @@ struct FuzzedCompany {
         _ key: String, _ value: JSONValue, _ document: JSONDocument
     ) throws(Fault) -> StagingOperation {
         let model = plan.model
-        let router = PayloadRouter(model, in: document)
+        var router = PayloadRouter(model, in: document)
         let name = String(key.dropFirst())
         if let entity = model.index(ofEntity: key) { return StagingOperation(entity: entity, json: value) }
         if key.hasPrefix("*") { return try router.operation(value, mapping: name) }
@@ -105,7 +105,12 @@ struct FuzzedCompany {
                 return StagingOperation(entity: entity, json: json, .relate(object: object, relationship: relationship))
             }
         }
-        return try router.operation(value, path: key.hasPrefix("/") ? key : nil)
+        do throws(StagingRefusal) {
+            return try router.operation(value, path: key.hasPrefix("/") ? key : nil)
+        } catch {
+            guard case .fault(let fault) = error else { preconditionFailure("without an allowance there is room") }
+            throw fault
+        }
     }
 
     /// Stages all of a payload in one context.

@@ -3,7 +3,7 @@ import BrokerJournal
 /// A segment of a journal that is not what it was: what is read is a beginning of what was written, and never anything else.
 ///
 /// The first byte chooses: bytes as they are behind a good header, or entries of the input's own of which one byte is changed
-/// and the end is cut.
+/// and the end is cut; and whether the segment's mark says that all of it is durable. Then no change is taken for a torn tail.
 final class JournalTarget: FuzzTarget {
     private let identity = JournalIdentity("000102030405060708090a0b0c0d0e0f")!
 
@@ -11,7 +11,8 @@ final class JournalTarget: FuzzTarget {
 
     func run(_ input: UnsafeRawBufferPointer) throws {
         var input = FuzzInput(input)
-        guard input.byte() % 2 == 0 else { return try spoil(&input) }
+        let choice = input.byte()
+        guard choice % 2 == 0 else { return try spoil(&input, isMarked: choice & 2 != 0) }
         let bytes = SegmentBytes.make([], identity, before: 0) + input.rest
         guard let found = bytes.withUnsafeBytes({ SegmentBytes.read($0) }) else {
             throw FuzzFinding(description: "a good header is not read")
@@ -20,7 +21,7 @@ final class JournalTarget: FuzzTarget {
         try require(found.entries.isEmpty || again.count <= bytes.count, "more was read than there is")
     }
 
-    private func spoil(_ input: inout FuzzInput) throws {
+    private func spoil(_ input: inout FuzzInput, isMarked: Bool) throws {
         let (place, change, cut) = (Int(input.byte()) << 8 | Int(input.byte()), input.byte(), Int(input.byte()))
         var entries: [JournalEntry] = []
         for part in Array(input.rest).split(separator: 0, maxSplits: 20, omittingEmptySubsequences: false) {
@@ -31,7 +32,7 @@ final class JournalTarget: FuzzTarget {
                     kind, position: number, id: "job-\(number)", isIDMade: number % 2 == 0, user: 7, time: number,
                     payload: Array(part)))
         }
-        let whole = SegmentBytes.make(entries, identity, before: 0)
+        let whole = SegmentBytes.make(entries, identity, before: 0, isMarked: isMarked)
         let intact = whole.withUnsafeBytes { SegmentBytes.read($0) }
         try require(intact?.entries == entries && intact?.end == .whole, "what was written is not read")
         var bytes = Array(whole.dropLast(min(cut, whole.count)))
@@ -41,5 +42,6 @@ final class JournalTarget: FuzzTarget {
             found.entries.elementsEqual(entries.prefix(found.entries.count)), "what is read was never written")
         let isChanged = bytes != whole
         try require(!isChanged || found.entries.count < entries.count, "what was changed is read as if it were whole")
+        try require(!isChanged || !isMarked || found.end == .damaged, "what was durable is taken for a torn tail")
     }
 }

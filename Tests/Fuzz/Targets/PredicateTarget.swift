@@ -46,7 +46,7 @@ final class PredicateTarget: FuzzTarget {
             Set(found).isDisjoint(with: others) && found.count + others.count == FuzzedCompany.employeeCount,
             "\(found) match, and \(others) match the opposite")
         guard let inMemory = RecordPredicate(predicate), let table = rows.tables[employee] else { return }
-        var budget = PatternBudget()
+        var budget = WorkBudget.unlimited
         var matching: [Int64] = []
         for row in 0..<table.rowCount {
             do throws(Fault) {

@@ -25,7 +25,7 @@ struct Employee: Codable {
         print("updated \(outcome.changes["Employee"]?.updated ?? 0)")
 
         do {
-            _ = try await broker.process(#"{"id": "not a number"}"#, as: "Employee")
+            _ = try await broker.process(json: #"{"id": "not a number"}"#, as: "Employee")
         } catch let error as BrokerError where error.code == .invalidValue {
             print("refused at \(error.fault?.path ?? "")")
         }
@@ -33,7 +33,7 @@ struct Employee: Codable {
         // Only what is named stays.
         let synced = try await broker.sync([Employee(id: 3, name: "Barbara")], as: "Employee", where: "id < %@", 10)
         print("synced, deleted \(synced.changes["Employee"]?.deleted ?? 0)")
-        let renamed = try await broker.process(#"{"id": 4}"#, as: "Employee", object: 3, reply: .keys)
+        let renamed = try await broker.process(json: #"{"id": 4}"#, as: "Employee", object: 3, reply: .keys)
         print("renamed to \(try renamed.keys(of: "Employee", as: Int.self).updated)")
         let deleted = try await broker.delete("Employee", keys: [4, 5])
         print("deleted \(deleted.changes["Employee"]?.deleted ?? 0), \(deleted.warnings.first?.code.rawValue ?? "")")

@@ -1,0 +1,21 @@
+internal import BrokerStore
+
+/// The state of a replay of the log, shared by the thread that reads the log and the workers that open its frames.
+struct ReplayProgress {
+    /// More may be admitted.
+    var hasRoom = false
+    /// Why the replay cannot go on: the first job of the log that cannot be applied.
+    var failure: StoreError?
+}
+
+extension StoreError {
+    /// A job of the log cannot be applied. It and all jobs after it stay in the log.
+    ///
+    /// - Parameter remedy: a sentence.
+    static func unappliable(_ job: LoggedJob, _ reason: String, _ remedy: String) -> StoreError {
+        StoreError(
+            .unavailable,
+            "Job \(job.sequence) of the journal (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "
+                + "it stay in the journal.")
+    }
+}

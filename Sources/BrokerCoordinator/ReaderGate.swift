@@ -1,0 +1,96 @@
+/// Lets the writer copy the WAL while none of the server's own readers has a snapshot open.
+///
+/// SQLite begins the WAL anew only when no reader uses any part of it (sqlite.org/wal.html, section 2.2). Readers that
+/// overlap without a gap would keep it growing for ever. So when the WAL is due and was not begun anew, the writer closes the
+/// gate for a moment: new reads wait, brief ones end within milliseconds, and the WAL is copied whole. Readers that begin
+/// after that use the database alone, until the next transaction begins the WAL anew.
+///
+/// The writer does not wait for a long read. It asks again when that has ended, and no other long read begins before.
+final class ReaderGate: Sendable {
+    enum Kind { case brief, long }
+
+    private struct State {
+        var brief = 0
+        var long = 0
+        /// The writer waits for the brief reads, or copies.
+        var isClosed = false
+        /// A long read was in the writer's way; the next one waits until the writer has copied.
+        var isWriterNext = false
+        var isStopped = false
+    }
+
+    /// For how long the writer waits for brief reads, in microseconds: more than they take by their limits.
+    private static let patience: Int64 = 100_000
+
+    private let state = Monitor(State())
+    private let whenLongEnded = Monitor<(@Sendable () -> Void)?>(nil)
+
+    /// - Parameter tell: called when the long read that was in the writer's way has ended. The writer then calls
+    ///   ``whileIdle(_:)``.
+    func onLongEnd(_ tell: @escaping @Sendable () -> Void) { whenLongEnded.withLock { $0 = tell } }
+
+    /// A read is active outside of the gate's closing.
+    var isReading: Bool { state.withLock { $0.brief + $0.long > 0 } }
+
+    /// A long read is active.
+    var isReadingLong: Bool { state.withLock { $0.long > 0 } }
+
+    /// Runs a read, when the gate is open.
+    func read<Result>(_ kind: Kind, _ body: () -> Result) -> Result {
+        state.wait { state -> Void? in
+            let mustWait = state.isClosed || kind == .long && state.isWriterNext
+            guard state.isStopped || !mustWait else { return nil }
+            switch kind {
+            case .brief: state.brief += 1
+            case .long: state.long += 1
+            }
+            return ()
+        }
+        defer { end(kind) }
+        return body()
+    }
+
+    private func end(_ kind: Kind) {
+        var wakesWriter = false
+        state.broadcast { state in
+            switch kind {
+            case .brief: state.brief -= 1
+            case .long: state.long -= 1
+            }
+            wakesWriter = kind == .long && state.long == 0 && state.isWriterNext && !state.isStopped
+            return true
+        }
+        if wakesWriter { whenLongEnded.withLock { $0 }?() }
+    }
+
+    /// Runs the writer's work while no read is active. It runs in any case.
+    ///
+    /// - Returns: whether no read was active.
+    @discardableResult func whileIdle(_ work: () -> Void) -> Bool {
+        let isLongActive = state.withLock { state in
+            state.isWriterNext = state.long > 0
+            state.isClosed = state.long == 0
+            return state.long > 0
+        }
+        guard !isLongActive else {
+            work()
+            return false
+        }
+        let isIdle = state.wait(until: monotonicMicroseconds() + Self.patience) { $0.brief == 0 ? true : nil } ?? false
+        work()
+        state.broadcast {
+            $0.isClosed = false
+            $0.isWriterNext = false
+            return true
+        }
+        return isIdle
+    }
+
+    /// Nothing waits any longer.
+    func stop() {
+        state.broadcast {
+            $0.isStopped = true
+            return true
+        }
+    }
+}

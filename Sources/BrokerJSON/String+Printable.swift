@@ -1,0 +1,57 @@
+extension String {
+    /// The text for a terminal or a log line, without characters that either of them interprets.
+    ///
+    /// Control characters (newlines, tabs and escape sequences among them), format characters (bidirectional controls,
+    /// zero-width characters) and the separators U+2028 and U+2029 become `\u{…}` with the scalar's hexadecimal value.
+    /// All other characters stay, quotes and backslashes too: use ``quotedForLog`` where a text must not pass for
+    /// another.
+    package var printable: String { escaping { $0.isInterpreted } }
+
+    /// One token of a log line, whatever the text holds.
+    ///
+    /// A text of ASCII letters, digits and `-_.,:;/@+%#~*` stays as it is. Any other text is in quotes; quotes and
+    /// backslashes in it have a backslash before them, and the characters that ``printable`` replaces are replaced.
+    package var quotedForLog: String {
+        if !isEmpty, utf8.allSatisfy(\.isPlainInLog) { return self }
+        return "\"\(escaping { $0 == "\"" || $0 == "\\" || $0.isInterpreted })\""
+    }
+
+    private func escaping(_ isEscaped: (Unicode.Scalar) -> Bool) -> String {
+        guard unicodeScalars.contains(where: isEscaped) else { return self }
+        var text = ""
+        text.reserveCapacity(utf8.count + 16)
+        for scalar in unicodeScalars {
+            if !isEscaped(scalar) {
+                text.unicodeScalars.append(scalar)
+            } else if scalar.isInterpreted {
+                text += "\\u{\(String(scalar.value, radix: 16, uppercase: true))}"
+            } else {
+                text += "\\"
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return text
+    }
+}
+
+extension Unicode.Scalar {
+    /// A terminal or a log viewer interprets it instead of showing it.
+    fileprivate var isInterpreted: Bool {
+        if isASCII { return value < 0x20 || value == 0x7F }
+        return switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate: true
+        default: false
+        }
+    }
+}
+
+extension UInt8 {
+    fileprivate var isPlainInLog: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "-_.,:;/@+%#~*".utf8.contains(self)
+        }
+    }
+}

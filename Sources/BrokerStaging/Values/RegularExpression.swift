@@ -1,0 +1,103 @@
+internal import CRE2
+
+/// A compiled regular expression in RE2's syntax.
+///
+/// RE2 does not backtrack: it first builds a DFA as far as the text needs it, and simulates the NFA where the DFA does
+/// not fit into ``memory``. So a match takes at most one step for each byte of the text and each instruction of the
+/// program. That product is charged, whichever way RE2 takes: which one it takes depends on what the cache holds.
+///
+/// Immutable, shared by all threads; RE2 guards its caches itself.
+final class RegularExpression: @unchecked Sendable {
+    enum Verdict: Equatable {
+        case matches
+        case doesNotMatch
+        /// The text was not tried: with this expression it may take more than ``maximumSteps``.
+        case textTooLong
+        /// The text was not tried, because the job's budget is spent.
+        case budgetSpent
+    }
+
+    /// Why a pattern cannot be used, and the remedy.
+    struct Problem: Error { let message: String }
+
+    static let maximumBytes = 1_024
+    /// A class such as `\p{L}` has 1,200 instructions, a literal one for each byte, `[a-z]` five.
+    static let maximumInstructions = 5_000
+    /// Bytes of the compiled program and of the cached DFA.
+    static let memory: Int64 = 2 << 20
+    /// Steps of one match, at 3 to 5 ns each: at most a second. A statement cannot be interrupted within a match.
+    static let maximumSteps = 200_000_000
+    static let stepsPerUnit = 4
+
+    let pattern: String
+    let instructions: Int
+    private let handle: OpaquePointer
+
+    init(_ pattern: String, ignoresCase: Bool = false) throws(Problem) {
+        var pattern = pattern
+        let (handle, status, error) = pattern.withUTF8 { bytes in Self.compile(bytes, ignoresCase) }
+        guard let handle else { throw Self.problem(status, error) }
+        let instructions = Int(broker_re2_program_size(handle))
+        guard instructions <= Self.maximumInstructions else {
+            broker_re2_free(handle)
+            throw Self.problem(BROKER_RE2_TOO_LARGE, "")
+        }
+        self.pattern = pattern
+        self.handle = handle
+        self.instructions = instructions
+    }
+
+    deinit { broker_re2_free(handle) }
+
+    private static func compile(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ ignoresCase: Bool
+    ) -> (OpaquePointer?, broker_re2_status, String) {
+        guard bytes.count <= maximumBytes else { return (nil, BROKER_RE2_TOO_LARGE, "") }
+        var status = BROKER_RE2_OK
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { error in
+            error[0] = 0
+            let handle = broker_re2_compile(
+                bytes.baseAddress, bytes.count, ignoresCase, memory, error.baseAddress, error.count, &status)
+            return (handle, status, String(cString: error.baseAddress!))
+        }
+    }
+
+    private static func problem(_ status: broker_re2_status, _ error: String) -> Problem {
+        switch status {
+        case BROKER_RE2_INVALID:
+            return Problem(
+                message: "is not a regular expression of RE2's syntax: \(error). RE2 has no lookaround, back "
+                    + "references, atomic groups or possessive quantifiers; write the pattern without them, and pair all "
+                    + "brackets")
+        case BROKER_RE2_TOO_LARGE:
+            return Problem(
+                message: "is too large: a regular expression has at most \(maximumBytes) bytes and "
+                    + "\(maximumInstructions) instructions of RE2; a repetition counts as often as it may repeat, and \\p{L} counts 1,200. "
+                    + "Repeat fewer times, and limit lengths by \"minLength\" and \"maxLength\" where there are some")
+        default: preconditionFailure("out of memory for a regular expression")
+        }
+    }
+
+    /// The number of steps that a match may take; nil when they are more than a match may take.
+    func steps(for text: UnsafeBufferPointer<UInt8>) -> Int? {
+        let steps = (text.count + 1).multipliedReportingOverflow(by: instructions)
+        return steps.overflow || steps.partialValue > Self.maximumSteps ? nil : steps.partialValue
+    }
+
+    /// Matches the whole text, or a part of it.
+    ///
+    /// - Parameter freeInstructions: are not charged: bytes of the job itself stand for them.
+    func verdict(
+        on text: UnsafeBufferPointer<UInt8>, wholeText: Bool, freeInstructions: Int = 0, budget: inout WorkBudget
+    ) -> Verdict {
+        guard let steps = steps(for: text) else { return .textTooLong }
+        let free = min(freeInstructions, instructions) * (text.count + 1)
+        budget.charge((steps - free) / Self.stepsPerUnit)
+        guard !budget.isSpent else { return .budgetSpent }
+        switch broker_re2_match(handle, text.baseAddress, text.count, wholeText) {
+        case BROKER_RE2_MATCH: return .matches
+        case BROKER_RE2_NO_MATCH: return .doesNotMatch
+        default: preconditionFailure("out of memory for matching a regular expression")
+        }
+    }
+}

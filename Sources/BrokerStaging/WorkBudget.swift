@@ -1,0 +1,43 @@
+/// Work that is still allowed, in units that are the same on every machine.
+///
+/// A unit is about one instruction of SQLite's virtual machine, 10 to 20 ns. Work is counted, not timed: a job that is
+/// replayed from the journal must end as it did before.
+public struct WorkBudget: Sendable {
+    /// Compiling a regular expression takes 5 us for each of its instructions.
+    public static let unitsPerCompiledInstruction = 250
+
+    public let limit: Int
+    public private(set) var spent = 0
+
+    public init(limit: Int) { self.limit = limit }
+
+    /// For work that something else bounds, such as the time allowance of a fetch.
+    public static var unlimited: WorkBudget { WorkBudget(limit: .max) }
+
+    /// For the patterns and tombstones of a job that is staged: some seconds of a worker.
+    static var staging: WorkBudget { WorkBudget(limit: 250_000_000) }
+
+    public var isSpent: Bool { spent > limit }
+
+    public var remaining: Int { max(0, limit - spent) }
+
+    public mutating func charge(_ units: Int) {
+        let (sum, isBeyondCounting) = spent.addingReportingOverflow(units)
+        spent = isBeyondCounting ? .max : sum
+    }
+
+    /// Adds the units that the bytes of the job itself stand for.
+    public mutating func raise(by units: Int) { self = WorkBudget(limit: limit.saturatingAdd(units), spent: spent) }
+
+    private init(limit: Int, spent: Int) {
+        self.limit = limit
+        self.spent = spent
+    }
+}
+
+extension Int {
+    fileprivate func saturatingAdd(_ other: Int) -> Int {
+        let (sum, overflow) = addingReportingOverflow(other)
+        return overflow ? .max : sum
+    }
+}

@@ -1,0 +1,254 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The objects of a job that may be rejected for unique values, and their claims.
+///
+/// An object is here when its value is claimed twice or has a holder in the store, or when it gives up a value that another
+/// object claims. So a job of many records with one conflict needs the memory of one.
+struct Contenders {
+    struct UniqueList {
+        let entity: Int
+        let attributes: [Int]
+    }
+
+    struct Object: Hashable {
+        let entity: Int
+        let row: Int
+    }
+
+    private(set) var lists: [UniqueList] = []
+    private(set) var objects: [Object] = []
+    /// By object.
+    private(set) var claims: [[UniqueClaims.Claim]] = []
+    private var numbers: [Object: Int] = [:]
+    /// Memory was refused, so that the claims are not complete.
+    private(set) var isRefused = false
+
+    /// Bytes that a claim takes with its object, its rejection and the tables of ``UniqueClaims``, about.
+    private static let bytesPerClaim = 600
+
+    init(_ merge: inout JobMerge) throws(StoreError) {
+        for (entity, table) in merge.rows.tables.enumerated() where table != nil {
+            for list in merge.merger.entities[entity].entity.unique {
+                lists.append(UniqueList(entity: entity, attributes: list))
+            }
+        }
+        var traces = ClaimTraces()
+        for (entity, table) in merge.rows.tables.enumerated() {
+            guard let table, let reader = try ValueReader(lists, entity, merge) else { continue }
+            for row in 0..<table.rowCount {
+                for want in try reader.wants(row, table, merge) where want.old != want.new {
+                    let isHeld = try want.new.hasNull ? false : reader.isHeld(want.new, of: want.list)
+                    traces.add(Object(entity: entity, row: row), want.list, want.old, want.new, isHeld: isHeld)
+                }
+                isRefused = !merge.memory.hold(traces.byteCount)
+                if isRefused { return }
+            }
+        }
+        for object in traces.contended where numbers[object] == nil {
+            numbers[object] = objects.count
+            objects.append(object)
+        }
+        let nestings = Dictionary(
+            merge.rows.nestings.map { ($0.offset, $0) }, uniquingKeysWith: { first, _ in first })
+        var reader: (entity: Int, ValueReader)?
+        for object in objects {
+            let table = merge.rows.tables[object.entity]!
+            if reader?.entity != object.entity {
+                reader = try ValueReader(lists, object.entity, merge).map { (object.entity, $0) }
+            }
+            guard let (_, reader) = reader else { continue }
+            let wants = try reader.wants(object.row, table, merge)
+            isRefused = !merge.memory.take(wants.count * Self.bytesPerClaim)
+            if isRefused { return }
+            claims.append(
+                wants.map { want in
+                    let places = table.claims(of: lists[want.list].attributes, row: object.row)
+                    return UniqueClaims.Claim(
+                        list: want.list, claimedAt: places.last!, old: want.old, new: want.new,
+                        within: places.flatMap { enclosing($0, nestings) })
+                })
+        }
+    }
+
+    /// The objects whose records enclose what begins there.
+    private func enclosing(_ offset: UInt32, _ nestings: [UInt32: StagedNesting]) -> [Int] {
+        var enclosing: [Int] = []
+        var next = nestings[offset]
+        while let nesting = next {
+            if let object = numbers[Object(entity: nesting.entity, row: nesting.row)] { enclosing.append(object) }
+            next = nestings[nesting.aroundOffset]
+        }
+        return enclosing
+    }
+
+    // MARK: - Holders
+
+    /// The object of the store that has that value of that list: its staged row; -1 when the job does not name it.
+    private func holder(_ list: Int, _ key: StoredKey, _ merge: inout JobMerge) throws(StoreError) -> Int? {
+        let entity = lists[list].entity
+        let holder = try merge.merger.entities[entity].holder(of: lists[list].attributes)
+        key.bind(to: holder, from: 1)
+        defer { holder.reset() }
+        guard try holder.step() else { return nil }
+        return try merge.stagedRow(entity, holder, from: 0) ?? -1
+    }
+
+    /// The value, if an object of the store has it and does not give it up.
+    ///
+    /// - Returns: and whether the job's rows say nothing of it.
+    func retained(
+        _ list: Int, _ key: StoredKey, _ merge: inout JobMerge
+    ) throws(StoreError) -> (value: OccupiedValue.Value, isOutside: Bool)? {
+        guard let row = try holder(list, key, &merge) else { return nil }
+        let (entity, attributes) = (lists[list].entity, lists[list].attributes)
+        let value = OccupiedValue.Value(entity: entity, attributes: attributes, key: key)
+        guard row >= 0 else { return (value, true) }
+        if let object = numbers[Object(entity: entity, row: row)],
+            claims[object].contains(where: { $0.list == list && $0.isGivingUp })
+        {
+            return nil
+        }
+        let table = merge.rows.tables[entity]!
+        let isNew = try merge.newAttributes(ofRow: row, table)
+        let isOutside = attributes.allSatisfy { table.row(row)[$0].kind == .absent && !isNew.contains($0) }
+        return (value, isOutside)
+    }
+
+    /// Each of the values with the first claim on it.
+    func claimed(_ values: Set<OccupiedValue.Value>, _ merge: JobMerge) -> [OccupiedValue] {
+        guard !values.isEmpty else { return [] }
+        var occupied: [OccupiedValue] = []
+        for (object, claims) in zip(objects, claims) {
+            for claim in claims where claim.isMoving {
+                let list = lists[claim.list]
+                let value = OccupiedValue.Value(entity: list.entity, attributes: list.attributes, key: claim.new)
+                guard values.contains(value) else { continue }
+                let offset = merge.rows.offset(entity: object.entity, row: object.row)
+                let kind = merge.rows.tables[object.entity]!.kind(of: object.row)
+                occupied.append(OccupiedValue(value: value, claimant: kind, claimedAt: offset))
+            }
+        }
+        return occupied
+    }
+}
+
+/// A value of a unique list that an object outside of a step's rows has, and that an object of the step claims.
+struct OccupiedValue {
+    struct Value: Hashable {
+        let entity: Int
+        let attributes: [Int]
+        let key: StoredKey
+    }
+
+    let value: Value
+    /// The entity of the object that claims it, and the offset of what first names that.
+    let claimant: Int
+    let claimedAt: Int
+}
+
+/// What a row would leave in one unique list.
+private struct Want {
+    let list: Int
+    let old: StoredKey?
+    let new: StoredKey
+}
+
+/// Reads what the objects of one entity have, and what the job would leave them.
+private struct ValueReader {
+    private let lists: [(number: Int, attributes: [Int])]
+    private let attributes: [Int]
+    private let values: Statement
+    /// By the number of the list, what finds the object that has a value.
+    private let holders: [Int: Statement]
+    private let entity: Int
+
+    /// Nil when the entity has no unique list.
+    init?(_ all: [Contenders.UniqueList], _ entity: Int, _ merge: borrowing JobMerge) throws(StoreError) {
+        lists = all.indices.filter { all[$0].entity == entity }.map { ($0, all[$0].attributes) }
+        guard !lists.isEmpty else { return nil }
+        attributes = Set(lists.flatMap(\.attributes)).sorted()
+        let statements = merge.merger.entities[entity]
+        values = try statements.values(of: attributes)
+        var holders: [Int: Statement] = [:]
+        for (number, attributes) in lists { holders[number] = try statements.holder(of: attributes) }
+        self.holders = holders
+        self.entity = entity
+    }
+
+    func isHeld(_ key: StoredKey, of list: Int) throws(StoreError) -> Bool {
+        let holder = holders[list]!
+        key.bind(to: holder, from: 1)
+        defer { holder.reset() }
+        return try holder.step()
+    }
+
+    /// Of a row that is new or brings an attribute that is to be unique.
+    func wants(_ row: Int, _ table: FrozenTable, _ merge: borrowing JobMerge) throws(StoreError) -> [Want] {
+        let staged = table.row(row)
+        merge.bindKey(ofRow: row, entity, to: values, from: 1)
+        defer { values.reset() }
+        let exists = try values.step()
+        // What becomes more special takes defaults of what is new to it.
+        let taking = try merge.newAttributes(ofRow: row, table)
+        if exists, attributes.allSatisfy({ staged[$0].kind == .absent && !taking.contains($0) }) { return [] }
+        let old = Dictionary(
+            uniqueKeysWithValues: attributes.enumerated().map { ($1, exists ? values.cell($0) : .null) })
+        let forms = merge.merger.forms
+        var wants: [Want] = []
+        for (number, list) in lists {
+            // An object retains the values that the job does not name, whatever becomes of its records.
+            guard !exists || list.contains(where: { staged[$0].kind != .absent || taking.contains($0) }) else {
+                continue
+            }
+            let new = list.map { column -> Cell in
+                if staged[column].kind != .absent { return staged[column] }
+                return exists && !taking.contains(column)
+                    ? old[column]!
+                    : merge.merger.plan.defaultCell(entity: table.kind(of: row), attribute: column) ?? .null
+            }
+            wants.append(
+                Want(
+                    list: number, old: try exists ? forms.key(list.map { old[$0]! }, of: entity, list) : nil,
+                    new: try forms.key(new, of: entity, list)))
+        }
+        return wants
+    }
+}
+
+/// The changes of unique values of a job, as hashes: enough to find the few that may conflict.
+private struct ClaimTraces {
+    private struct Trace {
+        let object: Contenders.Object
+        /// 0 for none.
+        let old: Int
+        let new: Int
+        let isHeld: Bool
+    }
+
+    private var traces: [Trace] = []
+    /// By hash, whether more than one object claims the value.
+    private var claimed: [Int: Bool] = [:]
+
+    var byteCount: Int { 2 * traces.count * (MemoryLayout<Trace>.stride + 32) }
+
+    mutating func add(_ object: Contenders.Object, _ list: Int, _ old: StoredKey?, _ new: StoredKey, isHeld: Bool) {
+        func hash(_ key: StoredKey?) -> Int {
+            guard let key, !key.hasNull else { return 0 }
+            var hasher = Hasher()
+            hasher.combine(list)
+            hasher.combine(key)
+            return hasher.finalize()
+        }
+        let trace = Trace(object: object, old: hash(old), new: hash(new), isHeld: isHeld)
+        traces.append(trace)
+        if trace.new != 0 { claimed[trace.new] = claimed[trace.new] != nil }
+    }
+
+    /// In the order in which they were added; an object may be there twice.
+    var contended: [Contenders.Object] {
+        traces.filter { trace in
+            trace.isHeld || claimed[trace.new] == true || claimed[trace.old] != nil
+        }.map(\.object)
+    }
+}

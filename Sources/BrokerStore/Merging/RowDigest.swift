@@ -1,0 +1,96 @@
+internal import BrokerStaging
+
+/// A digest of the rows that a job writes: the same for the same rows in whatever order, so that it does not depend on how jobs
+/// share a statement.
+///
+/// - Of a step that only merges, each staged row with its values, what became of it, and its key of the store's own.
+/// - Of other steps, each row that changes, also one that foreign keys change, with its key and its values after the change.
+///
+/// It finds stores that came to differ, and is no proof against someone who looks for collisions.
+struct RowDigest: Equatable, Sendable {
+    private(set) var sums: (low: UInt64, high: UInt64) = (0, 0)
+
+    static func == (left: RowDigest, right: RowDigest) -> Bool { left.sums == right.sums }
+
+    /// - Parameter row: a hash of one row.
+    mutating func add(_ row: UInt64) {
+        sums.low &+= row
+        sums.high &+= RowHash.mixed(row, 0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Adds what a part of the same job wrote.
+    mutating func add(_ other: RowDigest) {
+        sums.low &+= other.sums.low
+        sums.high &+= other.sums.high
+    }
+
+    /// Adds the rows of a staged table that was merged.
+    ///
+    /// - Parameters:
+    ///   - states: by row, a ``MergeTally/RowState``.
+    ///   - keys: by row, of a table that has the store's own keys.
+    mutating func add(_ table: FrozenTable, states: UnsafePointer<UInt8>?, keys: UnsafePointer<Int64>?) {
+        for row in 0..<table.rowCount {
+            var hash = RowHash(UInt64(table.entityIndex) << 8 | UInt64(states?[row] ?? 0))
+            let cells = table.row(row)
+            for column in 0..<table.columnCount { hash.add(cells[column]) }
+            if let keys { hash.add(UInt64(bitPattern: keys[row])) }
+            add(hash.value)
+        }
+    }
+
+    /// Adds the rows of a job, or of a step of one.
+    mutating func add(_ rows: StagedRows, _ merged: MergedRows) {
+        for case let table? in rows.tables {
+            let keys = merged.rowKeys[table.entityIndex]
+            merged.allStates(table.entityIndex).withUnsafeBufferPointer { states in
+                keys.withUnsafeBufferPointer {
+                    add(table, states: states.baseAddress, keys: keys.isEmpty ? nil : $0.baseAddress)
+                }
+            }
+        }
+    }
+}
+
+/// A hash of the values of one row, in their order: the same on every machine.
+struct RowHash {
+    private(set) var value: UInt64
+
+    init(_ seed: UInt64) { value = Self.mixed(seed, 0xD6E8_FEB8_6659_FD93) }
+
+    @inline(__always)
+    static func mixed(_ one: UInt64, _ other: UInt64) -> UInt64 {
+        let (high, low) = (one ^ 0xA076_1D64_78BD_642F).multipliedFullWidth(by: other ^ 0xE703_7ED1_A0B4_28DB)
+        return high ^ low
+    }
+
+    @inline(__always)
+    mutating func add(_ word: UInt64) { value = Self.mixed(value, word) &+ word }
+
+    @inline(__always)
+    mutating func add(_ cell: Cell) {
+        switch cell.kind {
+        case .integer: add(UInt64(bitPattern: cell.integer))
+        case .real: add(cell.real.bitPattern)
+        case .text, .blob: add(cell.bytes)
+        case .object: add(UInt64(cell.row))
+        case .null, .absent: break
+        }
+        add(UInt64(cell.kind.rawValue))
+    }
+
+    private mutating func add(_ bytes: UnsafeBufferPointer<UInt8>) {
+        let bytes = UnsafeRawBufferPointer(bytes)
+        var place = 0
+        while place + 8 <= bytes.count {
+            add(UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self)))
+            place += 8
+        }
+        var last = UInt64(bytes.count) << 56
+        while place < bytes.count {
+            last = last << 8 | UInt64(bytes[place])
+            place += 1
+        }
+        add(last)
+    }
+}

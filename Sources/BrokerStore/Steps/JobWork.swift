@@ -1,0 +1,60 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The work budget of a job: all that it makes the writer do is charged, and a job that exceeds it is undone.
+///
+/// Charged are SQLite's instructions (with triggers, foreign-key actions and rows that follow a renaming), the bytes that
+/// our own functions read, and a constant for each operation. The rows of the job itself stand for part of it, so that
+/// a job may be as large as its memory allows.
+///
+/// Instructions decide, not the time: a job that is replayed must end as it did before. They are the same for the same
+/// version of SQLite, statement and data.
+enum JobWork {
+    /// A unit takes 10 to 20 ns, so this is three to six seconds.
+    static let maximum = 300_000_000
+    /// A staged row or link pays for so much: what merging it takes, with some indexes.
+    static let unitsPerRow = 200
+    /// An operation takes 20 us.
+    static let unitsPerStep = 1_000
+    /// SQLite compiles a statement for each predicate: 300 us.
+    static let unitsPerSelection = 15_000
+
+    /// Runs a step, and charges its constant parts.
+    ///
+    /// - Throws: `busy`, with the operation's path, when the job has exceeded its budget.
+    static func counting(
+        _ step: StagedStep, on meter: WorkMeter, _ body: () throws(MergeFailure) -> Void
+    ) throws(MergeFailure) {
+        if let rows = step.rows {
+            meter.budget.raise(by: rows.links.reduce(rows.rowCount) { $0 + $1.count } * unitsPerRow)
+        }
+        meter.budget.charge(constant(step.action))
+        do throws(MergeFailure) {
+            try body()
+        } catch {
+            // Our function has ended the statement, which SQLite reports as a plain error.
+            guard case .store(let failure) = error, failure.code == .defect, meter.budget.isSpent else { throw error }
+        }
+        guard !meter.budget.isSpent else { throw .fault(tooMuch(at: step.pointer)) }
+    }
+
+    private static func constant(_ action: StepAction) -> Int {
+        switch action {
+        case .merge, .delete: unitsPerStep
+        case .sync(let sync): constant(sync.selection)
+        case .deleteMatching(let selection): constant(selection)
+        }
+    }
+
+    private static func constant(_ selection: StagedSelection) -> Int {
+        let instructions = selection.predicate?.instructions ?? 0
+        return unitsPerSelection + instructions * WorkBudget.unitsPerCompiledInstruction
+    }
+
+    private static func tooMuch(at pointer: String) -> Fault {
+        .busy(
+            "The operations of this job make the server do more work than one job may, and no other job can be stored "
+                + "meanwhile. Send the operations in several jobs. Of a single operation with `where`, compare fewer or "
+                + "shorter values, follow fewer links, or select part of the objects at a time.", path: pointer)
+    }
+}

@@ -1,0 +1,64 @@
+internal import BrokerStaging
+
+/// Which objects have other links in link tables than before the job.
+///
+/// For each object whose links changed it keeps the sum of the digests of its links that were made, less those of the links
+/// that were ended: it is 0 when the object has the links that it had, positions included. So the memory does not grow with
+/// the number of links or of changes. Objects, too, are known by a digest of their keys; two objects, or two sets of links,
+/// are mistaken for each other once in 2⁶⁴.
+struct LinkChanges {
+    /// By the digest of an object's key.
+    private var sums: [Int: Int] = [:]
+    /// Since the newest ``mark()``.
+    private var newest: [Int: Int] = [:]
+
+    mutating func add(_ row: LinkRow) {
+        for object in row.objects { newest[object, default: 0] &+= row.content }
+    }
+
+    mutating func remove(_ row: LinkRow) {
+        for object in row.objects { newest[object, default: 0] &-= row.content }
+    }
+
+    /// From here on what is heard may be taken back.
+    mutating func mark() {
+        sums.merge(newest, uniquingKeysWith: &+)
+        newest = [:]
+    }
+
+    mutating func takeBack() { newest = [:] }
+
+    /// Whether the object that has this key at the end of the job has other links than before the job.
+    func hasOthers(_ entity: Int, _ key: StoredKey) -> Bool {
+        let object = LinkRow.object(entity) { hasher in key.forEachCell { $0.hash(into: &hasher) } }
+        return sums[object, default: 0] &+ newest[object, default: 0] != 0
+    }
+}
+
+/// A row of a link table as ``LinkChanges`` needs it.
+struct LinkRow {
+    /// The digests of the objects whose link it is.
+    let objects: [Int]
+    let content: Int
+
+    init(count: Int32, _ table: HistoryTables.LinkTable, _ value: (Int32) -> OpaquePointer?) {
+        func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
+        objects = table.ends.map { end in
+            Self.object(end.entity) { hasher in
+                for column in end.columns { cell(column).hash(into: &hasher) }
+            }
+        }
+        var hasher = Hasher()
+        hasher.combine(table.number)
+        for column in 0..<count { cell(column).hash(into: &hasher) }
+        content = hasher.finalize()
+    }
+
+    /// The digest of an object of the entity's table.
+    static func object(_ entity: Int, _ key: (inout Hasher) -> Void) -> Int {
+        var hasher = Hasher()
+        hasher.combine(entity)
+        key(&hasher)
+        return hasher.finalize()
+    }
+}

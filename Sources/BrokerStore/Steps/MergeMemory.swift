@@ -1,0 +1,43 @@
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerStaging
+
+/// The memory that the merge of one job takes beside its staged rows: rows that are staged again, and tables of claims.
+///
+/// Used by the one thread that merges the job.
+final class MergeMemory: StagingAllowance, @unchecked Sendable {
+    private let allowance: (any MemoryAllowance)?
+    private var used = 0
+    /// Of what is used, the part of a table that grows.
+    private var held = 0
+
+    /// - Parameter allowance: nil grants everything.
+    init(_ allowance: (any MemoryAllowance)?) { self.allowance = allowance }
+
+    deinit { release() }
+
+    func take(_ bytes: Int) -> Bool {
+        guard allowance?.take(bytes) ?? true else { return false }
+        used += bytes
+        return true
+    }
+
+    /// As ``take(_:)``, of a table that has so many bytes now.
+    func hold(_ bytes: Int) -> Bool {
+        guard bytes > held else { return true }
+        let step = max(bytes - held, 64 << 10)
+        guard take(step) else { return false }
+        held += step
+        return true
+    }
+
+    /// Nothing of it is used any more.
+    func release() {
+        allowance?.giveBack(used)
+        (used, held) = (0, 0)
+    }
+
+    static let refusal = Fault.busy(
+        "Leaving out what cannot be stored needs more memory than one job may take. Split it into several jobs, or raise "
+            + "the server's limit.")
+}

@@ -1,0 +1,25 @@
+internal import BrokerJSON
+internal import BrokerStaging
+
+/// What the steps of one job share while they are merged.
+final class MergeResources {
+    let budget = RestagingBudget()
+    let parked: ParkedValues
+    private let allowance: (any MemoryAllowance)?
+    /// Of rows that were staged again, until the job's end.
+    private var retained: [MergeMemory] = []
+
+    init(_ job: StoreJob, parked: ParkedValues) {
+        allowance = job.memory
+        self.parked = parked
+    }
+
+    func memory() -> MergeMemory { MergeMemory(allowance) }
+
+    var retainedCount: Int { retained.count }
+
+    /// The rows that were staged again since that many were retained are gone.
+    func release(after count: Int) { retained.removeLast(retained.count - count) }
+
+    func retain(_ memory: MergeMemory) { retained.append(memory) }
+}

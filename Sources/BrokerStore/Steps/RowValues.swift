@@ -1,0 +1,74 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import CSQLite
+
+/// A row as the history needs it.
+struct RowValues {
+    let key: StoredKey
+    let content: Int
+    /// The index of the object's own entity.
+    let kind: Int
+    /// Its identity, where the key is the store's own and clients name it by that.
+    let identity: StoredKey?
+    /// A hash of all columns that is the same on every machine; 0 when no one wants it.
+    let digest: UInt64
+
+    init(
+        count: Int32, _ table: HistoryTables.Table, hasDigest: Bool, _ value: (Int32) -> OpaquePointer?
+    ) {
+        func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
+        key = StoredKey(table.keyColumns.map(cell))
+        kind =
+            table.kindColumn.flatMap { table.kinds[String(decoding: Cell(value($0)).bytes, as: UTF8.self)] }
+            ?? table.entity
+        identity = table.identities[kind].map { columns in StoredKey(columns.map(cell)) }
+        var hasher = Hasher()
+        var digest = RowHash(0)
+        for column in 0..<count {
+            let cell = cell(column)
+            cell.hash(into: &hasher)
+            if hasDigest { digest.add(cell) }
+        }
+        content = hasher.finalize()
+        self.digest = hasDigest ? digest.value : 0
+    }
+}
+
+extension Cell {
+    /// A value of SQLite's, valid as long as that is.
+    ///
+    /// - Parameter value: nil of a column that rows do not hold, because it is generated when it is read.
+    init(_ value: OpaquePointer?) {
+        guard value != nil else {
+            self = .null
+            return
+        }
+        func bytes() -> UnsafeBufferPointer<UInt8> {
+            let start = sqlite3_value_blob(value)?.assumingMemoryBound(to: UInt8.self)
+            return UnsafeBufferPointer(start: start, count: Int(sqlite3_value_bytes(value)))
+        }
+        self =
+            switch sqlite3_value_type(value) {
+            case SQLITE_INTEGER: .integer(sqlite3_value_int64(value))
+            case SQLITE_FLOAT: .real(sqlite3_value_double(value))
+            case SQLITE_TEXT: .text(bytes())
+            case SQLITE_BLOB: .blob(bytes())
+            default: .null
+            }
+    }
+
+    /// A column of real numbers stores 5.0 as the integer 5, and gives the real number back. The hook sees either.
+    func stored(asReal isReal: Bool) -> Cell { kind == .integer && isReal ? .real(Double(integer)) : self }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(kind)
+        switch kind {
+        case .integer: hasher.combine(integer)
+        case .real: hasher.combine(real)
+        case .text, .blob:
+            hasher.combine(count)
+            hasher.combine(bytes: UnsafeRawBufferPointer(bytes))
+        case .null, .absent, .object: break
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import BrokerJSON
+
+/// A submission as a command that a shell runs, to submit the rest of its records.
+struct SubmitCommandLine: Sendable {
+    /// Files as they were given; none for standard input alone.
+    let files: [String]
+    let skip: Int
+    let take: Int?
+    let id: String?
+    let mayBeEmpty: Bool
+    /// All other options, those that are not the defaults.
+    private let options: [String]
+
+    init(_ command: SubmitCommand) {
+        files = command.input.files
+        skip = command.skip
+        take = command.take
+        id = command.id
+        mayBeEmpty = command.empty
+        let defaults = SubmitCommand.withDefaults()
+        let connection = command.connection
+        var options: [String] = []
+        func add(_ name: String, _ value: String?) {
+            guard let value else { return }
+            // A value that begins with a dash would be read as an option.
+            options += value.hasPrefix("-") ? ["\(name)=\(value)"] : [name, value]
+        }
+        func add<Value: Equatable>(_ name: String, _ value: Value, unless other: Value) {
+            if value != other { add(name, "\(value)") }
+        }
+        add("--socket", connection.socket)
+        add("--store", connection.store)
+        for model in connection.model { add("--model", model) }
+        add("--migrate", connection.removal?.rawValue)
+        add("--patience", connection.patience, unless: defaults.connection.patience)
+        add("--timeout", connection.timeout.map(String.init))
+        add("--entity", command.entity)
+        add("--path", command.path)
+        add("--mapping", command.mapping)
+        add("--records", command.records, unless: defaults.records)
+        add("--job-bytes", command.jobBytes, unless: defaults.jobBytes)
+        add("--window", command.window, unless: defaults.window)
+        add("--on-invalid", command.onInvalid.rawValue, unless: defaults.onInvalid.rawValue)
+        add("--unknown", command.unknown.rawValue, unless: defaults.unknown.rawValue)
+        add("--type", command.input.type?.rawValue)
+        add("--root", command.input.root?.text)
+        if command.json { options.append("--json") }
+        if command.empty { options.append("--empty") }
+        self.options = options
+    }
+
+    /// The same command.
+    var arguments: [String] { arguments(of: files, skip: skip, take: take, id: id) }
+
+    /// The command for a part of the input.
+    ///
+    /// - Parameters:
+    ///   - files: none for standard input alone.
+    ///   - skip: records of these files to pass over.
+    ///   - take: records to submit at most; nil for all others.
+    func arguments(of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
+        var arguments = [CommandLine.arguments.first ?? "broker", "submit"] + options
+        if let id { arguments += id.hasPrefix("-") ? ["--id=\(id)"] : ["--id", id] }
+        if skip > 0 { arguments += ["--skip", "\(skip)"] }
+        if let take { arguments += ["--take", "\(take)"] }
+        if files.contains(where: { $0.hasPrefix("-") && $0 != "-" }) { arguments.append("--") }
+        return arguments + files
+    }
+}
+
+extension SubmitCommand {
+    /// What the options are when none is given.
+    fileprivate static func withDefaults() -> SubmitCommand {
+        do {
+            return try SubmitCommand.parse([])
+        } catch {
+            preconditionFailure("no option is required: \(error)")
+        }
+    }
+}
+
+extension [String] {
+    /// As words for a shell, each of them exactly what it is here.
+    var shellText: String { map(\.shellWord).joined(separator: " ") }
+}
+
+extension String {
+    private static let plainCharacters = Set(
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-".unicodeScalars)
+
+    /// The text as one word for a shell: as it is, in single quotes, or, where it has characters that a terminal
+    /// interprets, in the quotes `$'…'` of bash, ksh, zsh and POSIX 2024, which escape them.
+    fileprivate var shellWord: String {
+        if !isEmpty, unicodeScalars.allSatisfy(Self.plainCharacters.contains) { return self }
+        guard printable != self else { return "'\(replacingQuotes)'" }
+        var word = "$'"
+        for scalar in unicodeScalars {
+            let text = String(scalar)
+            if text.printable != text {
+                for byte in text.utf8 { word += "\\x" + (byte < 16 ? "0" : "") + String(byte, radix: 16) }
+            } else {
+                word += scalar == "'" || scalar == "\\" ? "\\\(scalar)" : text
+            }
+        }
+        return word + "'"
+    }
+
+    /// A single quote ends the quoted part, stands escaped by itself, and begins the next part.
+    private var replacingQuotes: String {
+        split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
+    }
+}

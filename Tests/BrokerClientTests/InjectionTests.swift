@@ -1,0 +1,159 @@
+import BrokerJSON
+import BrokerWire
+import Testing
+
+@testable import BrokerClient
+
+/// JSON text of the caller that is not exactly one value.
+@Suite(.timeLimit(.minutes(5))) struct InjectionTests {
+    /// Texts that would add members to the message, leave it, or not be JSON.
+    static let texts = [
+        #"[],"op":"delete","where":"TRUEPREDICATE""#, #"[],"type":"admin","action":"drain""#,
+        #"[],"type":"admin","action":"backup","file":"/tmp/copy","replace":true"#, #"[],"id":"other""#,
+        #"[],"type":"ping""#, #"[],"tag":1"#, #"[],"reply":"none""#, #"[]}"#, #"[]},{"op":"delete""#, "1,2", "[1],[2]",
+        "[] []",
+        "[]\n[]", "", " ", "[", "{\"id\":1", "nul", "[1,]", "1,", "\u{FEFF}[]", "\"\u{0}\"", "NaN", "'a'", "/**/[]",
+    ]
+
+    typealias Call = @Sendable (BrokerClient, BrokerClient.JSON) async throws -> Void
+
+    /// Each way by which a text comes into a message, and the place that its error names.
+    static let calls: [(path: String, call: Call)] = [
+        ("/json", { _ = try await $0.process($1.bytes, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1.description, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1, as: "E", object: 1) }),
+        ("/json", { _ = try await $0.submit(.process(json: $1, as: "E")) }),
+        ("/json", { _ = try await $0.enqueue(.process(json: $1, as: "E")) }),
+        ("/json", { _ = try await $0.sync(json: $1, as: "E", id: "a") }),
+        ("/json", { _ = try await $0.relate("E", 1, "r", json: $1) }),
+        ("/json", { _ = try await $0.map(json: $1) }),
+        ("/json", { _ = try await $0.map(json: $1, by: .path("/x")) }),
+        ("/object", { try await $0.run(.process("{}", object: $1)) }),
+        ("/object", { try await $0.run(.relate("null", relationship: "r", object: $1)) }),
+        ("/objects", { try await $0.run(.delete($1)) }),
+        ("/arguments/0", { try await $0.run(.deleteMatching(.init("a == %@", arguments: [$1]))) }),
+        ("/arguments/1", { try await $0.run(.sync("[]", where: .init("a == %@", arguments: ["1", $1]))) }),
+        (
+            "/0",
+            {
+                _ = try BrokerClient.JSON(array: [$1]); _ = $0
+            }
+        ),
+        (
+            "/operations/1/json",
+            { _ = try await $0.process(.init(operations: [.delete("E", where: .all), .process(json: $1, as: "E")])) }
+        ),
+        ("/object", { _ = try await $0.fetch(.keyed($1)) }),
+        ("/arguments/0", { _ = try await $0.fetch(.init("E", where: .init("a == %@", arguments: [$1]))) }),
+    ]
+
+    @Test(arguments: texts)
+    func `a text that is not exactly one value is an error at its place, and nothing is sent`(text: String) async throws
+    {
+        var server = try await FakeServer()
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        for (path, call) in Self.calls {
+            do {
+                try await call(client, BrokerClient.JSON(text))
+                Issue.record("\(path): \(text) was sent")
+            } catch let error as BrokerError {
+                guard case .invalidJSON(let fault) = error else { throw error }
+                #expect(fault.code == .malformedJSON)
+                #expect(fault.path == path)
+                #expect(fault.line != nil && fault.column != nil && fault.offset != nil)
+                #expect(fault.message.contains("Nothing was sent"))
+            }
+        }
+        #expect(client.unansweredJobCount == 0)
+        async let pong: Void = client.ping()
+        let first = try await connection.next()
+        #expect(first.hasPrefix(#"{"type":"ping""#))
+        try await connection.send(#"{"type":"pong","tag":\#(try tag(first))}"#)
+        try await pong
+        await client.close()
+        try await server.stop()
+    }
+
+    private func tag(_ message: String) throws -> String {
+        let document = try JSONDocument(parsing: JSONText(copying: Array(message.utf8)))
+        return try withExtendedLifetime(document) {
+            String(decoding: try #require(document.root["tag"]).bytes, as: UTF8.self)
+        }
+    }
+
+    @Test func `strings as keys and arguments are values, whatever they hold`() throws {
+        for text in Self.texts {
+            let operations: [BrokerClient.Job.Operation] = [
+                try .relate("E", text, "r", toKey: text), try .relate("E", text, "r", to: text),
+                try .delete("E", keys: [text]), try .delete("E", where: .init("a == %@", text)),
+                try .process([text: text], as: text, object: text), try .map([text], by: .path(text)),
+                try .sync([text], as: text, where: .init(text, text), part: .init(id: text, isLast: true)),
+            ]
+            let content = try BrokerClient.Job(operations: operations).content(id: text, wantsAcceptance: true)
+            let document = try JSONDocument(parsing: JSONText(copying: content))
+            try withExtendedLifetime(document) {
+                let written = Array(try #require(document.root["operations"]).elements)
+                #expect(written.count == operations.count)
+                for place in [written[0]["object"], written[0]["json"], written[1]["json"], document.root["id"]] {
+                    #expect(place?.string == text)
+                }
+                #expect(written[2]["objects"]?.elements.map(\.string) == [text])
+                #expect(written[3]["arguments"]?.elements.map(\.string) == [text])
+                #expect(written[4]["json"]?[text]?.string == text)
+            }
+        }
+    }
+
+    @Test func `a string in the place of records is an error that names the label of JSON text`() {
+        let calls: [(String) throws -> BrokerClient.Job.Operation] = [
+            { try .process($0, as: "E") }, { try .process($0, as: "E", object: 1) }, { try .sync($0, as: "E") },
+            { try .map($0) }, { try .map($0, by: .path("/a")) },
+        ]
+        for call in calls {
+            let error = #expect(throws: BrokerError.self) { try call("[]") }
+            #expect(error?.description.contains("`json:`") == true)
+        }
+    }
+
+    @Test func `a lenient job takes commas before closing brackets, and nothing else`() throws {
+        for (text, isTaken) in [
+            ("[1,]", true), (#"{"a":[1,],}"#, true), ("[1,,]", false), ("[,]", false), ("1,", false), ("[1],", false),
+            (#"[1,],"op":"delete""#, false), (#"[1,],"op":"delete","x":[1,]"#, false),
+        ] {
+            var job = BrokerClient.Job.process(json: text, as: "E")
+            #expect(throws: BrokerError.self) { try job.content(id: "a", wantsAcceptance: false) }
+            job.isLenient = true
+            let content = try? job.content(id: "a", wantsAcceptance: false)
+            #expect((content != nil) == isTaken, "\(text)")
+        }
+    }
+
+    @Test(arguments: [1, 2]) func `nesting up to the limit of a message is sent, and deeper nesting is not`(
+        operations: Int
+    ) throws {
+        func job(_ depth: Int) -> BrokerClient.Job {
+            let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
+            return .init(operations: (0..<operations).map { _ in .process(json: text, as: "E") })
+        }
+        let deepest = operations == 1 ? 511 : 509
+        let content = try job(deepest).content(id: "a", wantsAcceptance: false)
+        _ = try ClientEnvelope.decode(parsing: JSONText(copying: content))
+        #expect(throws: BrokerError.self) { try job(deepest + 1).content(id: "a", wantsAcceptance: false) }
+    }
+}
+
+extension BrokerClient {
+    fileprivate func run(_ action: Job.Operation.Action) async throws {
+        _ = try await process(Job(operations: [.init(entity: "E", action)]))
+    }
+}
+
+extension BrokerClient.Fetch {
+    fileprivate static func keyed(_ key: BrokerClient.JSON) -> Self {
+        var fetch = Self("E")
+        fetch.object = key
+        return fetch
+    }
+}

@@ -1,0 +1,99 @@
+import BrokerJournal
+import BrokerModel
+import BrokerStore
+import Foundation
+import TestSupport
+import Testing
+
+@testable import BrokerCoordinator
+
+/// Accepted jobs that a server cannot apply within its limits, or at all.
+extension CoordinatorJournalTests {
+    @Test func `an accepted job is applied by a server whose limits it exceeds`() throws {
+        let test = try coordinator()
+        _ = test.coordinator.pause()
+        let rows = (1...2_000).map { "{\"id\": \($0), \"value\": \($0)}" }.joined(separator: ",")
+        test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
+        test.submit(row(0, 7), id: "small", wantsAcceptance: true)
+        test.events.waitUntil("accepted small 2")
+        let again = try coordinator(in: crashed(test)) {
+            ($0.limits.memory, $0.limits.jobMemory, $0.limits.bytes, $0.limits.jobs) = (1, 1, 1, 1)
+        }
+        #expect(again.events.ends(2).map(\.code) == [nil, nil])
+        #expect(try again.rows("SELECT count(*) FROM Row") == ["2001"])
+        // What is new is held to the limits.
+        again.submit("{\"Row\": [\(rows)]}", id: "new")
+        #expect(again.events.refusal.contains("needs more memory"))
+    }
+
+    @Test func `an accepted job that cannot be read stops the start before it, and every later start`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+        }
+        let stored = try SQLRows.of(
+            "SELECT value FROM _broker_meta WHERE key IN ('log', 'logApplied') ORDER BY key",
+            in: folder.path("store.sqlite"))
+        let journal = try Journal(
+            path: folder.path("store.sqlite.journal"), expected: JournalIdentity(stored[0]), applied: 1,
+            idOfApplied: "a",
+            mode: 0o600, system: PosixSystem())
+        let entries = [(2, row(2)), (3, "no JSON"), (4, row(4))].map { position, text in
+            JournalEntry(.job, position: Int64(position), id: "job-\(position)", time: 0, payload: Array(text.utf8))
+        }
+        try journal.append(entries)
+        for _ in 0..<2 {
+            let error = try #require(throws: StoreError.self) { try coordinator(in: folder) }
+            #expect(error.message.contains("Job 3 of the journal (id \"job-3\") cannot be applied"))
+            #expect(try SQLRows.of("SELECT id FROM Row ORDER BY id", in: folder.path("store.sqlite")) == ["1", "2"])
+        }
+    }
+
+    @Test func `no job is accepted for a journal that was deleted`() throws {
+        let test = try coordinator()
+        test.submit(row(1), id: "a", wantsAcceptance: true)
+        _ = test.events.ends(1)
+        let failure = Monitor<String?>(nil)
+        test.coordinator.onFailure { error in
+            failure.broadcast {
+                $0 = error.message
+                return true
+            }
+        }
+        try FileManager.default.removeItem(atPath: test.storePath + ".journal")
+        test.submit(row(2), id: "b", wantsAcceptance: true)
+        #expect(failure.patiently("the failure") { $0 }.contains("was deleted or moved"))
+        #expect(!test.events.all.contains { $0.contains("accepted b") })
+        #expect(try test.rows("SELECT id FROM Row") == ["1"])
+    }
+
+    @Test func `a defect of the store stops the server before the job, which a later start applies`() throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+            let failure = Monitor<String?>(nil)
+            test.coordinator.onFailure { error in
+                failure.broadcast {
+                    $0 = error.message
+                    return true
+                }
+            }
+            let other = try Locker(test.storePath)
+            try other.execute("ALTER TABLE _broker_jobs RENAME TO elsewhere; COMMIT")
+            test.submit(row(2), id: "b", wantsAcceptance: true)
+            test.submit(row(3), id: "c", wantsAcceptance: true)
+            #expect(failure.patiently("the failure") { $0 }.contains("defect"))
+            test.log.waitUntil("cannot be applied because of a defect")
+            try other.execute("ALTER TABLE elsewhere RENAME TO _broker_jobs")
+            #expect(!test.events.all.contains { $0.hasPrefix("ended b") || $0.hasPrefix("ended c") })
+        }
+        #expect(try SQLRows.of("SELECT max(id) FROM Row", in: folder.path("store.sqlite")) == ["1"])
+        let again = try coordinator(in: folder)
+        #expect(again.events.ends(2).map(\.id) == ["b", "c"])
+        #expect(again.history.hasPrefix("3 "))
+    }
+}

@@ -1,0 +1,108 @@
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import BrokerStore
+import Synchronization
+import Testing
+
+@testable import BrokerCoordinator
+
+/// The memory that the operations of a job take before anything is staged.
+@Suite(.timeLimit(.minutes(5))) struct JobStepsTests {
+    private final class Allowance: StagingAllowance {
+        let taken = Atomic(0)
+        let limit: Int
+
+        init(_ limit: Int) { self.limit = limit }
+
+        func take(_ bytes: Int) -> Bool { taken.add(bytes, ordering: .relaxed).newValue <= limit }
+    }
+
+    private static func model(_ routes: [String]) throws -> Model {
+        try ModelReader.read(
+            JSONText(
+                copying: Array(
+                    """
+                    {"entities": {"E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}},
+                     "mappings": {"m": {"entity": "E"}}, "routes": [\(routes.joined(separator: ","))]}
+                    """.utf8)))
+    }
+
+    /// What the steps of operations take; nil when they may not.
+    ///
+    /// - Parameter operations: members of an array, each with the `json` and the other fields of an operation.
+    private func memory(
+        _ operations: [String], in model: Model, limit: Int = .max,
+        _ action: (JSONValue) -> Job.Operation.Action
+    ) throws -> Int? {
+        let text = JSONText(copying: Array("[\(operations.joined(separator: ","))]".utf8))
+        let document = try JSONDocument(parsing: text)
+        let job = Job(
+            id: nil, document: document,
+            operations: document.root.elements.map {
+                Job.Operation(entity: "E", json: $0["json"]!, action($0), entityPointer: "/entity")
+            }, policy: .fail, wantsKeys: false, wantsAcceptance: false, content: text
+        ) { _ in }
+        let allowance = Allowance(limit)
+        do throws(StagingRefusal) {
+            _ = try JobSteps(job, model, allowance)
+            return allowance.taken.load(ordering: .relaxed)
+        } catch {
+            guard case .noRoom = error else { throw error }
+            return nil
+        }
+    }
+
+    @Test func `each step takes memory`() throws {
+        let model = try Self.model([])
+        let deletes = Array(repeating: #"{"json": [1]}"#, count: 1_000)
+        let taken = try #require(try memory(deletes, in: model) { _ in .delete })
+        #expect(taken >= 1_000 * MemoryLayout<StepPlan>.stride)
+        #expect(try memory(deletes, in: model, limit: taken - 1) { _ in .delete } == nil)
+    }
+
+    @Test func `the routes of a path take memory once for operations with the same path, and once for each other path`()
+        throws
+    {
+        let model = try Self.model((0..<50).map { _ in #"{"path": "/a/:id", "mapping": "m", "keyPath": "k"}"# })
+        func taken(_ paths: [String]) throws -> Int {
+            let operations = paths.map { #"{"path": "\#($0)", "json": {"k": {"id": 1}}}"# }
+            return try #require(try memory(operations, in: model) { .map(mapping: nil, path: $0["path"]) })
+        }
+        let value = String(repeating: "x", count: 1_000)
+        let one = try taken(["/a/\(value)"])
+        // The value is in the parameters of each route.
+        #expect(one > 50 * value.utf8.count)
+        let step = try taken(["/a/\(value)", "/a/\(value)"]) - one
+        #expect(step < one / 10)
+        #expect(try taken((0..<100).map { _ in "/a/\(value)" }) == one + 99 * step)
+        #expect(try taken((0..<100).map { "/a/\(value)\($0 % 10)" }) >= 100 * one)
+    }
+
+    @Test func `the definition of a part of a sync takes as much as its arguments`() throws {
+        let arguments = "[\"\(String(repeating: "a", count: 100_000))\"]"
+        let part = try memory(
+            [#"{"json": [], "arguments": \#(arguments)}"#], in: Self.model([])
+        ) {
+            .sync(
+                where: "name == %@", arguments: $0["arguments"], actions: (true, true, true),
+                part: (id: "p", isLast: true))
+        }
+        #expect(try #require(part) > 100_000)
+    }
+
+    @Test func `a text that is longer than any name names no mapping, and is not decoded`() throws {
+        let long = String(repeating: "m", count: 10_000)
+        let error = #expect(throws: StagingRefusal.self) {
+            try memory([#"{"mapping": "\#(long)", "json": {}}"#], in: Self.model([])) {
+                .map(mapping: $0["mapping"], path: nil)
+            }
+        }
+        guard case .fault(let fault) = error else {
+            Issue.record("it was staged")
+            return
+        }
+        #expect(fault.code == .unknownMapping)
+        #expect(fault.message.utf8.count < 500)
+    }
+}

@@ -1,0 +1,109 @@
+import Testing
+
+@testable import BrokerStore
+
+/// Counts compare the end of a job with its beginning, however many operations and objects it has.
+@Suite(.timeLimit(.minutes(5))) struct NetCountTests {
+    private static let model = """
+        {"entities": {
+          "E": {"identity": "id", "attributes": {"id": "integer64", "text": "string", "size": "double", "wide": "float"},
+            "relationships": {
+              "tags": {"entity": "T", "toMany": true, "inverse": "bearers"},
+              "list": {"entity": "T", "toMany": true, "ordered": true, "assignment": "replace"},
+              "boss": {"entity": "E"}}},
+          "T": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "bearers": {"entity": "E", "toMany": true, "inverse": "tags"}}}
+        }}
+        """
+
+    private let store: TestStore
+
+    init() throws {
+        store = try TestStore(Self.model)
+        try store.apply(
+            #"{"E": [{"id": 1, "text": "a", "size": 5, "wide": 2, "tags": [7], "list": [7, 8]}, {"id": 2}], "T": [{"id": 9}]}"#
+        )
+    }
+
+    private func relate(_ object: Int, _ relationship: String, _ json: String) -> String {
+        #"{"op": "relate", "entity": "E", "object": \#(object), "relationship": "\#(relationship)", "json": \#(json)}"#
+    }
+
+    private func process(_ entity: String, _ json: String) -> String {
+        #"{"entity": "\#(entity)", "json": \#(json)}"#
+    }
+
+    private func delete(_ entity: String, _ objects: String) -> String {
+        #"{"op": "delete", "entity": "\#(entity)", "objects": \#(objects)}"#
+    }
+
+    @Test func `a link of a link table that is made and ended changes nothing`() throws {
+        #expect(
+            try store.run([relate(2, "tags", "[7]"), relate(2, "tags", "null")].joined(separator: ", ")) == "E =1, T =1"
+        )
+        #expect(
+            try store.run([relate(1, "tags", "null"), relate(1, "tags", "[7]")].joined(separator: ", ")) == "E =1, T =1"
+        )
+        #expect(
+            try store.run([relate(1, "tags", "null"), relate(1, "tags", "[7, 8]")].joined(separator: ", "))
+                == "E ~1, T =2")
+    }
+
+    @Test func `a link that one side's record makes and the other side's ends changes neither`() throws {
+        let end = #"{"op": "relate", "entity": "T", "object": 9, "relationship": "bearers", "json": null}"#
+        #expect(try store.run([relate(1, "tags", "[9]"), end].joined(separator: ", ")) == "E =1, T =1")
+        #expect(try store.run([relate(1, "tags", "[9]"), delete("T", "[9]")].joined(separator: ", ")) == "E =1, T -1")
+    }
+
+    @Test func `an order that is changed and changed back changes nothing`() throws {
+        let back = [relate(1, "list", "[8, 7]"), relate(1, "list", "[7, 8]")].joined(separator: ", ")
+        #expect(try store.run(back) == "E =1, T =2")
+        #expect(
+            try store.run([relate(1, "list", "[7, 8]"), relate(1, "list", "[8, 7]")].joined(separator: ", "))
+                == "E ~1, T =2")
+    }
+
+    @Test func `an object that is deleted and made again as it was is unchanged, whole numbers of a double included`()
+        throws
+    {
+        let again = [
+            delete("E", "[1]"),
+            process("E", #"{"id": 1, "text": "a", "size": 5, "wide": 2.0, "tags": [7], "list": [7, 8]}"#),
+        ].joined(separator: ", ")
+        #expect(try store.run(again) == "E =1, T =2")
+        #expect(try store.rows("SELECT id, size, wide FROM E WHERE id = 1") == ["1|5.0|2.0"])
+        let other = [delete("E", "[1]"), process("E", #"{"id": 1, "text": "a", "size": 5.5, "wide": 2}"#)]
+        #expect(try store.run(other.joined(separator: ", ")) == "E ~1")
+    }
+
+    @Test(arguments: [1, 30_000])
+    func `what a first operation changes and a later one changes back is unchanged`(count: Int) throws {
+        func records(_ text: String, _ more: String = "") -> String {
+            "[" + (0..<count).map { #"{"id": \#($0 + 100), "text": "\#(text)"\#(more)}"# }.joined(separator: ", ") + "]"
+        }
+        try store.run(process("E", records("a", #", "tags": [7]"#)))
+        // Text, a link in a column, a link in a table, and a deleted object.
+        let first = process("E", records("b", #", "boss": 2, "tags": [8]"#))
+        let back = [
+            process("E", records("a")), #"{"op": "delete", "entity": "E", "objects": [2]}"#,
+            process("E", #"{"id": 2}"#), #"{"op": "delete", "entity": "T", "objects": [8]}"#,
+        ]
+        let nothing = #"{"op": "delete", "entity": "E", "objects": []}"#
+        let all = ([first, nothing] + back).joined(separator: ", ")
+        #expect(try store.run(all) == "E =\(count + 1), T -1")
+        #expect(try store.run(([first, nothing] + back.prefix(1)).joined(separator: ", ")) == "E ~\(count) =1, T +1")
+    }
+
+    @Test(arguments: [1, 30_000])
+    func `a sync whose deletion undoes what its records changed counts its objects as unchanged`(count: Int) throws {
+        let numbers = (0..<count).map { $0 + 100 }
+        try store.run(process("E", "[" + numbers.map { #"{"id": \#($0), "text": "a"}"# }.joined(separator: ", ") + "]"))
+        let records = numbers.map { #"{"id": \#($0), "text": "a", "boss": 2, "tags": [7]}"# }.joined(separator: ", ")
+        // The records link to 2, which the predicate selects, which is named as a boss alone, and which hangs from 1.
+        let sync = #"{"op": "sync", "entity": "E", "json": [\#(records)], "where": "id == 1"}"#
+        #expect(try store.run(sync) == "E ~\(count) =1 -1, T =1")
+        let back =
+            #"{"op": "sync", "entity": "E", "json": [\#(records)], "where": "id == 50"}, {"op": "delete", "entity": "E", "objects": [2]}, {"op": "delete", "entity": "T", "objects": [7]}"#
+        #expect(try store.run(back) == "E ~\(count) -1, T -1")
+    }
+}

@@ -1,0 +1,112 @@
+import BrokerJSON
+import BrokerModel
+import BrokerStaging
+import Synchronization
+import Testing
+
+@testable import BrokerStore
+
+/// What it may cost to stage a job's rows again without the records that cannot be stored.
+@Suite(.timeLimit(.minutes(5))) struct RestagingTests {
+    private static let model = """
+        {"entities": {
+          "E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"},
+            "relationships": {"dept": {"entity": "D"}}},
+          "D": {"identity": "id", "attributes": {"id": "integer64", "title": {"type": "string", "optional": false},
+            "code": {"type": "string", "unique": true}}, "relationships": {"head": {"entity": "E"}}},
+          "M": {"identity": "id", "modified": "at", "attributes": {"id": "integer64", "at": "integer64", "text": "string"}}}}
+        """
+
+    /// Grants up to a limit, and notes the most that was used.
+    private final class Allowance: MemoryAllowance {
+        private let limit: Int
+        private let bytes = Mutex((used: 0, most: 0))
+
+        init(_ limit: Int) { self.limit = limit }
+
+        var used: Int { bytes.withLock { $0.used } }
+        var most: Int { bytes.withLock { $0.most } }
+
+        func take(_ count: Int) -> Bool {
+            bytes.withLock { bytes in
+                guard bytes.used + count <= limit else { return false }
+                bytes.used += count
+                bytes.most = max(bytes.most, bytes.used)
+                return true
+            }
+        }
+
+        func giveBack(_ count: Int) { bytes.withLock { $0.used -= count } }
+    }
+
+    private let store: TestStore
+
+    init() throws { store = try TestStore(Self.model) }
+
+    private func apply(_ payload: String, _ policy: InvalidRecordPolicy, _ allowance: Allowance) throws -> JobOutcome {
+        let job = try store.job(payload, policy)
+        return try store.apply(
+            StoreJob(
+                id: job.id, contentHash: nil, sequence: job.sequence, policy: policy, wantsKeys: false, work: job.work,
+                now: 0, memory: allowance))
+    }
+
+    /// Each department's title is brought by a record that is nested in the one before it.
+    private static func chain(_ count: Int) -> String {
+        (0..<count).map {
+            #"{"id": \#($0), "head": {"id": \#($0), "dept": {"id": \#($0 + 1), "title": "t"}}}"#
+        }.joined(separator: ",")
+    }
+
+    @Test func `a chain of rejections ends by the work that it takes, not by its length alone`() throws {
+        let outcome = try store.outcome(#"{"D": [\#(Self.chain(40))]}"#, .skip)
+        #expect(outcome.rejections.count == 40)
+        #expect(try store.rows("SELECT count(*) FROM D") == ["0"])
+        let text = String(repeating: "x", count: 8 << 20)
+        let fault = try store.fault(#"{"D": [\#(Self.chain(40))], "E": {"id": 99, "name": "\#(text)"}}"#, .skip)
+        #expect(fault?.code == .constraintViolation)
+        #expect(fault?.message.contains("(11 times over)") == true, "four are free, and seven of 8 MiB fit")
+        #expect(try store.rows("SELECT count(*) FROM E") == ["0"])
+    }
+
+    @Test func `what is staged again takes the job's memory, and gives it back`() throws {
+        let records = (0..<2_000).map { #"{"id": \#($0), "title": "t", "code": "\#($0)"}"# }
+        let payload = #"{"D": [\#(records.joined(separator: ",")), {"id": 9999, "title": "t", "code": "7"}]}"#
+        let ample = Allowance(.max)
+        guard case .completed(let outcome) = try apply(payload, .skip, ample) else { return #expect(Bool(false)) }
+        #expect(outcome.rejections == ["constraintViolation /D/2000"])
+        guard case .steps(let steps) = try store.job(payload).work, let rows = steps[0].rows else { return }
+        let bytes = rows.tables.reduce(0) { $0 + ($1.map { $0.rowCount * $0.rowByteCount } ?? 0) }
+        #expect(ample.most > bytes, "the rows were staged again")
+        #expect(ample.most < bytes + 2_000 * 600, "records without a conflict need no table of claims")
+        #expect(ample.used == 0)
+    }
+
+    @Test(arguments: [10_000, 100_000, 300_000]) func `a job that needs more memory than it may take fails as busy`(
+        limit: Int
+    ) throws {
+        let records = (0..<2_000).map { #"{"id": \#($0), "title": "t", "code": "same"}"# }
+        let allowance = Allowance(limit)
+        guard case .failed(let fault) = try apply(#"{"D": [\#(records.joined(separator: ","))]}"#, .skip, allowance)
+        else {
+            return #expect(Bool(false))
+        }
+        #expect(fault.code == .busy)
+        #expect(allowance.used == 0)
+        #expect(try store.rows("SELECT count(*) FROM D") == ["0"])
+        try store.apply(#"{"D": {"id": 1, "title": "t"}}"#)
+    }
+
+    @Test func `a job whose records are not newer takes its memory again, too`() throws {
+        let records = (0..<2_000).map { #"{"id": \#($0), "at": 1, "text": "t"}"# }
+        let payload = #"{"M": [\#(records.joined(separator: ","))]}"#
+        try store.apply(payload)
+        let small = Allowance(100_000)
+        guard case .failed(let fault) = try apply(payload, .fail, small) else { return #expect(Bool(false)) }
+        #expect(fault.code == .busy)
+        let ample = Allowance(.max)
+        guard case .completed = try apply(payload, .fail, ample) else { return #expect(Bool(false)) }
+        #expect(ample.most > 200_000)
+        #expect(ample.used == 0)
+    }
+}

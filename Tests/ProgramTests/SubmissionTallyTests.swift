@@ -1,0 +1,66 @@
+import BrokerClient
+import Dispatch
+import Testing
+
+@testable import broker
+
+/// Which thread reports how a submission ended.
+@Suite(.timeLimit(.minutes(5))) struct SubmissionTallyTests {
+    private let tally = SubmissionTally(inputs: ["e.ndjson"], totalBytes: nil)
+
+    private func send(_ number: Int, _ records: ClosedRange<Int>) -> SubmissionJob {
+        let job = SubmissionJob(
+            number: number, id: "job-\(number)", input: 0, inputName: "e.ndjson", records: records,
+            lines: Array(records))
+        #expect(tally.willSend(job))
+        return job
+    }
+
+    private func commit(_ job: SubmissionJob) {
+        tally.committed(job, BrokerClient.Completion(id: job.id ?? "", sequence: Int64(job.number)))
+    }
+
+    @Test func `a signal while the end waits for answers reports how far it came`() async throws {
+        commit(send(1, 1...100))
+        let last = send(2, 101...200)
+        let ended = DispatchSemaphore(value: 0)
+        let end = Task.detached { [tally] in
+            let state = tally.end()
+            ended.signal()
+            return state == nil
+        }
+        // It waits for the second job from here on, or is about to.
+        while tally.mayGoOn { await Task.yield() }
+        let state = try #require(tally.interrupt(waitingAtMost: .milliseconds(1)))
+        #expect(state.summary.records == 100 && state.isInterrupted)
+        #expect(state.unanswered.count == 1)
+        commit(last)
+        #expect(await end.value, "the thread that reads the input leaves the report to the signal's")
+    }
+
+    @Test func `a signal after the end leaves the report to the end`() {
+        commit(send(1, 1...100))
+        #expect(tally.end()?.summary.records == 100)
+        #expect(tally.interrupt(waitingAtMost: .never) == nil)
+    }
+
+    @Test func `after a signal nothing is sent`() {
+        #expect(tally.interrupt(waitingAtMost: .never) != nil)
+        let job = SubmissionJob(
+            number: 1, id: nil, input: 0, inputName: "e.ndjson", records: 1...1, lines: [1])
+        #expect(!tally.willSend(job) && !tally.mayGoOn)
+        #expect(tally.end() == nil)
+    }
+
+    @Test func `a store that takes no jobs ends the submission, and is reported once`() {
+        let jobs = (1...4).map { send($0, $0...$0) }
+        let full = BrokerError.failed(
+            BrokerError.JobFailure(id: "", fault: BrokerError.Fault(code: .storeFull, message: "full")))
+        for job in jobs.dropFirst() { tally.failed(job, full, wasSent: true) }
+        #expect(!tally.mayGoOn)
+        commit(jobs[0])
+        let state = tally.end()
+        #expect(state?.refusal == "storeFull: full" && state?.summary.failures == [])
+        #expect(state?.inputs[0].failed == [] && state?.inputs[0].committed == [1...1])
+    }
+}

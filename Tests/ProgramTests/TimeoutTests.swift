@@ -1,0 +1,50 @@
+import Foundation
+import Testing
+
+/// Commands with `--timeout` whose server does not answer.
+@Suite(.timeLimit(.minutes(5))) struct TimeoutTests {
+    private static let commands = [
+        ["stats"], ["await", "job"], ["fetch", "Employee"], ["submit", "--entity", "Employee"],
+        ["sync", "--entity", "Employee", "--empty"], ["delete", "--entity", "Employee", "1"], ["cancel", "job"],
+        ["relate", "--entity", "Employee", "--object", "1", "--relationship", "department", "--to", "7"],
+        ["admin", "pause"], ["backup", "copy.sqlite"],
+    ]
+
+    @Test func `no command waits for a stopped server for longer than it is to`() throws {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        kill(server.processIdentifier, SIGSTOP)
+        defer { kill(server.processIdentifier, SIGCONT) }
+        for command in Self.commands {
+            let result = try programs.run(
+                "broker", command + ["--socket", "broker.sock", "--timeout", "1"], input: #"{"id": 1}"#)
+            #expect(result.status == 4, "\(command): \(result.complaints)")
+            #expect(result.complaints.contains("did not answer the greeting in time"), "\(result.complaints)")
+        }
+    }
+
+    @Test(arguments: [
+        ["submit", "--entity", "Employee"], ["sync", "--entity", "Employee"], ["delete", "--entity", "Employee", "1"],
+        ["relate", "--entity", "Employee", "--object", "1", "--relationship", "department", "--to", "7"],
+    ])
+    func `no command waits for a job that a pause holds for longer than it is to`(command: [String]) throws {
+        let programs = try Programs()
+        _ = try programs.startServer()
+        #expect(try programs.run("broker", ["admin", "pause", "--socket", "broker.sock"]).status == 0)
+        let result = try programs.run(
+            "broker", command + ["--id", "load", "--socket", "broker.sock", "--timeout", "1"], input: #"{"id": 1}"#)
+        #expect(result.status == 4)
+        #expect(result.complaints.contains("the server has sent no answer for 1 s"), "\(result.complaints)")
+        // The job is there: only its answer was not waited for.
+        let awaited = try programs.run(
+            "broker",
+            ["await", command[0] == "submit" ? "load-1" : "load", "--socket", "broker.sock", "--timeout", "1"])
+        #expect(awaited.status == 4 && awaited.complaints.contains("no answer for 1 s"), "\(awaited.complaints)")
+    }
+
+    @Test func `a time that cannot be meant is a wrong argument`() throws {
+        let programs = try Programs()
+        let result = try programs.run("broker", ["stats", "--timeout", "0"])
+        #expect(result.status == 2 && result.complaints.contains("--timeout must be 1 to"), "\(result.complaints)")
+    }
+}
