@@ -147,6 +147,11 @@ public final class EmbeddedBroker: Sendable {
     /// What was admitted and is not ended.
     var inFlightCount: Int { owned.coordinator.admittedCount }
 
+    /// Jobs are staged, and none is merged, until ``resumeMerging()``.
+    func pauseMerging() -> Bool { owned.coordinator.pause() }
+
+    func resumeMerging() { owned.coordinator.resume() }
+
     // MARK: - The end
 
     /// Finishes what was begun, and closes the store: then it is one file, and anybody else's to open. What still waited

@@ -26,7 +26,9 @@ import Testing
         """
 
     private func store(_ payload: String = "") throws -> TestStore {
-        let test = try TestStore(Self.model)
+        var options = StoreOptions()
+        options.synchronous = .off
+        let test = try TestStore(Self.model, options: options)
         if !payload.isEmpty { try test.apply(payload) }
         return test
     }
@@ -113,7 +115,7 @@ import Testing
         #expect(try nodes(test).count == 3)
     }
 
-    @Test(arguments: 0..<20)
+    @Test(arguments: 0..<8)
     func `random records and tombstones leave what they leave as jobs of their own`(round: Int) throws {
         var random = SeededGenerator(seed: UInt64(round) &* 7_919 &+ 1)
         for number in 0..<15 {
