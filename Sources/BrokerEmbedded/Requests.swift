@@ -151,8 +151,12 @@ final class Requests: Sendable {
                 // A job that is not admitted has no effect, and neither has a fetch.
                 answer.finish(.failure(CancellationError()))
             } else if let id, !id.isEmpty {
-                // The job's own end is the answer: `cancelled`, or its outcome when its merge had begun.
-                coordinator.cancel(id) { _ in }
+                // The job's own end is the answer: `cancelled`, or its outcome when its merge had begun. The coordinator knows
+                // the id when it has opened the job, so the cancellation is a frame after the job's.
+                coordinator.admit(
+                    payloadBytes: 0,
+                    open: { _ in .question { place in coordinator.cancel(id, before: place) { _ in } } },
+                    refuse: { _ in })
             }
         })
     }
