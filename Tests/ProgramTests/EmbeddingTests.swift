@@ -9,7 +9,7 @@ import Testing
 
     init() throws { programs = try Programs() }
 
-    @Test func `the example in the README does what it says, and once`() throws {
+    @Test func `the example of the library's page does what it says, and once`() throws {
         let first = try programs.run("Embedding", [])
         #expect(first.status == 0, "\(first.complaints)")
         #expect(first.output == "inserted 2\nrefused at /json/id: invalidValue\n[\"Grace\"]\n")
@@ -21,21 +21,16 @@ import Testing
         #expect(names.sorted() == ["staff.sqlite", "staff.sqlite.lock"])
         #expect(try Database(programs.path("staff.sqlite")).rows("SELECT name FROM Employee") == ["Ada", "Grace"])
 
-        let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        let example = try String(contentsOf: tests.appendingPathComponent("Embedding/main.swift"), encoding: .utf8)
-        let readme = try String(
-            contentsOf: tests.deletingLastPathComponent().appendingPathComponent("README.md"), encoding: .utf8)
-        #expect(readme.contains("```swift\n\(example)```\n"))
+        let example = try Repository.text(of: "Tests/Embedding/main.swift")
+        let page = try Repository.text(of: "Sources/BrokerEmbedded/BrokerEmbedded.docc/BrokerEmbedded.md")
+        #expect(page.contains("```swift\n\(example)```\n"))
     }
 
     @Test func `the example of handlers does what its page says`() throws {
         let result = try programs.run("Handling", [])
         #expect(result.status == 0, "\(result.complaints)")
-        let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        let example = try String(contentsOf: tests.appendingPathComponent("Handling/main.swift"), encoding: .utf8)
-        let page = try String(
-            contentsOf: tests.deletingLastPathComponent().appendingPathComponent("protocol/mappings.md"),
-            encoding: .utf8)
+        let example = try Repository.text(of: "Tests/Handling/main.swift")
+        let page = try Repository.text(of: "protocol/mappings.md")
         #expect(page.contains("```swift\n\(example)```\n\nIt prints\n\n```\n\(result.output)```\n"), "\(result.output)")
     }
 
