@@ -53,20 +53,31 @@ final class Allowance: MemoryAllowance {
         "[" + String(repeating: element + ",", count: count) + "1]"
     }
 
+    /// A text with the name that is printed for it.
+    struct Text: CustomTestStringConvertible {
+        let testDescription: String
+        let json: String
+
+        init(_ name: String, _ json: String) { (testDescription, self.json) = (name, json) }
+    }
+
     private static let texts = [
-        "[]", "{\"a\": [1, 2, {\"b\": null}]}", list("{}", 200_000), list(#""\n""#, 100_000),
-        "\"" + String(repeating: "x", count: 600_000) + "\"", list(#""a,b: {}" "# + "\n", 50_000),
+        Text("empty array", "[]"), Text("small object", "{\"a\": [1, 2, {\"b\": null}]}"),
+        Text("200,000 objects", list("{}", 200_000)), Text("100,000 escaped strings", list(#""\n""#, 100_000)),
+        Text("string of 600,000 bytes", "\"" + String(repeating: "x", count: 600_000) + "\""),
+        Text("50,000 strings with structural characters", list(#""a,b: {}" "# + "\n", 50_000)),
     ]
 
-    @Test(arguments: texts) func `what a tape holds is what was taken for it`(json: String) throws {
+    @Test(arguments: texts) func `what a tape holds is what was taken for it`(text: Text) throws {
         let allowance = Allowance(.max)
-        let document = try document(json, allowance)
+        let document = try document(text.json, allowance)
         #expect(allowance.taken == document.memory)
         #expect(document.memory >= 16)
         #expect(allowance.mostTaken >= allowance.taken)
     }
 
-    @Test(arguments: texts) func `whatever is refused, nothing is kept`(json: String) throws {
+    @Test(arguments: texts) func `whatever is refused, nothing is kept`(text: Text) throws {
+        let json = text.json
         let needed = Allowance(.max)
         _ = try document(json, needed)
         for bytes in [0, 15, needed.mostTaken / 2, needed.mostTaken - 1] {
@@ -77,10 +88,13 @@ final class Allowance: MemoryAllowance {
         #expect(throws: Never.self) { try document(json, Allowance(needed.mostTaken)) }
     }
 
-    @Test(arguments: ["[1,", list("{}", 200_000) + "]", #""\x""#, #"["\n", "\ud800"]"#, ""])
-    func `a text with a fault keeps nothing`(json: String) {
+    @Test(arguments: [
+        Text("no end", "[1,"), Text("a bracket too many", list("{}", 200_000) + "]"), Text("escape", #""\x""#),
+        Text("half a surrogate pair", #"["\n", "\ud800"]"#), Text("empty", ""),
+    ])
+    func `a text with a fault keeps nothing`(text: Text) {
         let allowance = Allowance(.max)
-        #expect(refusal(json, allowance) == "fault")
+        #expect(refusal(text.json, allowance) == "fault")
         #expect(allowance.taken == 0)
     }
 

@@ -2,10 +2,10 @@
 import PackageDescription
 
 /// What is wanted of Broker beside the client: "Embedding" for the coordinator too.
-let traits = Context.environment["BROKER_TRAITS"].map { [$0] } ?? []
+let traits = [Context.environment["BROKER_TRAITS"] ?? ""].filter { !$0.isEmpty }
 
 // A package as a user of the libraries would write it, which depends on Broker by version and wants nothing but
-// the client, or the embedded coordinator as well. scripts/check builds it both ways, looks at what it depends on, and
+// the client, or the embedded broker as well. scripts/check resolves it both ways, looks at what it depends on, builds and
 // runs it.
 let package = Package(
     name: "Consumer",

@@ -19,8 +19,14 @@ import Testing
                 let client = try RawClient(socket)
                 greedy.append(client)
                 try client.send(#"{"id": "held", "entity": "Employee", "json": {"id": 2}}"#)
-                for _ in 0..<1_000 { try client.send(message) }
-                let answer = try client.ask(#"{"type": "await", "id": "nobody"}"#)
+                let answer: Message
+                do {
+                    for _ in 0..<1_000 { try client.send(message) }
+                    answer = try client.ask(#"{"type": "await", "id": "nobody"}"#)
+                } catch let failure as RawClient.Failure where !failure.isTimeout {
+                    // The server has closed the connection before it took all of them.
+                    answer = try client.next()
+                }
                 isRefused = answer.code == "busy"
                 #expect(isRefused || answer.code == "unknownJob", "\(answer.text)")
             }
