@@ -124,6 +124,7 @@ public final class Store {
     private static func check(
         _ file: StoreFile, _ plan: StagingPlan, _ removal: RemovalPolicy, vfs: String? = nil
     ) throws(StoreError) {
+        try SQLiteLibrary.check()
         try file.checkAccess()
         guard file.exists else { return }
         try look(at: file, plan, removal, vfs: vfs).refuseDifferences()
