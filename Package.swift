@@ -28,6 +28,7 @@ func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
         name: "\(target)Tests", dependencies: [.byName(name: target), "TestSupport"] + also, swiftSettings: strict)
 }
 
+// `platforms` would name versions of Apple's systems only. Broker needs Linux: its files, locks and peers are those of that kernel.
 let package = Package(
     name: "Broker",
     products: [
