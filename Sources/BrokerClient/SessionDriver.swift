@@ -5,8 +5,7 @@ internal import Synchronization
 
 /// Does what a ``Session`` says: the sockets, the clock and the locks are here, the decisions are there.
 ///
-/// Frames are collected from any thread and written by the event loop, as many as there are with one flush. The frame of a
-/// job that is alone is written by the thread that brings it, if nothing else is on its way to the socket.
+/// Frames are collected from any thread and written by the event loop, all that there are with one flush.
 final class SessionDriver: Sendable {
     fileprivate struct State: Sendable {
         var session: Session
@@ -14,12 +13,8 @@ final class SessionDriver: Sendable {
         var channel: (any Channel)?
         /// Frames for that connection that the event loop has not taken yet.
         var outbox: [[UInt8]] = []
-        /// Somebody sees to the outbox: the event loop, or a thread that writes a lone frame.
+        /// The event loop will take the outbox.
         var isFlushScheduled = false
-        /// Flushes of which the channel may still hold bytes.
-        var unwrittenFlushes = 0
-        /// The socket of that connection; nil when it has none of its own.
-        var socket: DirectSocket?
         var deadlineTimer: Scheduled<Void>?
     }
 
@@ -106,11 +101,9 @@ final class SessionDriver: Sendable {
 
     /// On the event loop.
     private func opened(_ channel: any Channel, _ connection: Int) {
-        let socket = channel.pipeline.syncOperations.directSocket
         let isWanted = state.withLock { state in
             guard state.session.currentConnection == connection else { return false }
             state.channel = channel
-            state.socket = socket
             return true
         }
         guard isWanted else { return channel.close(promise: nil) }
@@ -128,13 +121,12 @@ final class SessionDriver: Sendable {
     private func perform<Value: Sendable, Failure: Error>(
         _ decide: (inout Session) throws(Failure) -> (Value, Session.Effects)
     ) throws(Failure) -> Value {
-        let (value, effects, abandoned, lone, mustFlush) = try state.withLock { state throws(Failure) in
+        let (value, effects, abandoned, mustFlush) = try state.withLock { state throws(Failure) in
             let (value, effects) = try decide(&state.session)
-            return (value, effects, state.note(effects), state.takeLone(), state.mustFlush())
+            return (value, effects, state.note(effects), state.mustFlush())
         }
         abandoned?.close(promise: nil)
         if let connect = effects.connect { self.connect(connect) }
-        if let lone { write(lone) }
         if mustFlush { eventLoop.execute { self.flush() } }
         for delivery in effects.deliveries { deliver(delivery) }
         return value
@@ -161,27 +153,12 @@ final class SessionDriver: Sendable {
             guard let channel = state.channel, !state.outbox.isEmpty else {
                 return ([], nil) as ([[UInt8]], (any Channel)?)
             }
-            state.unwrittenFlushes += 1
             return (state.outbox, channel)
         }
         guard let channel else { return }
         var buffer = channel.allocator.buffer(capacity: frames.reduce(0) { $0 + $1.count })
         for frame in frames { buffer.writeBytes(frame) }
-        channel.writeAndFlush(buffer).whenComplete { _ in self.state.withLock { $0.unwrittenFlushes -= 1 } }
-    }
-
-    /// What the socket has no room for is left to the event loop.
-    private func write(_ lone: LoneFrame) {
-        let count = lone.socket.write(lone.frame)
-        let mustFlush = state.withLock { state in
-            state.isFlushScheduled = false
-            // On a new connection, all of it was sent again.
-            if count < lone.frame.count, state.socket === lone.socket {
-                state.outbox.insert(count == 0 ? lone.frame : Array(lone.frame[count...]), at: 0)
-            }
-            return state.mustFlush()
-        }
-        if mustFlush { eventLoop.execute { self.flush() } }
+        channel.writeAndFlush(buffer, promise: nil)
     }
 
     private func connect(_ order: Session.Connect) {
@@ -214,32 +191,13 @@ final class SessionDriver: Sendable {
     }
 }
 
-/// A frame with nothing before it on its way to the socket.
-private struct LoneFrame: Sendable {
-    let frame: [UInt8]
-    let socket: DirectSocket
-}
-
 extension SessionDriver.State {
-    /// Takes the only frame there is, if its job is the only one and nothing else goes to the socket until it is written.
-    ///
-    /// Many jobs are left to the event loop, which writes them together.
-    fileprivate mutating func takeLone() -> LoneFrame? {
-        guard outbox.count == 1, !isFlushScheduled, unwrittenFlushes == 0,
-            session.jobs.inFlightCount + session.requests.count == 1, let socket
-        else { return nil }
-        isFlushScheduled = true
-        defer { outbox = [] }
-        return LoneFrame(frame: outbox[0], socket: socket)
-    }
-
     /// Keeps the connection and its outbox as the effects want them; the channel that is to be closed.
     fileprivate mutating func note(_ effects: Session.Effects) -> (any Channel)? {
         var abandoned: (any Channel)?
         if effects.close != nil {
             abandoned = channel
             channel = nil
-            socket = nil
             outbox = []
             deadlineTimer?.cancel()
         }
