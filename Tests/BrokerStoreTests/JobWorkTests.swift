@@ -126,14 +126,4 @@ import Testing
         let records = (10..<5_000).map { "{\"id\": \($0), \"name\": \"a\", \"boss\": 0}" }.joined(separator: ",")
         #expect(try test.changes("{\"Employee\": [\(records)]}") == ["Employee +4990 ~0 =1 !0"])
     }
-
-    @Test func `a part of a sync finds old syncs by an index`() throws {
-        let test = try store(1)
-        let part = SyncPart(id: "s", isLast: false, definition: [])
-        try test.store.begin()
-        _ = try test.store.merger.syncParts.begin(part, at: "/operations/0", now: 1)
-        try test.store.commit()
-        let plan = try test.rows("EXPLAIN QUERY PLAN DELETE FROM _broker_open_syncs WHERE changed < 5")
-        #expect(plan.contains { $0.contains("SEARCH _broker_open_syncs USING") }, "\(plan)")
-    }
 }

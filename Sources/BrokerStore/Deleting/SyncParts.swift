@@ -17,14 +17,19 @@ final class SyncParts {
             "sync" INTEGER NOT NULL, "key" BLOB NOT NULL, PRIMARY KEY ("sync", "key")
         ) WITHOUT ROWID
         """,
-        // Each part looks for the syncs that are to be forgotten.
+        // Each part looks for a sync that is to be forgotten.
         """
         CREATE INDEX IF NOT EXISTS "_broker_open_syncs_changed" ON "_broker_open_syncs" ("changed")
         """,
     ]
 
+    /// Keys of forgotten syncs that one part deletes: some 10 ms.
+    static let keysForgottenAtOnce = 10_000
+
     fileprivate let connection: Connection
     private let keptMilliseconds: Int64
+    /// Syncs that are open at the same time, of all clients; tests lower it.
+    var maximum = 10_000
 
     /// - Parameter keptSeconds: an unfinished sync that nothing is added to is forgotten after that.
     init(on connection: Connection, keptSeconds: Int) throws(StoreError) {
@@ -36,49 +41,88 @@ final class SyncParts {
 
     /// Begins a part inside the job's savepoint.
     ///
-    /// - Throws: `idConflict` when an earlier part of that id was about something else.
+    /// - Throws: `idConflict` when an earlier part of that id was about something else; `busy` when it is the first one, and
+    ///   ``maximum`` syncs are open.
     func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
-        var number: Int64?
-        var isSame = true
+        let opened: Result<Int64, Fault>
         do throws(StoreError) {
-            for table in Self.tables { try connection.execute(table) }
-            try forget(before: now)
-            let find = try connection.prepare("SELECT number, definition FROM _broker_open_syncs WHERE id = ?1")
-            find.bind(part.id, at: 1)
-            if try find.step() {
-                number = find.integer(0)
-                isSame = find.bytes(1).elementsEqual(part.definition)
-            }
-            find.reset()
-            if number == nil {
-                let insert = try connection.prepare(
-                    "INSERT INTO _broker_open_syncs (id, definition, rejected, changed) VALUES (?1, ?2, 0, ?3) "
-                        + "RETURNING number")
-                insert.bind(part.id, at: 1)
-                insert.bind(blob: part.definition, at: 2)
-                insert.bind(now, at: 3)
-                while try insert.step() { number = insert.integer(0) }
-            }
+            opened = try open(part, keptSince: keptMilliseconds < now ? now - keptMilliseconds : .min, now)
         } catch {
             throw .store(error)
         }
-        guard isSame else {
-            throw .fault(
-                Fault(
-                    .idConflict,
-                    "The parts of the sync \(part.id.quotedBriefly) that came before have another `entity`, `where` or "
-                        + "`arguments`. Give every sync an id of its own, and say the same in all of its parts.",
-                    path: "\(pointer)/part"))
+        switch opened {
+        case .success(let number): return OpenSyncPart(parts: self, number: number, isLast: part.isLast, now: now)
+        case .failure(var fault):
+            fault.path = "\(pointer)/part"
+            throw .fault(fault)
         }
-        return OpenSyncPart(parts: self, number: number!, isLast: part.isLast, now: now)
     }
 
-    private func forget(before now: Int64) throws(StoreError) {
-        guard keptMilliseconds < now else { return }
-        let old = "changed < \(now - keptMilliseconds)"
-        try connection.execute(
-            "DELETE FROM _broker_open_sync_keys WHERE sync IN (SELECT number FROM _broker_open_syncs WHERE \(old))")
-        try connection.execute("DELETE FROM _broker_open_syncs WHERE \(old)")
+    /// - Parameter oldest: syncs that nothing was added to since then are forgotten.
+    /// - Returns: the sync's number.
+    private func open(_ part: SyncPart, keptSince oldest: Int64, _ now: Int64) throws(StoreError) -> Result<
+        Int64, Fault
+    > {
+        for table in Self.tables { try connection.execute(table) }
+        if let old = try integer("SELECT number FROM _broker_open_syncs WHERE changed < ?1 LIMIT 1", oldest) {
+            _ = try forget(old)
+        }
+        let find = try connection.prepare("SELECT number, definition, changed FROM _broker_open_syncs WHERE id = ?1")
+        find.bind(part.id, at: 1)
+        if try find.step() {
+            let number = find.integer(0)
+            let isSame = find.bytes(1).elementsEqual(part.definition)
+            let isOld = find.integer(2) < oldest
+            find.reset()
+            guard isOld else { return isSame ? .success(number) : .failure(Self.idConflict(part.id)) }
+            while try !forget(number) {}
+        }
+        let count = try integer("SELECT count(*) FROM _broker_open_syncs WHERE changed >= ?1", oldest)
+        if let count, count >= maximum { return .failure(tooMany) }
+        let insert = try connection.prepare(
+            "INSERT INTO _broker_open_syncs (id, definition, rejected, changed) VALUES (?1, ?2, 0, ?3)")
+        insert.bind(part.id, at: 1)
+        insert.bind(blob: part.definition, at: 2)
+        insert.bind(now, at: 3)
+        try insert.run()
+        return .success(sqlite3_last_insert_rowid(connection.handle))
+    }
+
+    /// Deletes a sync, or ``keysForgottenAtOnce`` of its keys: the part that does it is another client's.
+    ///
+    /// - Returns: whether nothing of the sync is left.
+    private func forget(_ number: Int64) throws(StoreError) -> Bool {
+        let keys = try connection.prepare(
+            "DELETE FROM _broker_open_sync_keys WHERE sync = ?1 AND key IN "
+                + "(SELECT key FROM _broker_open_sync_keys WHERE sync = ?1 LIMIT \(Self.keysForgottenAtOnce))")
+        keys.bind(number, at: 1)
+        try keys.run()
+        guard connection.changes < Self.keysForgottenAtOnce else { return false }
+        let sync = try connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
+        sync.bind(number, at: 1)
+        try sync.run()
+        return true
+    }
+
+    private func integer(_ sql: String, _ parameter: Int64) throws(StoreError) -> Int64? {
+        let statement = try connection.prepare(sql)
+        statement.bind(parameter, at: 1)
+        guard try statement.step() else { return nil }
+        defer { statement.reset() }
+        return statement.integer(0)
+    }
+
+    private static func idConflict(_ id: String) -> Fault {
+        Fault(
+            .idConflict,
+            "The parts of the sync \(id.quotedBriefly) that came before have another `entity`, `where` or "
+                + "`arguments`. Give every sync an id of its own, and say the same in all of its parts.")
+    }
+
+    private var tooMany: Fault {
+        .busy(
+            "\(maximum) syncs in parts are open, and no other can begin. Send the part with `last` true of those that are "
+                + "complete. A sync that nothing is added to is forgotten with the outcomes of its time.")
     }
 }
 
