@@ -1,6 +1,25 @@
 public import BrokerModel
 public import BrokerStore
 
+extension WriterLoop {
+    /// A job that the store has applied, or could not.
+    struct Applied {
+        /// Nil when none could be had.
+        let sequence: Int64?
+        let job: ReadyJob
+        let end: JobOutcome
+        /// The failure that the ledger could not take.
+        var unwritten: Fault?
+        var mergedMicroseconds: Int64 = 0
+        var appliedAt = monotonicMicroseconds()
+
+        /// Bytes of the objects that its answer tells.
+        var objectBytes: Int {
+            if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
+        }
+    }
+}
+
 extension WriterLoop.Applied {
     /// A job is committed under the id: this one, or one before it.
     var isCommitted: Bool {
@@ -120,6 +139,7 @@ extension StoreError {
         case .unavailable, .incompatible: .storeUnavailable
         case .constraint: .constraintViolation
         case .defect: .internal
+        case .overworked: .busy
         }
     }
 }

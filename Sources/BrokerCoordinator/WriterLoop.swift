@@ -25,23 +25,6 @@ struct WriterLoop {
         let tell: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
     }
 
-    /// A job that the store has applied, or could not.
-    struct Applied {
-        /// Nil when none could be had.
-        let sequence: Int64?
-        let job: ReadyJob
-        let end: JobOutcome
-        /// The failure that the ledger could not take.
-        var unwritten: Fault?
-        var mergedMicroseconds: Int64 = 0
-        var appliedAt = monotonicMicroseconds()
-
-        /// Bytes of the objects that its answer tells.
-        var objectBytes: Int {
-            if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
-        }
-    }
-
     /// Without a job for so long, nobody is sending one after the other.
     private static let idleMicroseconds: Int64 = 300
 
@@ -117,7 +100,8 @@ struct WriterLoop {
                 reservation = nil
             } catch {
                 guard store.failure == nil else { return drop(rest.map(\.job)) }
-                logger.warning(
+                logger.log(
+                    level: error.code == .overworked ? .debug : .warning,
                     "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
                 // With more room, the next turn sets them aside.
                 let hasMadeRoom = rest.isEmpty && error.code == .full && store.makeRoom()
@@ -312,6 +296,7 @@ struct WriterLoop {
                 return applied
             } catch {
                 guard store.failure == nil else { return nil }
+                if error.code == .overworked { continue }
                 // What a reader holds now may be copied before a later try.
                 if error.code == .full, store.makeRoom(), !hasMadeRoom {
                     hasMadeRoom = true

@@ -47,6 +47,10 @@ extension Store {
         } catch {
             if connection.isAutocommit {
                 if case .store(let error) = error { throw error }
+                if case .fault(let fault) = error, connection.work.budget.isSpent {
+                    overworked = (job.sequence, fault)
+                    throw .overworked
+                }
                 throw StoreError(.unavailable, "SQLite gave the transaction up.")
             }
             try savepoints.undoJob()

@@ -15,6 +15,8 @@ public final class Store {
     let savepoints: Savepoints
     private let files: OpenedFiles
     let logKeeper: LogKeeper
+    /// How the job of that sequence ends, which cost a transaction.
+    var overworked: (sequence: Int64, fault: Fault)?
     private let isSyncedAtCommit: Bool
     /// Foreign keys of another program's database are checked at the end of a job, as Broker's own are.
     private let defersForeignKeys: Bool
@@ -40,6 +42,7 @@ public final class Store {
         try Self.check(file, plan, options.removal, vfs: options.vfs)
         connection = try Connection(path: file.location, vfs: options.vfs)
         connection.work.watch(connection.handle)
+        connection.work.jobLimit = options.jobWork
         logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
         migration = try Self.migrate(connection, path, plan, options, logKeeper)
         try Self.configure(connection, options)
@@ -282,7 +285,8 @@ public final class Store {
     /// A failure's line gives way to what comes after it under the same id: a job that is committed, or fails later.
     ///
     /// - Returns: what became of the job; a job that fails has changed nothing.
-    /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone.
+    /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone. `overworked` when
+    ///   the job was interrupted, and the transaction with it: its next try, in another transaction, ends with its fault.
     public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let (known, end) = try find(job)
         if let end {
@@ -292,10 +296,17 @@ public final class Store {
         switch job.work {
         case .refused(let fault): return try record(.failed(fault), of: job, known, nil)
         case .steps(let steps):
+            if let fault = takeOverworked(job.sequence) { return try record(.failed(fault), of: job, known, nil) }
             merger.digest = ledger.history == nil ? nil : RowDigest()
             let end = try run(steps, job)
             return try record(end, of: job, known, merger.digest)
         }
+    }
+
+    private func takeOverworked(_ sequence: Int64) -> Fault? {
+        guard let overworked, overworked.sequence == sequence else { return nil }
+        self.overworked = nil
+        return overworked.fault
     }
 
     /// What the ledger knows of the job's id, and how the job ends if that tells.

@@ -14,6 +14,8 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
         case constraint
         /// Our own statement was wrong: a defect.
         case defect
+        /// The work budget of a job is spent. When the job is tried again, in another transaction, it ends with its fault.
+        case overworked
     }
 
     public let code: Code
@@ -45,6 +47,7 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 }
 
 extension StoreError {
+    static let overworked = StoreError(.overworked, "The job makes the store do more work than one job may.")
     /// What SQLite just said on that connection.
     ///
     /// - Parameters:

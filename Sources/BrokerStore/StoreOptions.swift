@@ -25,6 +25,8 @@ public struct StoreOptions: Sendable {
     /// Permissions of the store's files, whatever the mask of the process is; nil makes new ones with
     /// ``StoreLock/defaultMode`` and leaves those that are there.
     public var fileMode: UInt32?
+    /// Units of work that one job may take; tests lower it.
+    package var jobWork = JobWork.maximum
     /// For tests: SQLite's name for a VFS that stands between it and the files, and is there for longer than the store.
     public var vfs: String?
 

@@ -28,11 +28,13 @@ extension TestStore {
         }
     }
 
-    private func job(operations: String, _ policy: InvalidRecordPolicy) throws -> StoreJob {
+    func job(
+        operations: String, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = true
+    ) throws -> StoreJob {
         defer { nextSequence += 1 }
         let document = try JSONDocument(parsing: JSONText(copying: Array("[\(operations)]".utf8)))
         return StoreJob(
-            id: "job-\(nextSequence)", contentHash: nil, sequence: nextSequence, policy: policy, wantsKeys: true,
+            id: "job-\(nextSequence)", contentHash: nil, sequence: nextSequence, policy: policy, wantsKeys: wantsKeys,
             work: try work(document, policy), now: 0)
     }
 

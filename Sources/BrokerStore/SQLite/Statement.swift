@@ -19,7 +19,10 @@ final class Statement {
         self.sql = sql
     }
 
-    deinit { sqlite3_finalize(handle) }
+    deinit {
+        reset()
+        sqlite3_finalize(handle)
+    }
 
     /// Whether there is a row. After the last one, and after an error, the statement is reset.
     func step() throws(StoreError) -> Bool {
@@ -33,7 +36,10 @@ final class Statement {
     }
 
     /// Runs the statement to its end.
+    ///
+    /// - Throws: `overworked`, before it has done anything, when the job's work is spent.
     func run() throws(StoreError) {
+        try connection.work.check()
         while try step() {}
     }
 

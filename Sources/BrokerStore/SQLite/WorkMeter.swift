@@ -9,14 +9,20 @@ internal import CSQLite
 /// functions, collations charge the bytes that they read themselves
 /// ```
 ///
-/// A statement is not interrupted by SQLITE_INTERRUPT: SQLite would undo the whole transaction, with the jobs before
-/// (sqlite.org/c3ref/interrupt.html). Predicates call ``PredicateFunctions/work`` for each row instead, which fails
-/// when the budget is spent, and an error of a function undoes its statement alone.
+/// When the budget is spent, the operation ends by the first of these:
+///
+///  1. Predicates call ``PredicateFunctions/work`` for each row, which fails then. An error of a function undoes its
+///     statement alone.
+///  2. No other statement is begun (``check()``).
+///  3. A statement without such a function (it deletes all rows, or foreign keys change others) is interrupted. SQLite then
+///     undoes the whole transaction (sqlite.org/c3ref/interrupt.html); ``Store/apply(_:)`` says how it goes on.
 ///
 /// Whether a job exceeds its budget depends on the exact sums only, so it is the same when the job is replayed.
 final class WorkMeter {
     /// Instructions between two calls of the progress handler.
     private static let instructionsPerLook = 1_000
+    /// A statement is interrupted so many instructions after the budget is spent, so that a function can fail before.
+    private static let grace = 10_000
 
     var budget = WorkBudget.unlimited
     /// Of statements that have not ended; a lower bound.
@@ -24,6 +30,21 @@ final class WorkMeter {
 
     /// Nothing more may be done for the job.
     var isOver: Bool { budget.isSpent || running > 0 && running > budget.remaining }
+
+    private var isJudged = false
+
+    /// - Parameter body: an operation of a job: it is ended when the budget is spent.
+    func judging(_ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
+        running = 0
+        isJudged = true
+        defer { isJudged = false }
+        try body()
+    }
+
+    /// - Throws: `overworked` when the operation may not go on.
+    func check() throws(StoreError) {
+        if isJudged, budget.isSpent { throw .overworked }
+    }
 
     /// Units that one job may take; tests lower it.
     var jobLimit = JobWork.maximum
@@ -48,8 +69,9 @@ final class WorkMeter {
         sqlite3_progress_handler(
             database, Int32(Self.instructionsPerLook),
             { meter in
-                Unmanaged<WorkMeter>.fromOpaque(meter!).takeUnretainedValue().running += WorkMeter.instructionsPerLook
-                return 0
+                let meter = Unmanaged<WorkMeter>.fromOpaque(meter!).takeUnretainedValue()
+                meter.running += WorkMeter.instructionsPerLook
+                return meter.isJudged && meter.running - WorkMeter.grace > meter.budget.remaining ? 1 : 0
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 }

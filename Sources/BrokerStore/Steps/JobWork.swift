@@ -30,10 +30,11 @@ enum JobWork {
         }
         meter.budget.charge(constant(step.action))
         do throws(MergeFailure) {
-            try body()
+            try meter.judging(body)
         } catch {
-            // Our function has ended the statement, which SQLite reports as a plain error.
-            guard case .store(let failure) = error, failure.code == .defect, meter.budget.isSpent else { throw error }
+            // SQLite reports an error of our function, and an interrupt, as plain errors.
+            guard case .store(let failure) = error, [.defect, .overworked].contains(failure.code), meter.budget.isSpent
+            else { throw error }
         }
         guard !meter.budget.isSpent else { throw .fault(tooMuch(at: step.pointer)) }
     }
