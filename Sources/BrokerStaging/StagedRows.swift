@@ -98,9 +98,7 @@ public final class StagedRows: Sendable {
 
     /// What staging the same again costs: bytes of text, and for each row and link as much as some dozens of bytes.
     public var stagingWork: Int {
-        let bytes = collections.reduce(0) { sum, collection in
-            sum + (collection.batch?.textBytes ?? 0) + collection.operations.reduce(0) { $0 + $1.json.bytes.count }
-        }
+        let bytes = collections.reduce(0) { $0 + $1.textBytes }
         return bytes + 64 * (rowCount + places.count + links.reduce(0) { $0 + $1.count })
     }
 

@@ -111,6 +111,9 @@ public struct JobCollection: @unchecked Sendable {
         return collections
     }
 
+    /// Bytes of the values that are read.
+    var textBytes: Int { operations.reduce(batch?.textBytes ?? 0) { $0 + $1.json.bytes.count } }
+
     /// Stages the collection in a context of its own. Pure: reads no database, shares nothing, and so runs anywhere.
     ///
     /// - Parameters:

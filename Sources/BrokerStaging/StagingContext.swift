@@ -87,6 +87,7 @@ struct StagingContext: ~Copyable {
         scanner = RecordScanner(nodeCount: plan.nodeCount)
         scratch = ScratchStack()
         payload = collection.keepsPayload ? StagedPayload() : nil
+        arena.workBudget = .staging(collection.textBytes, of: collection.document.text.count)
     }
 
     /// Bytes of memory that the rows of a context take beside what is counted for each row: objects, the first chunks of

@@ -17,6 +17,17 @@ public struct WorkBudget: Sendable {
     /// For the patterns and tombstones of a job that is staged: some seconds of a worker.
     static var staging: WorkBudget { WorkBudget(limit: 250_000_000) }
 
+    /// The share of a part of a job that is staged by itself. Parts are staged at the same time and in any order, so each has a
+    /// limit of its own, and all of them together have that of the job.
+    ///
+    /// - Parameters:
+    ///   - bytes: of the part's text.
+    ///   - total: of the job's.
+    static func staging(_ bytes: Int, of total: Int) -> WorkBudget {
+        guard bytes < total else { return staging }
+        return WorkBudget(limit: total.dividingFullWidth(bytes.multipliedFullWidth(by: staging.limit)).quotient)
+    }
+
     public var isSpent: Bool { spent > limit }
 
     public var remaining: Int { max(0, limit - spent) }

@@ -106,6 +106,29 @@ import Testing
         #expect(try verdicts(".+@.+", short, &budget, freeInstructions: 64).allSatisfy { $0 == .matches })
     }
 
+    @Test(arguments: [1, 7, 1_000_000, 256 << 20]) func `the parts of a job share its budget by their bytes`(total: Int)
+    {
+        let parts = [total / 3, total / 2, total - total / 2 - total / 3]
+        let limits = parts.map { WorkBudget.staging($0, of: total).limit }
+        #expect(limits.reduce(0, +) <= WorkBudget.staging.limit)
+        #expect(limits.reduce(0, +) >= WorkBudget.staging.limit - parts.count)
+        #expect(WorkBudget.staging(total, of: total).limit == WorkBudget.staging.limit)
+    }
+
+    @Test func `parts of a job that are staged separately try no more texts than one part would`() throws {
+        let model = """
+            {"entities": {
+              "A": {"identity": "id", "attributes": {"id": "integer64", "text": {"type": "string", "pattern": "^\\\\p{L}{4}"}}},
+              "B": {"identity": "id", "attributes": {"id": "integer64", "text": {"type": "string", "pattern": "^\\\\p{L}{4}"}}}}}
+            """
+        let fixture = try Staging(model)
+        let text = String(repeating: "a", count: 30_000)
+        let records = (0..<10).map { "{\"id\": \($0), \"text\": \"\(text)\"}" }.joined(separator: ",")
+        let steps = try RegularExpression("^\\p{L}{4}").instructions * text.utf8.count
+        let rejected = try fixture.stage("{\"A\": [\(records)], \"B\": [\(records)]}", .skip).rows.rejected.count
+        #expect(rejected >= 20 - 4 * WorkBudget.staging.limit / steps - 1 && rejected < 20, "\(rejected)")
+    }
+
     @Test func `a pattern means what it means by itself, wherever the match is`() throws {
         for (pattern, text, matches) in [
             ("b|c", "ab", true), ("b|c", "a", false), ("^b", "ab", false), ("^b|a$", "ba", true), ("a$", "a\n", false),
