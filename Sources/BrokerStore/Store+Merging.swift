@@ -8,11 +8,14 @@ extension Store {
     func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
         connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
         defer { connection.work.begin(.unlimited) }
-        var outcome = try run(steps, job, ParkedValues(merger))
+        func parked(settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) -> ParkedValues {
+            ParkedValues(merger, MergeMemory(job.memory), settled: settled, parksNothing: parksNothing)
+        }
+        var outcome = try run(steps, job, parked())
         // With `skip` the job runs again, and claims on values that were not given up are judged when they are made. As
         // other objects may be left out then, the third run waits for nothing.
-        if case .again(let settled) = outcome { outcome = try run(steps, job, ParkedValues(merger, settled: settled)) }
-        if case .again = outcome { outcome = try run(steps, job, ParkedValues(merger, parksNothing: true)) }
+        if case .again(let settled) = outcome { outcome = try run(steps, job, parked(settled: settled)) }
+        if case .again = outcome { outcome = try run(steps, job, parked(parksNothing: true)) }
         guard case .ended(let end) = outcome else { preconditionFailure("nothing was parked") }
         return end
     }

@@ -60,7 +60,7 @@ import Testing
 
     @Test(arguments: [
         (#"{"op": "delete", "entity": "Desk"}"#, true),
-        (#"{"op": "sync", "entity": "Desk", "json": []}"#, true),
+        (#"{"op": "sync", "entity": "Desk", "json": []}"#, false),
         (#"{"op": "delete", "entity": "Office", "objects": [1]}"#, true),
         (#"{"op": "delete", "entity": "Team", "objects": [1]}"#, true),
         (#"{"entity": "Team", "object": 1, "json": {"id": 9}}"#, true),

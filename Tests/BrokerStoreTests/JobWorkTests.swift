@@ -126,4 +126,26 @@ import Testing
         let records = (10..<5_000).map { "{\"id\": \($0), \"name\": \"a\", \"boss\": 0}" }.joined(separator: ",")
         #expect(try test.changes("{\"Employee\": [\(records)]}") == ["Employee +4990 ~0 =1 !0"])
     }
+
+    @Test(arguments: [nil, SyncPart(id: "s", isLast: true, definition: [])])
+    func `a sync is charged for the keys of the objects that it looks at`(part: SyncPart?) throws {
+        let test = try TestStore(#"{"entities": {"Page": {"identity": "path", "attributes": {"path": "string"}}}}"#)
+        let paths = (0..<100).map { "{\"path\": \"\($0)\(String(repeating: "p", count: 3_200))\"}" }
+        let all = "[\(paths.joined(separator: ","))]"
+        try test.apply("{\"Page\": \(all)}")
+        let job = try test.job(operations: #"{"op": "sync", "entity": "Page", "json": \#(all)}"#, wantsKeys: false)
+        guard case .steps(var steps) = job.work else { return #expect(Bool(false)) }
+        steps = [
+            StagedStep(
+                action: .sync(StagedSync(StagedSelection(entity: 0, nil), part: part)), rows: steps[0].rows,
+                pointer: "/0")
+        ]
+        let sync = StoreJob(
+            id: "sync", contentHash: nil, sequence: job.sequence, policy: .fail, wantsKeys: false, work: .steps(steps),
+            now: 0)
+        guard case .completed = try test.apply(sync) else { return #expect(Bool(false)) }
+        let others = JobWork.unitsPerSelection + 100 * 60
+        #expect(test.store.connection.work.newest > 100 * 100 + JobWork.unitsPerSelection)
+        #expect(test.store.connection.work.newest < 100 * 110 + others, "\(test.store.connection.work.newest)")
+    }
 }

@@ -51,6 +51,16 @@ import Testing
                 now: 0, memory: allowance))
     }
 
+    private func end(of operations: String, _ allowance: Allowance) throws -> String? {
+        let job = try store.job(operations: operations, wantsKeys: false)
+        let end = try store.store.apply(
+            StoreJob(
+                id: job.id, contentHash: nil, sequence: job.sequence, policy: .fail, wantsKeys: false, work: job.work,
+                now: 0, memory: allowance))
+        guard case .failed(let fault) = end else { return nil }
+        return "\(fault.code.rawValue) \(fault.path ?? "nowhere"): \(fault.message)"
+    }
+
     /// Each department's title is brought by a record that is nested in the one before it.
     private static func chain(_ count: Int) -> String {
         (0..<count).map {
@@ -108,5 +118,48 @@ import Testing
         guard case .completed = try apply(payload, .fail, ample) else { return #expect(Bool(false)) }
         #expect(ample.most > 200_000)
         #expect(ample.used == 0)
+    }
+
+    @Test func `unique values that are parked take the job's memory, and give it back`() throws {
+        let count = 1_500
+        func records(_ first: Int) -> String {
+            (0..<count).map { #"{"id": \#(first + $0), "title": "t", "code": "\#($0)"}"# }.joined(separator: ",")
+        }
+        try store.apply(#"{"D": [\#(records(0))]}"#)
+        let operations = """
+            {"entity": "D", "json": [\(records(10_000))]},
+            {"op": "delete", "entity": "D", "objects": [\((0..<count).map(String.init).joined(separator: ","))]}
+            """
+        let ample = Allowance(.max)
+        try store.store.begin()
+        #expect(try end(of: operations, ample) == nil)
+        store.store.rollback()
+        // The claims take 600 bytes each while they are judged.
+        #expect(ample.most >= count * (600 + 320))
+        let scarce = Allowance(ample.most - 1)
+        try store.store.begin()
+        #expect(try end(of: operations, scarce)?.hasPrefix("busy nowhere") == true)
+        try store.store.commit()
+        #expect(scarce.used == 0 && ample.used == 0)
+    }
+
+    @Test func `what a sync remembers of the objects that it names takes the job's memory`() throws {
+        let test = try TestStore(#"{"entities": {"Note": {"attributes": {"text": "string"}}}}"#)
+        let notes =
+            #"{"op": "sync", "entity": "Note", "json": [\#(Array(repeating: "{}", count: 500).joined(separator: ","))]}"#
+        func end(_ allowance: Allowance) throws -> String? {
+            let job = try test.job(operations: notes, wantsKeys: false)
+            let end = try test.apply(
+                StoreJob(
+                    id: job.id, contentHash: nil, sequence: job.sequence, policy: .fail, wantsKeys: false,
+                    work: job.work, now: 0, memory: allowance))
+            guard case .failed(let fault) = end else { return nil }
+            return "\(fault.code.rawValue) \(fault.path ?? "nowhere")"
+        }
+        let ample = Allowance(.max)
+        #expect(try end(ample) == nil)
+        #expect(ample.most >= 500 * 64 && ample.used == 0)
+        #expect(try end(Allowance(ample.most - 1)) == "busy /0")
+        #expect(try test.rows("SELECT count(*) FROM Note") == ["500"])
     }
 }

@@ -226,8 +226,14 @@ extension StoredKey {
 
     static func installFunction(on connection: Connection) throws(StoreError) {
         let result = sqlite3_create_function_v2(
-            connection.handle, function, -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nil,
+            connection.handle, function, -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+            Unmanaged.passUnretained(connection.work).toOpaque(),
             { context, count, values in
+                let meter = WorkMeter.of(sqlite3_user_data(context))
+                guard
+                    PredicateFunctions.charge(
+                        context, meter, forKeyOf: UnsafeBufferPointer(start: values, count: Int(count)))
+                else { return }
                 let key = StoredKey((0..<Int(count)).map { Cell(values![$0]) })
                 key.bytes.withUnsafeBytes {
                     sqlite3_result_blob(

@@ -22,7 +22,7 @@ final class Merger {
     let syncParts: SyncParts
     let forms: StoredForms
     let historyTables: HistoryTables
-    private let named = NamedObjects()
+    private let named: NamedObjects
     /// At a fixed place: SQLite's update hook writes to it.
     let tally: UnsafeMutablePointer<MergeTally>
     /// Entities in an order in which rows mostly come after what they refer to.
@@ -52,7 +52,7 @@ final class Merger {
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
         syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
         deletions = try DeletionStatements(plan, on: connection)
-        try named.install(on: connection)
+        named = try NamedObjects(on: connection)
         historyTables = try HistoryTables(entities, plan, on: connection)
         order = Self.parentsFirst(plan.layout)
         rowKeys = RowKeys(entityCount: entities.count)
@@ -115,6 +115,19 @@ final class Merger {
         let tables = [rows.tables[entity]].compactMap { $0 } + innerNames
         return try named.set(
             tables, entity, entities[entity], forms, rowKeys: keys.union(self.rowKeys(in: innerNames, entity)))
+    }
+
+    /// Bytes of memory that ``namedObjects(_:_:innerNames:_:)`` takes beside the rows: sets of the store's keys, or keys in the
+    /// form of the columns.
+    func namedMemory(of tables: [FrozenTable], _ entity: Int) -> Int {
+        let changes = forms.changesKey(of: entity)
+        guard changes || entities[entity].entity.hasRowKey else { return 0 }
+        return tables.reduce(0) { sum, table in
+            guard changes else { return sum + table.rowCount * 64 }
+            return (0..<table.rowCount).reduce(sum + table.rowCount * 192) { sum, row in
+                table.hasIdentity(row) ? table.identity(ofRow: row).reduce(sum) { $0 + Int($1.count) } : sum
+            }
+        }
     }
 
     /// The condition that an object `o` is named by rows that were not merged, until ``forgetNamedObjects()``.

@@ -12,15 +12,18 @@ final class NamedObjects {
     private var entity: Entity?
     private var rowKeys: Set<Int64> = []
     private var cells: [Cell] = []
+    private let meter: WorkMeter
 
     /// Registers the function; this object must outlive the connection's last statement.
-    func install(on connection: Connection) throws(StoreError) {
+    init(on connection: Connection) throws(StoreError) {
+        meter = connection.work
         let result = sqlite3_create_function_v2(
             connection.handle, Self.function, -1, SQLITE_UTF8, Unmanaged.passUnretained(self).toOpaque(),
             { context, count, values in
                 let named = Unmanaged<NamedObjects>.fromOpaque(sqlite3_user_data(context)!).takeUnretainedValue()
-                let isNamed = named.contains(UnsafeBufferPointer(start: values, count: Int(count)))
-                sqlite3_result_int(context, isNamed ? 1 : 0)
+                let values = UnsafeBufferPointer(start: values, count: Int(count))
+                guard PredicateFunctions.charge(context, named.meter, forKeyOf: values) else { return }
+                sqlite3_result_int(context, named.contains(values) ? 1 : 0)
             }, nil, nil, nil)
         guard result == SQLITE_OK else { throw connection.error(result) }
     }

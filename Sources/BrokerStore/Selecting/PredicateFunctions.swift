@@ -14,6 +14,8 @@ enum PredicateFunctions {
     static let work = "broker_work"
     /// Bytes that SQLite reads and compares for one unit.
     private static let bytesPerUnit = 32
+    /// Making a key and looking it up takes 100 ns.
+    private static let unitsPerKey = 5
 
     static func install(on connection: Connection) throws(StoreError) {
         let meter = Unmanaged.passUnretained(connection.work).toOpaque()
@@ -46,14 +48,31 @@ enum PredicateFunctions {
     private static func charge(_ context: OpaquePointer?, _ values: UnsafeBufferPointer<OpaquePointer?>) {
         let meter = WorkMeter.of(sqlite3_user_data(context))
         let times = Int(sqlite3_value_int64(values[1]))
-        var bytes = 0
-        for value in values.dropFirst(2) {
+        let units = Int(sqlite3_value_int64(values[0])) + bytes(of: values.dropFirst(2)) * times / bytesPerUnit
+        if charge(context, meter, units) { sqlite3_result_int(context, 1) }
+    }
+
+    /// Charges a key that a function makes of columns and looks up.
+    ///
+    /// - Returns: false when the budget is spent; the function has its error then.
+    static func charge(
+        _ context: OpaquePointer?, _ meter: WorkMeter, forKeyOf values: UnsafeBufferPointer<OpaquePointer?>
+    ) -> Bool {
+        charge(context, meter, unitsPerKey + bytes(of: values[...]) / bytesPerUnit)
+    }
+
+    private static func charge(_ context: OpaquePointer?, _ meter: WorkMeter, _ units: Int) -> Bool {
+        meter.budget.charge(units)
+        guard meter.isOver else { return true }
+        sqlite3_result_error(context, "the work budget of the job is spent", -1)
+        return false
+    }
+
+    private static func bytes(of values: Slice<UnsafeBufferPointer<OpaquePointer?>>) -> Int {
+        values.reduce(0) { sum, value in
             let type = sqlite3_value_type(value)
-            if type == SQLITE_TEXT || type == SQLITE_BLOB { bytes += Int(sqlite3_value_bytes(value)) }
+            return type == SQLITE_TEXT || type == SQLITE_BLOB ? sum + Int(sqlite3_value_bytes(value)) : sum
         }
-        meter.budget.charge(Int(sqlite3_value_int64(values[0])) + bytes * times / bytesPerUnit)
-        guard !meter.isOver else { return sqlite3_result_error(context, "the work budget of the job is spent", -1) }
-        sqlite3_result_int(context, 1)
     }
 }
 

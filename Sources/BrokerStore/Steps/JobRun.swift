@@ -264,10 +264,11 @@ struct JobRun {
         }
         try resources.parked.giveBack(job.policy, askedBy: selection)
         let selected = SelectedObjects(selection, merger)
-        let unnamed =
+        let unnamed: String? =
             if let part { part.isUnnamed(merger.entities[selection.entity]) } else {
                 try isUnnamed(merged.count == 1 ? merged[0].rows : step.rows!, merged, selection)
             }
+        guard let unnamed else { throw .fault(Self.tooManyNames(step)) }
         defer { merger.forgetNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
         try listening(isLast) { () throws(MergeFailure) in
@@ -278,13 +279,23 @@ struct JobRun {
         try part?.end()
     }
 
-    /// The condition that no row named an object `o`.
+    private static func tooManyNames(_ step: StagedStep) -> Fault {
+        .busy(
+            "The objects that this operation names take more memory than one job may. Send it in parts (`part`).",
+            path: step.pointer)
+    }
+
+    /// The condition that no row named an object `o`; nil when there is no memory for the names.
     private func isUnnamed(
         _ rows: StagedRows, _ merged: [MergedBatch], _ selection: StagedSelection
-    ) throws(MergeFailure) -> String {
+    ) throws(MergeFailure) -> String? {
         do throws(StoreError) {
             let table = merger.plan.model.topmost(of: selection.entity)
             let innerNames = merged.compactMap(\.rows.innerNames)
+            let memory = resources.memory()
+            resources.retain(memory)
+            let tables = [rows.tables[table]].compactMap(\.self) + innerNames
+            guard memory.take(merger.namedMemory(of: tables, table)) else { return nil }
             return "NOT \(try merger.namedObjects(rows, merged.map(\.result), innerNames: innerNames, table))"
         } catch {
             throw .store(error)

@@ -17,8 +17,11 @@ final class ParkedValues {
         let mark: [UInt8]
     }
 
-    /// Values at most: some 20 MB.
+    /// Values at most: what giving them back may cost.
     private static let maximum = 100_000
+    /// Bytes of memory that a parked value takes beside its key: itself in a list that grows, its mark, and its lists of
+    /// columns.
+    private static let bytesPerValue = 320
 
     private let merger: Merger
     private var parked: [Parked] = []
@@ -29,9 +32,12 @@ final class ParkedValues {
     /// Values that are judged at once, because an earlier run of the job showed that they are not given up.
     private let settled: Set<OccupiedValue.Value>
     private let parksNothing: Bool
+    private let memory: MergeMemory
 
-    init(_ merger: Merger, settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) {
+    /// - Parameter memory: asked for the memory of the values.
+    init(_ merger: Merger, _ memory: MergeMemory, settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) {
         self.merger = merger
+        self.memory = memory
         self.settled = settled
         self.parksNothing = parksNothing
     }
@@ -54,6 +60,13 @@ final class ParkedValues {
                 .busy(
                     "The job claims more than \(Self.maximum) unique values of objects that it changes or deletes later. "
                         + "Delete these objects in a job before it."))
+        }
+        let bytes = values.reduce(0) { $0 + Self.bytesPerValue + $1.value.key.bytes.count }
+        guard memory.take(bytes) else {
+            throw .fault(
+                .busy(
+                    "The unique values that the job claims of objects that it changes or deletes later take more memory than "
+                        + "one job may. Delete these objects in a job before it, or split it into several jobs."))
         }
         do throws(StoreError) {
             for occupied in values {
