@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerModel
 internal import CSQLite
 
 /// The model of a SQLite database that is there already.
@@ -85,8 +86,12 @@ final class DatabaseReader {
 
     /// Bytes of a statement of the schema, and of a value that is read.
     private static let mostBytes: Int32 = 4 << 20
-    /// Bytes of memory that SQLite may take.
-    private static let mostMemory: Int64 = 256 << 20
+    /// Bytes of memory that SQLite may take: the schema of the largest model takes a quarter.
+    private static let mostMemory: Int64 = 128 << 20
+    /// Tables and views: those of entities, and as many for relationships.
+    private static let mostTables = 2 * ModelLimits.mostEntities
+    /// A relationship takes several columns, when what it leads to has a compound key.
+    private static let mostColumns = 4 * ModelLimits.mostPropertiesInAll
 
     deinit { sqlite3_close_v2(handle) }
 
@@ -103,15 +108,28 @@ final class DatabaseReader {
 
     func tables() throws(DatabaseModel.Failure) -> [DatabaseTable] {
         var tables: [DatabaseTable] = []
+        // Of many views, SQLite lists the tables in quadratic time.
+        let count = try rows("SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view')", [])
+        try check(Int(count[0][0]!) ?? 0, Self.mostTables, "tables and views")
         let rows = try rows(
-            "SELECT name, type, wr FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+            "SELECT name, type, wr, ncol FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' ORDER BY name", [])
+        try check(rows.reduce(0) { $0 + (Int($1[3]!) ?? 0) }, Self.mostColumns, "columns")
         for row in rows {
             var table = DatabaseTable(name: row[0]!, kind: row[1]!, hasRowNumbers: row[2] == "0")
             if table.kind == "table" { try read(&table) }
             tables.append(table)
         }
         return tables
+    }
+
+    /// Before a database that is larger than any model takes time and memory.
+    private func check(_ count: Int, _ most: Int, _ what: String) throws(DatabaseModel.Failure) {
+        guard count > most else { return }
+        throw DatabaseModel.Failure(
+            description:
+                "The database \(path) cannot be read: there are \(count) \(what), and at most \(most) are read; "
+                + "split the model")
     }
 
     private func read(_ table: inout DatabaseTable) throws(DatabaseModel.Failure) {

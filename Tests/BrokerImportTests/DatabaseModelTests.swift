@@ -117,4 +117,27 @@ import Testing
         ).model
         #expect(model.entities[0].attributes.map(\.type.rawValue) == ["integer64", "string", "binary"])
     }
+
+    @Test(arguments: [
+        (
+            """
+            PRAGMA writable_schema = ON;
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= 10000)
+            INSERT INTO sqlite_schema SELECT 'view', 'v' || i, 'v' || i, 0, 'CREATE VIEW v' || i || ' AS SELECT 1' FROM n
+            """, "10001 tables and views, and at most 10000"
+        ),
+        (
+            (0...100).map { table in
+                "CREATE TABLE t\(table) (\((0..<2_000).map { "c\($0)" }.joined(separator: ",")));"
+            }.joined(), "202000 columns, and at most 200000"
+        ),
+    ])
+    func `a database that is larger than any model is refused before its tables are read`(sql: String, fault: String)
+        throws
+    {
+        let failure = #expect(throws: DatabaseModel.Failure.self) { try convert(sql) }
+        #expect(
+            failure?.description.contains("there are \(fault) are read; split the model") == true,
+            "\(failure?.description ?? "")")
+    }
 }
