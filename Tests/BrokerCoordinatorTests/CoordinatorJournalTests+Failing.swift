@@ -26,6 +26,23 @@ extension CoordinatorJournalTests {
         #expect(again.events.refusal.contains("needs more memory"))
     }
 
+    @Test func `a job that failed for its memory has failed, and no replay applies it`() throws {
+        let test = try coordinator { ($0.limits.memory, $0.limits.jobMemory) = (300_000, 2_000_000) }
+        let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
+        let large = "{\"Row\": [\(rows)]}"
+        test.submit(large, id: "told", wantsAcceptance: true)
+        #expect(test.events.ends(1).map(\.code) == ["busy"])
+        _ = test.coordinator.pause()
+        test.submit(large, id: "untold", wantsAcceptance: true)
+        test.events.waitUntil("accepted untold 2")
+        // The second failure was not committed, so no client was sent it.
+        let again = try coordinator(in: crashed(test))
+        #expect(again.events.ends(1).map(\.id) == ["untold"])
+        #expect(again.await("told").ending?.code == "busy")
+        #expect(again.await("untold").ending?.code == nil)
+        #expect(test.events.all.filter { $0.contains("untold") } == ["accepted untold 2"])
+    }
+
     @Test func `an accepted job that cannot be read stops the start before it, and every later start`() throws {
         let folder = TemporaryFolder()
         do {
