@@ -248,7 +248,7 @@ public final class BrokerClient: Sendable {
 
     func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
         if case .error(let error) = answer.message { return .refused(BrokerError.Fault(error.error)) }
-        return .notUnderstood(reason: "the server answered `\(type)` with another message")
+        return .protocolViolation(reason: "the server answered `\(type)` with another message")
     }
 
     /// Jobs in flight, and those that wait for room.

@@ -13,7 +13,7 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// ``BrokerClient/administer(_:)`` asked for may have been done.
     case connectionLost(reason: String)
     /// The job was sent, and the server's answer cannot be had. Whether the job was applied, or will be, is not known.
-    case outcomeUnknown(id: String, cause: DoubtCause)
+    case outcomeUnknown(id: String, cause: UnknownOutcomeCause)
     /// The job was refused or went wrong; it changed nothing.
     case failed(JobFailure)
     /// The message was not understood, or the connection is not wanted; nothing was changed.
@@ -30,7 +30,7 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     /// An id has 1 to 128 bytes. Nothing was sent.
     case invalidID(String)
     /// What the server sent is not the protocol; the connection was closed.
-    case notUnderstood(reason: String)
+    case protocolViolation(reason: String)
     /// The client was closed. A job that this is thrown for was not sent.
     case closed
 
@@ -70,7 +70,7 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
         case .notEncodable(let reason): "The records cannot be written as JSON: \(reason)."
         case .idInUse(let id): "A job with the id \"\(id)\" is unanswered; await it, or choose another id."
         case .invalidID(let id): "An id has 1 to 128 bytes; the job's has \(id.utf8.count)."
-        case .notUnderstood(let reason): "The server's answer is not of this protocol: \(reason)"
+        case .protocolViolation(let reason): "The server's answer is not of this protocol: \(reason)"
         case .closed: "The client was closed, and nothing was sent. Connect a new client and call again."
         }
     }
@@ -78,7 +78,7 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
 
 extension BrokerError {
     /// Why the end of a job is not known.
-    public enum DoubtCause: Sendable, Hashable, CustomStringConvertible {
+    public enum UnknownOutcomeCause: Sendable, Hashable, CustomStringConvertible {
         /// It could not be had again in time; or the job's task was cancelled, so that it was not sent again.
         case connectionLost(reason: String)
         /// The answer is no message, or the server could not send it.

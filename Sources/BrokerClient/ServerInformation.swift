@@ -47,7 +47,7 @@ extension BrokerClient.ServerInformation {
                 name: welcome.server, protocolVersion: welcome.version, entities: welcome.entities,
                 limits: BrokerClient.Limits(try JSONDocument(parsing: JSONText(copying: welcome.limits))))
         } catch {
-            throw .notUnderstood(reason: "\(error)")
+            throw .protocolViolation(reason: "\(error)")
         }
     }
 }

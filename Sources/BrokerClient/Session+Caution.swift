@@ -3,7 +3,7 @@ internal import NIOCore
 /// How a session finds out whose an error is that does not say it: over a new connection everything that is unanswered
 /// is sent again one by one, the next when the one before is answered. A job that took effect the first time answers as
 /// a duplicate. The second such error can then be only one's. Nothing new is sent until it is over.
-struct Caution: Sendable {
+struct BatchBackoff: Sendable {
     enum Question: Sendable, Equatable {
         case job(JobID)
         case request(Int)
@@ -41,13 +41,13 @@ extension Session {
         if let question = culprit(trouble) {
             blame(question, trouble, into: &effects)
         } else if case .connected = link, caution == nil {
-            caution = Caution(lastRequest: requests.last ?? 0)
+            caution = BatchBackoff(lastRequest: requests.last ?? 0)
         }
         lost(connection, reason: trouble.reason, at: now, into: &effects)
     }
 
     /// An answer came: the next one is asked, or what has room is admitted.
-    mutating func goOn(after question: Caution.Question, into effects: inout Effects) {
+    mutating func goOn(after question: BatchBackoff.Question, into effects: inout Effects) {
         if caution?.asked == question { caution?.asked = nil }
         if caution == nil { admit(into: &effects) } else { askNext(into: &effects) }
     }
@@ -69,14 +69,14 @@ extension Session {
 
     /// The one message that is unanswered on this connection; nil when there are several, or none. Bytes that cannot be
     /// read may be a damaged answer, which another try mends, so they are nobody's the first time.
-    private func culprit(_ trouble: Trouble) -> Caution.Question? {
+    private func culprit(_ trouble: Trouble) -> BatchBackoff.Question? {
         guard case .connected = link else { return nil }
         if let caution { return caution.asked }
         guard case .error = trouble, jobs.inFlightCount + requests.count == 1 else { return nil }
         return jobs.firstInFlight.map { .job($0.id) } ?? requests.first.map { .request($0.number) }
     }
 
-    private mutating func blame(_ question: Caution.Question, _ trouble: Trouble, into effects: inout Effects) {
+    private mutating func blame(_ question: BatchBackoff.Question, _ trouble: Trouble, into effects: inout Effects) {
         switch (question, trouble) {
         case (.job(let id), .error(let fault)): finish(id, .failure(Self.ending(fault, of: id)), into: &effects)
         case (.job(let id), .unreadable), (.job(let id), .unknownID):
@@ -84,7 +84,7 @@ extension Session {
                 id, .failure(.outcomeUnknown(id: id.text, cause: .noAnswer(reason: trouble.reason))), into: &effects)
         case (.request(let number), .error(let fault)): answer(number, .failure(.refused(fault)), into: &effects)
         case (.request(let number), .unreadable(let reason)):
-            answer(number, .failure(.notUnderstood(reason: reason)), into: &effects)
+            answer(number, .failure(.protocolViolation(reason: reason)), into: &effects)
         // Without a job in flight, the end of an unknown job answers nothing.
         case (.request, .unknownID): break
         }

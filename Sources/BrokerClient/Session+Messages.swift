@@ -68,7 +68,7 @@ extension Session {
         if wasWelcomed {
             unattributed(.unreadable("\(error)"), on: connection, at: now, into: &effects)
         } else {
-            abandon(.notUnderstood(reason: "\(error)"), into: &effects)
+            abandon(.protocolViolation(reason: "\(error)"), into: &effects)
         }
     }
 
@@ -96,7 +96,7 @@ extension Session {
     /// The server has answered a job.
     ///
     /// Each job in flight is answered once, under its own id. An answer under an id that is not in flight is an answer that
-    /// another job lacks, so that job would wait without end; see ``Caution`` for how it is found.
+    /// another job lacks, so that job would wait without end; see ``BatchBackoff`` for how it is found.
     private mutating func ended(
         _ id: JobID, _ result: Result<BrokerClient.Completion, BrokerError>, on connection: Int, at now: NIODeadline,
         into effects: inout Effects

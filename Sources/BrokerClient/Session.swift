@@ -33,7 +33,7 @@ struct JobWaiter: Sendable {
 /// 2. Connections are numbered; what an older one says is ignored.
 /// 3. Whatever was added is answered once: by the server, by an error, or by its own withdrawal.
 /// 4. A job whose task was cancelled is not written any more, and its outcome is not guessed. See ``cancel(_:frame:)``.
-/// 5. An error is told to whom it is about, or to nobody: none is given to a job by guess. See ``Caution``.
+/// 5. An error is told to whom it is about, or to nobody: none is given to a job by guess. See ``BatchBackoff``.
 struct Session: Sendable {
     enum Link: Sendable, Equatable {
         case disconnected
@@ -93,7 +93,7 @@ struct Session: Sendable {
     /// Set while a lost connection is to be had again, and until the new one has answered something.
     var reconnection: Reconnection?
     /// Set while it is to be found out whose an error is.
-    var caution: Caution?
+    var caution: BatchBackoff?
     /// When the newest answer came, or, if none has come since, when the oldest unanswered message was added. Only
     /// meaningful while anything is unanswered, and with a limit for answers.
     var waitingSince = NIODeadline.uptimeNanoseconds(0)

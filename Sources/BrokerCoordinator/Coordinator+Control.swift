@@ -27,15 +27,15 @@ extension Coordinator {
         _ tell: @escaping @Sendable (Cancellation) -> Void
     ) {
         var isDone = false
-        flight.broadcast { flight in
-            switch flight.cancel(JobID(id), before: place, as: asker, tell) {
+        jobTable.broadcast { jobTable in
+            switch jobTable.cancel(JobID(id), before: place, as: asker, tell) {
             case .unknown: return false
             case .tooLate: completions.run { tell(.tooLate) }
             case .cancelled(let tasks): completions.run(tasks)
             case .pending: break
             }
             isDone = true
-            return flight.hasWork
+            return jobTable.hasWork
         }
         if isDone { return }
         // What is not in flight has ended, or nobody has sent it.
@@ -53,27 +53,27 @@ extension Coordinator {
     ///
     /// - Returns: false while the model is changed, which waits for jobs.
     public func pause() -> Bool {
-        flight.withLock { flight in
-            guard flight.holdsBehind == nil else { return false }
-            if !flight.isDraining { flight.isPaused = true }
+        jobTable.withLock { jobTable in
+            guard jobTable.holdsBehind == nil else { return false }
+            if !jobTable.isDraining { jobTable.isPaused = true }
             return true
         }
     }
 
     public func resume() {
-        flight.broadcast { flight in
-            flight.isPaused = false
-            return flight.hasWork
+        jobTable.broadcast { jobTable in
+            jobTable.isPaused = false
+            return jobTable.hasWork
         }
     }
 
     /// Copies SQLite's log into the database and empties its file, as far as readers allow.
     ///
     /// - Parameter tell: called once, on the writer's thread, with what is left of the log.
-    public func checkpoint(_ tell: @escaping @Sendable (Result<StoreLog, StoreError>) -> Void) {
+    public func checkpoint(_ tell: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
-        flight.broadcast { flight in
-            flight.writerTasks.append { store in
+        jobTable.broadcast { jobTable in
+            jobTable.writerTasks.append { store in
                 let result = Result { () throws(StoreError) in try store.checkpointAtOnce() }
                 let log = store.log
                 statistics.count { $0.log = log }
@@ -86,9 +86,9 @@ extension Coordinator {
     /// What the store has become by the jobs of its log; nil without one.
     ///
     /// - Parameter tell: called once, on the writer's thread.
-    package func history(_ tell: @escaping @Sendable (StoreHistory?) -> Void) {
-        flight.broadcast { flight in
-            flight.writerTasks.append { tell($0.history) }
+    package func history(_ tell: @escaping @Sendable (StateDigest?) -> Void) {
+        jobTable.broadcast { jobTable in
+            jobTable.writerTasks.append { tell($0.history) }
             return true
         }
     }

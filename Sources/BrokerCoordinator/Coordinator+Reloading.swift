@@ -45,18 +45,20 @@ extension Coordinator {
         // It is of no source of frames, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] place in
-            let waits = flight.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
+            let waits = jobTable.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
             if !waits { change(to: plan, tell) }
         }
     }
 
     private func beginHolding() -> Result<(place: Int, memory: JobMemory), Fault> {
-        flight.withLock { flight in
-            guard flight.holdsBehind == nil, !flight.isPaused, !flight.isDraining else { return .failure(.notNow) }
+        jobTable.withLock { jobTable in
+            guard jobTable.holdsBehind == nil, !jobTable.isPaused, !jobTable.isDraining else {
+                return .failure(.notNow)
+            }
             // The jobs before it wait for a store that takes nothing; all others should not wait with them.
-            if let refusal = flight.refusal { return .failure(refusal) }
-            let place = flight.admit(0, from: Self.ownSource)
-            flight.holdsBehind = place
+            if let refusal = jobTable.refusal { return .failure(refusal) }
+            let place = jobTable.admit(0, from: Self.ownSource)
+            jobTable.holdsBehind = place
             return .success((place, memory.admit(place, payloadBytes: 0)))
         }
     }
@@ -75,8 +77,8 @@ extension Coordinator {
                 tell(.failure(Fault(error.faultCode, error.message)))
             }
         }
-        flight.broadcast { flight in
-            flight.reload = wish
+        jobTable.broadcast { jobTable in
+            jobTable.reload = wish
             return true
         }
     }
@@ -85,10 +87,10 @@ extension Coordinator {
     private func release() {
         var frames: [AdmittedFrame] = []
         var woken: [@Sendable () -> Void] = []
-        flight.withLock { flight in
-            flight.holdsBehind = nil
-            swap(&frames, &flight.heldFrames)
-            woken = flight.takeWoken(limits)
+        jobTable.withLock { jobTable in
+            jobTable.holdsBehind = nil
+            swap(&frames, &jobTable.heldFrames)
+            woken = jobTable.takeWoken(limits)
         }
         for frame in frames { open(frame) }
         for tell in woken { tell() }
@@ -96,9 +98,9 @@ extension Coordinator {
 
     /// Whether the frame waits for the new model; it has been opened by the old one, for nothing.
     func holds(_ frame: AdmittedFrame) -> Bool {
-        flight.withLock { flight in
-            guard let place = flight.holdsBehind, frame.place > place else { return false }
-            flight.heldFrames.append(frame)
+        jobTable.withLock { jobTable in
+            guard let place = jobTable.holdsBehind, frame.place > place else { return false }
+            jobTable.heldFrames.append(frame)
             return true
         }
     }

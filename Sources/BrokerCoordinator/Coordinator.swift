@@ -30,7 +30,7 @@ public final class Coordinator: Sendable {
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions
     let storePath: String
-    let flight: Monitor<Flight>
+    let jobTable: Monitor<JobTable>
     let statistics: Statistics
     let completions: SerialThread
     let storageFailure: StorageFailure
@@ -61,7 +61,7 @@ public final class Coordinator: Sendable {
         // What is in the file and not in that model may be in the wanted one.
         if inForce != nil { opening.store.removal = .keep }
         let limits = options.limits
-        let flight = Monitor(Flight(after: 0, reservedThrough: 0))
+        let jobTable = Monitor(JobTable(after: 0, reservedThrough: 0))
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
@@ -69,7 +69,7 @@ public final class Coordinator: Sendable {
         let pool = WorkerPool(longTasks: limits.workers, processors: CoordinatorLimits.processors)
         do throws(StoreError) {
             writer = try Writer(
-                plan: plan, options: opening, flight: flight, pool: pool, statistics: statistics,
+                plan: plan, options: opening, jobTable: jobTable, pool: pool, statistics: statistics,
                 completions: completions, storageFailure: storageFailure, gate: gate, logger: logger)
         } catch {
             pool.stop()
@@ -80,7 +80,7 @@ public final class Coordinator: Sendable {
         storeOptions = options.store
         storePath = options.storePath
         self.limits = limits
-        self.flight = flight
+        self.jobTable = jobTable
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
         self.storageFailure = storageFailure
@@ -88,8 +88,8 @@ public final class Coordinator: Sendable {
         ledger = LedgerThread(path: options.storePath, writer.jobs)
         readers = ReaderPool(path: options.storePath, plan: plan, gate: gate)
         gate.onLongEnd { [weak gate] in
-            flight.broadcast { flight in
-                flight.writerTasks.append { [weak gate] store in gate?.whileIdle { store.copyLog() } }
+            jobTable.broadcast { jobTable in
+                jobTable.writerTasks.append { [weak gate] store in gate?.whileIdle { store.copyLog() } }
                 return true
             }
         }
@@ -127,19 +127,19 @@ public final class Coordinator: Sendable {
 
     /// - Parameter logged: it was read from the log.
     func admit(
-        _ logged: LoggedJob?, from source: Int, payloadBytes: Int, contentBytesAtMost: Int, mayOpenHere: Bool,
+        _ logged: JournaledJob?, from source: Int, payloadBytes: Int, contentBytesAtMost: Int, mayOpenHere: Bool,
         payload: (@Sendable () -> [UInt8])?, open: @escaping @Sendable (JobMemory) -> Opened,
         refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
         let weight = most > CoordinatorLimits.largeBytes ? most * CoordinatorLimits.unopenedFactor : most
-        let (place, memory, refusal, isAlone) = flight.withLock { flight in
-            let place = flight.admit(weight, from: source, logged)
-            let refusal = logged == nil ? flight.refusal : nil
+        let (place, memory, refusal, isAlone) = jobTable.withLock { jobTable in
+            let place = jobTable.admit(weight, from: source, logged)
+            let refusal = logged == nil ? jobTable.refusal : nil
             // A job of the log was accepted under the limits of an earlier server, so the limits of this one do not apply to it.
             let limit = logged == nil ? nil : Int.max
             let memory = self.memory.admit(place, payloadBytes: payloadBytes, limit: limit)
-            return (place, memory, refusal, flight.count == 1)
+            return (place, memory, refusal, jobTable.count == 1)
         }
         let frame = AdmittedFrame(
             place: place, arrival: place, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
@@ -153,16 +153,16 @@ public final class Coordinator: Sendable {
     }
 
     /// More may be admitted from that source.
-    public func hasRoom(for source: Int = 0) -> Bool { flight.withLock { $0.hasRoom(limits, for: source) } }
+    public func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(limits, for: source) } }
 
     /// What was admitted and has not ended.
-    package var admittedCount: Int { flight.withLock { $0.count } }
+    package var admittedCount: Int { jobTable.withLock { $0.count } }
 
     /// Calls `tell` once when there is room for that source: at once, or on a thread of the coordinator's later.
     public func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
-        let hasRoom = flight.withLock { flight in
-            if flight.hasRoom(limits, for: source) { return true }
-            flight.waitForRoom(source, tell)
+        let hasRoom = jobTable.withLock { jobTable in
+            if jobTable.hasRoom(limits, for: source) { return true }
+            jobTable.waitForRoom(source, tell)
             return false
         }
         if hasRoom { tell() }
@@ -173,7 +173,7 @@ public final class Coordinator: Sendable {
 
     /// The frame held a job that is not wanted.
     func refuse(_ job: Job, _ fault: Fault) {
-        let outcome = ToldOutcome.failed(fault, id: job.id ?? "", owner: job.owner, sequence: nil)
+        let outcome = JobCompletion.failed(fault, id: job.id ?? "", owner: job.owner, sequence: nil)
         completions.run { job.observer(.ended(outcome)) }
         statistics.count { $0.noteFailure(fault.code) }
     }
@@ -184,11 +184,11 @@ public final class Coordinator: Sendable {
     func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)? = nil) {
         if question == nil { _ = goesOn(frame, .nothing) }
         var woken: [@Sendable () -> Void] = []
-        flight.broadcast { flight in
-            completions.run(flight.skipped(frame, question))
-            woken = flight.takeWoken(limits)
+        jobTable.broadcast { jobTable in
+            completions.run(jobTable.skipped(frame, question))
+            woken = jobTable.takeWoken(limits)
             // The writer may go on; one who drains waits for the last place to go.
-            return flight.hasWork || flight.isDraining || flight.count == 0
+            return jobTable.hasWork || jobTable.isDraining || jobTable.count == 0
         }
         for tell in woken { tell() }
     }
@@ -209,24 +209,24 @@ public final class Coordinator: Sendable {
     ///   - tell: called once, on a thread of the coordinator's.
     public func await(
         _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
-        _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
+        _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
         let key = JobID(id)
-        let (wait, cancelled, kept) = flight.withLock { flight in
+        let (wait, cancelled, kept) = jobTable.withLock { jobTable in
             // A cancelled job has ended, though its turn, which a pause may delay, has not come.
-            let cancelled = flight.running.cancellation(of: key, before: place, as: asker)
+            let cancelled = jobTable.running.cancellation(of: key, before: place, as: asker)
             let waiter = RunningJobs.Waiter(asker: asker) { tell(.success($0)) }
             return (
-                cancelled == nil ? flight.running.await(key, before: place, waiter) : nil, cancelled,
-                flight.kept.outcome(of: key, as: asker)
+                cancelled == nil ? jobTable.running.await(key, before: place, waiter) : nil, cancelled,
+                jobTable.kept.outcome(of: key, as: asker)
             )
         }
         // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger, kept for it, or unknown.
-        ledger.find(id, as: asker) { [flight] result in
+        ledger.find(id, as: asker) { [jobTable] result in
             guard case .success(let outcome) = result else { return wait == nil ? tell(result) : () }
             let isCommitted = outcome?.isCommitted == true
             if let wait {
-                if isCommitted, flight.withLock({ $0.running.forget(wait) }) { tell(result) }
+                if isCommitted, jobTable.withLock({ $0.running.forget(wait) }) { tell(result) }
             } else if let cancelled, !isCommitted {
                 tell(.success(cancelled))
             } else if let kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
@@ -252,7 +252,7 @@ public final class Coordinator: Sendable {
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
     public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
         backups.cancel()
-        flight.broadcast {
+        jobTable.broadcast {
             $0.isDraining = true
             $0.refusal = Self.draining
             $0.isPaused = false
@@ -263,7 +263,7 @@ public final class Coordinator: Sendable {
 
     /// Waits until everything admitted before has taken effect, but for what a journal that failed was to keep. Blocks; to be
     /// called after ``refuseNewJobs(lockSeconds:)``.
-    public func finishAdmitted() { flight.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
+    public func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.
@@ -275,7 +275,7 @@ public final class Coordinator: Sendable {
         ledger.stop()
         readers.stop()
         backups.stop()
-        flight.broadcast {
+        jobTable.broadcast {
             $0.isStopped = true
             return true
         }
@@ -290,7 +290,7 @@ public final class Coordinator: Sendable {
     /// Queue depths, for `stats`.
     public func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
-        let (jobs, isPaused) = flight.withLock { ($0.jobCount, $0.isPaused) }
+        let (jobs, isPaused) = jobTable.withLock { ($0.jobCount, $0.isPaused) }
         statistics.write(
             to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal,
             isPaused: isPaused, self.writer.log)

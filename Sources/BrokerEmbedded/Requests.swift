@@ -74,8 +74,8 @@ final class Requests: Sendable {
     }
 
     /// - Parameter id: the job's own; empty when it has none.
-    func job(_ content: JSONText, id: String) async throws -> ToldOutcome {
-        let answer = Answer<ToldOutcome>()
+    func job(_ content: JSONText, id: String) async throws -> JobCompletion {
+        let answer = Answer<JobCompletion>()
         return try await value(of: answer, content, id: id) { envelope, _ in
             guard case .job(let message) = envelope.message else {
                 answer.finish(.failure(Self.isAnotherMessage("a job")))
@@ -162,7 +162,7 @@ final class Requests: Sendable {
     }
 
     private static func isAnotherMessage(_ expected: String) -> BrokerError {
-        .notUnderstood(
+        .protocolViolation(
             reason: "the message is not \(expected), so it was not run; this is a defect of the client library")
     }
 }
@@ -179,7 +179,7 @@ private final class Wanted: Sendable {
 
 extension BrokerClient.Completion {
     /// By way of the message: what the ledger kept of an earlier time has no other form.
-    init(_ outcome: ToldOutcome, isBrief: Bool) throws {
+    init(_ outcome: JobCompletion, isBrief: Bool) throws {
         let content = outcome.message(tag: nil, isBrief: isBrief)
         if outcome.objects == nil, let completion = content.withUnsafeBytes({ BrokerClient.Completion(plainly: $0) }) {
             self = completion
@@ -197,7 +197,8 @@ extension BrokerClient.Completion {
             throw BrokerError.failed(
                 .init(
                     id: failed.id ?? outcome.id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
-        default: throw BrokerError.notUnderstood(reason: "the job ended with another message than completed or failed")
+        default:
+            throw BrokerError.protocolViolation(reason: "the job ended with another message than completed or failed")
         }
     }
 }

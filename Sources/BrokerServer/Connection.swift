@@ -126,7 +126,7 @@ final class Connection: Sendable {
     func finish() { put(nil, finishing: true) }
 
     /// Tells how a job of this client ended. Called on one thread for all jobs, in their order.
-    func answer(_ outcome: ToldOutcome, about frame: FrameReference, isBrief: Bool) {
+    func answer(_ outcome: JobCompletion, about frame: FrameReference, isBrief: Bool) {
         guard !isClosed else { return }
         if !isBrief, outcome.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = outcome.result {
             let job = Source.job(
@@ -265,13 +265,13 @@ final class Connection: Sendable {
     }
 
     private func sendStored(
-        _ result: Result<ToldOutcome?, StoreError>, _ id: String, _ frame: FrameReference, _ source: Source
+        _ result: Result<JobCompletion?, StoreError>, _ id: String, _ frame: FrameReference, _ source: Source
     ) {
         guard case .job(let sequence, let isDuplicate, let lostObjects) = source else {
             return put(awaited: result, id, frame)
         }
         // The job is committed, whatever the ledger has forgotten since.
-        var outcome = ToldOutcome.committed(id, sequence: sequence, isDuplicate: isDuplicate)
+        var outcome = JobCompletion.committed(id, sequence: sequence, isDuplicate: isDuplicate)
         if case .success(let found?) = result, case .completed(let members, _) = found.result,
             found.sequence == sequence
         {
@@ -281,7 +281,7 @@ final class Connection: Sendable {
         put(awaited: .success(outcome), id, frame)
     }
 
-    private func put(awaited result: Result<ToldOutcome?, StoreError>, _ id: String, _ frame: FrameReference) {
+    private func put(awaited result: Result<JobCompletion?, StoreError>, _ id: String, _ frame: FrameReference) {
         guard !isClosed else { return }
         switch result {
         case .success(let outcome?): put(codecs.encode(outcome, tag: frame.tag, isBrief: false), finishing: true)

@@ -55,7 +55,7 @@ final class FrameCodecs: Sendable {
     }
 
     /// A frame of the answer to a job or to an `await`: of the whole of it, or shortened so that it fits.
-    func encode(_ outcome: ToldOutcome, tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
+    func encode(_ outcome: JobCompletion, tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
         if let objects = outcome.objects { return encode(outcome, objects, tag: tag) }
         do throws(WireError) {
             return try encode(outcome.message(tag: tag, isBrief: isBrief))
@@ -65,7 +65,7 @@ final class FrameCodecs: Sendable {
     }
 
     /// A frame of the answer to a job that asked for its objects: with them, if it can hold them.
-    private func encode(_ outcome: ToldOutcome, _ objects: ToldObjects, tag: [UInt8]?) -> [UInt8] {
+    private func encode(_ outcome: JobCompletion, _ objects: ToldObjects, tag: [UInt8]?) -> [UInt8] {
         guard objects.json != nil else { return encode(outcome.withoutObjects(), tag: tag, isBrief: false) }
         do throws(WireError) {
             return try encode(outcome.message(tag: tag, isBrief: false))

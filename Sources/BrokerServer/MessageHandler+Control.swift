@@ -118,7 +118,7 @@ extension MessageHandler {
     }
 }
 
-extension StoreLog {
+extension WALStatus {
     fileprivate var members: [UInt8] {
         var writer = JSONWriter()
         writer.key("log")

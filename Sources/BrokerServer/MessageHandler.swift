@@ -65,7 +65,7 @@ final class MessageHandler: Sendable {
             guard scan.isJob else {
                 return refuse(WireError(.unsupportedMessage, message), frame, on: connection)
             }
-            let outcome = ToldOutcome.failed(
+            let outcome = JobCompletion.failed(
                 .busy(message), id: scan.id ?? "", owner: connection.peer.owner, sequence: nil)
             connection.answer(outcome, about: frame, isBrief: false)
         } catch {
@@ -75,7 +75,7 @@ final class MessageHandler: Sendable {
 
     /// Opens the frame of a job that an earlier run of the server has accepted. No client waits for an answer. The limits that
     /// this server sets for frames and contents do not apply.
-    func reopen(_ payload: UnsafeRawBufferPointer, _ logged: LoggedJob, _ memory: JobMemory) -> ReopenedJob {
+    func reopen(_ payload: UnsafeRawBufferPointer, _ logged: JournaledJob, _ memory: JobMemory) -> ReopenedJob {
         do throws(FrameRefusal) {
             let content = try logCodecs.decode(payload, memory)
             let envelope = try ClientEnvelope.decode(parsing: content, allowance: memory)

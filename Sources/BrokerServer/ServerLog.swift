@@ -20,7 +20,7 @@ final class ServerLog: Sendable {
     private struct Ration {
         var since: ContinuousClock.Instant
         var left: Int
-        var unlogged = 0
+        var unjournaled = 0
     }
 
     /// Lines for each cause in a minute.
@@ -34,7 +34,7 @@ final class ServerLog: Sendable {
     /// Logs what a client has caused.
     func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
         let now = ContinuousClock.now
-        let unlogged = rations.withLock { rations -> Int? in
+        let unjournaled = rations.withLock { rations -> Int? in
             var ration = rations[cause] ?? Ration(since: now, left: Self.linesPerMinute)
             if ration.since.duration(to: now) > .seconds(60) {
                 ration.since = now
@@ -42,16 +42,16 @@ final class ServerLog: Sendable {
             }
             defer { rations[cause] = ration }
             guard ration.left > 0 else {
-                ration.unlogged += 1
+                ration.unjournaled += 1
                 return nil
             }
             ration.left -= 1
-            defer { ration.unlogged = 0 }
-            return ration.unlogged
+            defer { ration.unjournaled = 0 }
+            return ration.unjournaled
         }
-        guard let unlogged else { return logger.debug(message, metadata: metadata) }
+        guard let unjournaled else { return logger.debug(message, metadata: metadata) }
         var metadata = metadata
-        if unlogged > 0 { metadata["notLoggedBefore"] = "\(unlogged)" }
+        if unjournaled > 0 { metadata["notLoggedBefore"] = "\(unjournaled)" }
         logger.log(level: level, message, metadata: metadata)
     }
 }

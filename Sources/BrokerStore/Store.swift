@@ -14,7 +14,7 @@ public final class Store {
     let statements: TransactionStatements
     let savepoints: Savepoints
     private let files: OpenedFiles
-    let logKeeper: LogKeeper
+    let logKeeper: WALCheckpointer
     /// How the job of that sequence ends, which cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
     private let isSyncedAtCommit: Bool
@@ -43,7 +43,7 @@ public final class Store {
         connection = try Connection(path: file.location, vfs: options.vfs)
         connection.work.watch(connection.handle)
         connection.work.jobLimit = options.jobWork
-        logKeeper = try LogKeeper(of: connection, file: file.location + "-wal", workingPages: options.logPages)
+        logKeeper = try WALCheckpointer(of: connection, file: file.location + "-wal", workingPages: options.logPages)
         migration = try Self.migrate(connection, path, plan, options, logKeeper)
         try Self.configure(connection, options)
         let isForeign = try StoreFormat.isForeign(connection)
@@ -57,7 +57,8 @@ public final class Store {
 
     /// Makes the database a store of the model, in one transaction.
     private static func migrate(
-        _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions, _ logKeeper: LogKeeper
+        _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions,
+        _ logKeeper: WALCheckpointer
     ) throws(StoreError) -> StoreMigration {
         try configureFile(connection, options)
         let start = ContinuousClock.now
@@ -94,7 +95,7 @@ public final class Store {
         try connection.execute("PRAGMA secure_delete = FAST")
         // The log keeps its file, which is written over again and again; what a long reader made it grow is given back.
         let pageSize = try connection.integer("PRAGMA page_size") ?? 4096
-        let logPages = Int64(options.logPages * LogWatch.longestFactor)
+        let logPages = Int64(options.logPages * WALWatch.longestFactor)
         let logBytes = logPages * (pageSize + Self.logFrameHeader) + Self.logHeader
         try connection.execute("PRAGMA journal_size_limit = \(logBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
@@ -214,7 +215,7 @@ public final class Store {
     }
 
     /// What it has become by its log; nil without one.
-    public var history: StoreHistory? { ledger.history }
+    public var history: StateDigest? { ledger.history }
 
     // MARK: - Transactions
 
@@ -270,7 +271,7 @@ public final class Store {
     /// Copies the log into the database and empties its file, as far as readers allow it now; waits for nobody.
     ///
     /// - Returns: what is left of the log.
-    public func checkpointAtOnce() throws(StoreError) -> StoreLog {
+    public func checkpointAtOnce() throws(StoreError) -> WALStatus {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try logKeeper.empty()

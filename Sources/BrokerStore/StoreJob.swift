@@ -14,7 +14,7 @@ public struct StoreJob: Sendable {
     public let owner: JobOwner
     /// Of what the job does; nil when the server made the id, which therefore cannot have been used before.
     public let contentHash: [UInt8]?
-    /// A hash of the content for ``StoreHistory``; nil when it is ``contentHash``, or no log is kept.
+    /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or no log is kept.
     public let contentDigest: [UInt8]?
     /// Of the message's decoded bytes: versions before wrote it into the ledger. Nil when nothing can be recorded by it.
     public let messageHash: [UInt8]?

@@ -62,7 +62,7 @@ struct FloorCommand: AsyncParsableCommand {
 
     func run() async throws {
         if let group { return try runGroup(group) }
-        var floor = Floor(path: store, records: record.options)
+        var floor = Baseline(path: store, records: record.options)
         floor.transactionRows = transaction
         let results = try told { () throws(LoadError) in
             var passes = [payloads(.allNew)]
@@ -82,7 +82,7 @@ struct FloorCommand: AsyncParsableCommand {
         options.recordsOfJob = size.records
         options.first = size.first
         if mix.needsExisting { options.existing = size.jobs * size.records }
-        return Floor.payloads(options, jobs: size.jobs)
+        return Baseline.payloads(options, jobs: size.jobs)
     }
 
     private func runGroup(_ group: Int) throws {

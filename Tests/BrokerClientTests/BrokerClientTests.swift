@@ -41,7 +41,7 @@ import Testing
             _ = try await client
             Issue.record("it connected")
         } catch let error as BrokerError {
-            guard case .notUnderstood(let reason) = error else { throw error }
+            guard case .protocolViolation(let reason) = error else { throw error }
             #expect(reason.contains("malformedFrame"))
         }
         await connection.closed()

@@ -22,7 +22,7 @@ import TestSupport
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
         test.events.waitUntil("accepted a 1")
-        test.waitUntil("a staged job") { test.coordinator.flight.withLock { $0.order.hasReady } }
+        test.waitUntil("a staged job") { test.coordinator.jobTable.withLock { $0.order.hasReady } }
         disk.close()
         let cancelled = Monitor<String?>(nil)
         test.coordinator.cancel("a") { result in
@@ -34,7 +34,7 @@ import TestSupport
         disk.waitForWriter()
         test.coordinator.resume()
         // The writer either sees no work, or it has taken the job already: then the job ends as completed.
-        #expect(!test.coordinator.flight.withLock { $0.hasWork })
+        #expect(!test.coordinator.jobTable.withLock { $0.hasWork })
         disk.open()
         #expect(cancelled.patiently("an answer to the cancel") { $0 } == "cancelled")
         #expect(test.events.ends(1).map(\.code) == ["cancelled"])
@@ -62,8 +62,8 @@ import TestSupport
             }
         }
         test.waitUntil(#""inFlight":\#(count)"#)
-        let waits = test.coordinator.flight.withLock { flight in
-            flight.ends.wait(before: .max) {
+        let waits = test.coordinator.jobTable.withLock { jobTable in
+            jobTable.ends.wait(before: .max) {
                 order.broadcast {
                     $0.append("notified")
                     return true
@@ -97,7 +97,7 @@ import TestSupport
         // The job has not ended: the pause holds it.
         test.waitUntil("the payload's memory to be given back") { test.coordinator.memoryTotal < 1 << 20 }
         test.waitUntil("the payload to be released") { released == nil }
-        #expect(test.coordinator.flight.withLock { $0.order.hasReady })
+        #expect(test.coordinator.jobTable.withLock { $0.order.hasReady })
         #expect(test.events.all.isEmpty)
         test.coordinator.resume()
         #expect(test.events.ends(1).map(\.code) == [nil])

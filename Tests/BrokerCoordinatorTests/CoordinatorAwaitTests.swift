@@ -142,12 +142,12 @@ import TestSupport
 /// The bookkeeping behind it, as pure values.
 @Suite(.timeLimit(.minutes(5))) struct RunningJobsTests {
     private let id = JobID("job")
-    private let ending = ToldOutcome(id: "job", owner: nil, sequence: 1, result: .failed(error: []))
+    private let ending = JobCompletion(id: "job", owner: nil, sequence: 1, result: .failed(error: []))
 
     private func ask(_ running: inout RunningJobs) -> RunningJobs.Wait? { running.await(id, before: nil, waiter()) }
 
     private func waiter(
-        as asker: JobOwner = .server, _ tell: @escaping @Sendable (ToldOutcome) -> Void = { _ in }
+        as asker: JobOwner = .server, _ tell: @escaping @Sendable (JobCompletion) -> Void = { _ in }
     ) -> RunningJobs.Waiter { RunningJobs.Waiter(asker: asker, tell: tell) }
 
     private func begin(_ running: inout RunningJobs, _ place: Int, of owner: JobOwner = .server) {

@@ -171,7 +171,7 @@ import TestSupport
         let test = try TestCoordinator(model)
         for number in 1...50 { test.submit(row(number), id: "\(number)") }
         _ = test.events.ends(50)
-        let told = Monitor<StoreLog?>(nil)
+        let told = Monitor<WALStatus?>(nil)
         test.coordinator.checkpoint { result in
             told.broadcast {
                 $0 = try? result.get()

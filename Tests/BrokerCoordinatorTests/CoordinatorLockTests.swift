@@ -72,8 +72,8 @@ import TestSupport
 }
 
 /// Failures that wait for a store that takes them, as a pure value.
-@Suite(.timeLimit(.minutes(5))) struct KeptFailuresTests {
-    private func keep(_ kept: inout KeptFailures, _ id: String, _ sequence: Int64) {
+@Suite(.timeLimit(.minutes(5))) struct UnrecordedFailuresTests {
+    private func keep(_ kept: inout UnrecordedFailures, _ id: String, _ sequence: Int64) {
         let fault = Fault(.storeFull, "full")
         kept.keep(
             StoreJob(
@@ -82,16 +82,16 @@ import TestSupport
     }
 
     @Test func `the oldest is forgotten when there are too many`() {
-        var kept = KeptFailures()
-        for number in 1...KeptFailures.maximumCount + 5 { keep(&kept, "\(number)", Int64(number)) }
-        #expect(kept.jobs.count == KeptFailures.maximumCount)
+        var kept = UnrecordedFailures()
+        for number in 1...UnrecordedFailures.maximumCount + 5 { keep(&kept, "\(number)", Int64(number)) }
+        #expect(kept.jobs.count == UnrecordedFailures.maximumCount)
         #expect(kept.jobs.first?.sequence == 6)
         #expect(kept.outcome(of: JobID("5"), as: .server) == nil)
         #expect(kept.outcome(of: JobID("6"), as: .server)?.sequence == 6)
     }
 
     @Test func `what has failed again since it was read is not forgotten when that is written`() {
-        var kept = KeptFailures()
+        var kept = UnrecordedFailures()
         keep(&kept, "a", 1)
         keep(&kept, "b", 2)
         let read = kept.jobs

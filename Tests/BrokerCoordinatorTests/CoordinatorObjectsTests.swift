@@ -44,9 +44,9 @@ import Testing
     }
 
     @Test func `the writer waits while much is untold, and goes on when it is told`() {
-        let untold = UntoldObjects()
+        let untold = ReplyBudget()
         untold.waitForRoom()
-        untold.add(UntoldObjects.maximumBytes)
+        untold.add(ReplyBudget.maximumBytes)
         let isThrough = Monitor(false)
         let writer = Thread(named: "waiting") {
             untold.waitForRoom()

@@ -132,8 +132,8 @@ private enum LogBound { static let longestFactor = 4 }
 
 extension Coordinator {
     fileprivate func walBytes(_ tell: @escaping @Sendable (Int) -> Void) {
-        flight.broadcast { flight in
-            flight.writerTasks.append { tell($0.log.bytes) }
+        jobTable.broadcast { jobTable in
+            jobTable.writerTasks.append { tell($0.log.bytes) }
             return true
         }
     }

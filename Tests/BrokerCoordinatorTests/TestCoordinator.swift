@@ -208,7 +208,7 @@ final class TestCoordinator: Sendable {
 
     /// Waits until so many frames have not been opened. Queues do not tell: what a worker is opening is in none.
     func waitUntil(unopened count: Int) {
-        waitUntil("\(count) unopened frames") { coordinator.flight.withLock { $0.unopened == count } }
+        waitUntil("\(count) unopened frames") { coordinator.jobTable.withLock { $0.unopened == count } }
     }
 
     /// Waits until that is so.
@@ -239,7 +239,7 @@ final class TestCoordinator: Sendable {
 }
 
 extension Monitor<Awaited?> {
-    func tell(_ result: Result<ToldOutcome?, StoreError>) {
+    func tell(_ result: Result<JobCompletion?, StoreError>) {
         broadcast {
             $0 = Awaited(result)
             return true

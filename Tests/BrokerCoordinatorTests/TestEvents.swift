@@ -62,7 +62,7 @@ struct Ending: Equatable {
     /// Nil unless the job asked for them.
     let objects: ToldObjects?
 
-    init(_ ending: ToldOutcome) {
+    init(_ ending: JobCompletion) {
         id = ending.id
         sequence = ending.sequence
         objects = ending.objects
@@ -84,7 +84,7 @@ enum Awaited: Equatable {
     case ended(Ending)
     case failed
 
-    init(_ result: Result<ToldOutcome?, StoreError>) {
+    init(_ result: Result<JobCompletion?, StoreError>) {
         switch result {
         case .success(let ending): self = ending.map { .ended(Ending($0)) } ?? .unknown
         case .failure: self = .failed

@@ -12,13 +12,13 @@ import Testing
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "code": {"type": "string", "unique": true}}}}}"#
 
     /// A flight in which jobs of these weights are ready, in that order.
-    private func flight(_ weights: [Int]) throws -> Flight {
+    private func jobTable(_ weights: [Int]) throws -> JobTable {
         let document = try JSONDocument(parsing: JSONText(copying: Array("{}".utf8)))
-        var flight = Flight(after: 0, reservedThrough: 10_000)
+        var jobTable = JobTable(after: 0, reservedThrough: 10_000)
         let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
         for weight in weights {
-            let place = flight.order.reserve()
-            _ = flight.order.open(place, isJob: true)
+            let place = jobTable.order.reserve()
+            _ = jobTable.order.open(place, isJob: true)
             // Of the frame, all but what its content counts for.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame(
@@ -31,19 +31,19 @@ import Testing
             let accepted = AcceptedJob(
                 job, id: JobID("job \(place)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
-            flight.order.finish(
+            jobTable.order.finish(
                 place, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
         }
-        return flight
+        return jobTable
     }
 
     /// How many jobs each transaction takes.
     private func transactions(_ weights: [Int]) throws -> [Int] {
-        var flight = try flight(weights)
+        var jobTable = try jobTable(weights)
         var counts: [Int] = []
         while true {
             var batch: WriterLoop.Batch = []
-            while let next = flight.takeNext(behind: batch) { batch.append(next) }
+            while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
             if batch.isEmpty { return counts }
             counts.append(batch.count)
         }
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test func `after a fault some transactions are made one by one, more each time, and then it is tried again`() {
-        var caution = Caution()
+        var caution = BatchBackoff()
         func skipped() -> Int {
             var count = 0
             while !caution.allows() { count += 1 }

@@ -32,7 +32,7 @@ import TestSupport
             generator.write(number, to: &array)
         }
         array.append(UInt8(ascii: "]"))
-        _ = try Floor(path: folder.path("floor"), records: options).load([[JSONText(copying: array)]])
+        _ = try Baseline(path: folder.path("floor"), records: options).load([[JSONText(copying: array)]])
         let tables = PeerTables(layout: layout, dialect: .sqlite)
         let upserts = tables.upserts(from: "json_each('\(String(decoding: array, as: UTF8.self))')")
         try execute(["PRAGMA foreign_keys = ON"] + tables.create + upserts + upserts, in: folder.path("peer"))

@@ -63,7 +63,7 @@ import Testing
             Fault(.invalidValue, SeededGenerator(seed: generator.next()).text(count: 100), path: "/json/\(number)")
         }
         outcome.warnings = [Warning(.unknownKey, entity: "A", key: "k", count: 1)]
-        let ending = ToldOutcome(
+        let ending = JobCompletion(
             id: "a", owner: nil, sequence: 7, result: .completed(members: outcome.members, isDuplicate: true))
         let shortened = ending.shortened()
         guard case .completed(let members, true) = shortened.result else {
@@ -85,7 +85,7 @@ import Testing
         let fault = Fault(
             .unknownEntity, String(repeating: "m", count: 30_000), path: String(repeating: "p", count: 30_000),
             entity: "E")
-        let shortened = ToldOutcome.failed(fault, id: "a", owner: nil, sequence: 3).shortened()
+        let shortened = JobCompletion.failed(fault, id: "a", owner: nil, sequence: 3).shortened()
         guard case .failed(let error) = shortened.result else {
             Issue.record("it has failed")
             return

@@ -9,7 +9,7 @@ import TestSupport
     private static let workingPages = 16
     /// Of 8,192 bytes, each with a header of 24, behind one of 32.
     private static let workingBytes = 32 + workingPages * (8192 + 24)
-    private static let longestBytes = 32 + workingPages * LogWatch.longestFactor * (8192 + 24)
+    private static let longestBytes = 32 + workingPages * WALWatch.longestFactor * (8192 + 24)
     private let store: TestStore
 
     init() throws {
@@ -64,7 +64,7 @@ import TestSupport
             try write(id)
             longest = max(longest, store.store.log.uncheckpointedPages)
             store.store.idle()
-            #expect(store.store.log.uncheckpointedPages < max(1, Self.workingPages / LogWatch.idleShare))
+            #expect(store.store.log.uncheckpointedPages < max(1, Self.workingPages / WALWatch.idleShare))
         }
         #expect(longest < Self.workingPages)
         #expect(logBytes < Self.workingBytes)
@@ -74,7 +74,7 @@ import TestSupport
         let reader = try Connection(path: store.path, .read)
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
-        var notices: [StoreLogNotice] = []
+        var notices: [WALNotice] = []
         for id in 0..<200 {
             try write(id)
             notices += store.store.takeLogNotices()
@@ -83,9 +83,9 @@ import TestSupport
             Issue.record("not told once: \(notices)")
             return
         }
-        #expect(bytes > LogWatch.heldFactor * Self.workingBytes)
+        #expect(bytes > WALWatch.heldFactor * Self.workingBytes)
         #expect(store.store.log.bytes == logBytes)
-        #expect(store.store.log.uncheckpointedPages > LogWatch.heldFactor * Self.workingPages)
+        #expect(store.store.log.uncheckpointedPages > WALWatch.heldFactor * Self.workingPages)
         try reader.execute("COMMIT")
         notices = []
         for id in 200..<210 {
@@ -152,13 +152,13 @@ import TestSupport
     @Test func `large transactions, one after the other, are no reader's doing`() throws {
         for id in 0..<4 { try write(id, bytes: (id + 1) << 20) }
         #expect(store.store.takeLogNotices().isEmpty)
-        #expect(store.store.log.bytes > LogWatch.heldFactor * Self.workingBytes)
+        #expect(store.store.log.bytes > WALWatch.heldFactor * Self.workingBytes)
         try write(5)
         #expect(logBytes <= Self.longestBytes)
     }
 
     @Test func `the watch tells the beginning and the end of what holds the log, once each`() {
-        var watch = LogWatch(workingPages: 10)
+        var watch = WALWatch(workingPages: 10)
         #expect(watch.committed(pages: 9, written: 9) == nil)
         #expect(!watch.wantsCheckpoint)
         #expect(watch.committed(pages: 12, written: 1) == nil)
@@ -180,7 +180,7 @@ import TestSupport
             (9, 1, false), (10, 1, true), (15, 2, false), (16, 2, true), (39, 5, false), (40, 5, true), (39, 30, false),
             (40, 30, true), (90, 90, true),
         ] {
-            var watch = LogWatch(workingPages: 10)
+            var watch = WALWatch(workingPages: 10)
             _ = watch.committed(pages: pages, written: written)
             #expect(watch.wantsCheckpoint == isDue, "\(pages) pages, \(written) of them new")
             watch.isShort = true
@@ -201,7 +201,7 @@ import TestSupport
             if store.store.log.uncheckpointedPages == 0 { copies += 1 }
         }
         // Each is seven pages of text, and some others.
-        let longest = Self.workingPages * LogWatch.longestFactor
+        let longest = Self.workingPages * WALWatch.longestFactor
         #expect((longest..<longest + 16).contains(most))
         #expect((3...8).contains(copies))
         #expect(logBytes >= Self.longestBytes && logBytes < 2 * Self.longestBytes)

@@ -60,9 +60,9 @@ final class TestStore {
     }
 
     /// Applies jobs together, runs of those that may be, in one transaction; nil when it was undone.
-    func applyTogether(_ jobs: [StoreJob]) throws -> [JobOutcome]? {
+    func applyBatch(_ jobs: [StoreJob]) throws -> [JobOutcome]? {
         try store.begin()
-        guard jobs.allSatisfy(store.canJoin), let ends = try store.applyTogether(jobs) else {
+        guard jobs.allSatisfy(store.canJoin), let ends = try store.applyBatch(jobs) else {
             store.rollback()
             return nil
         }

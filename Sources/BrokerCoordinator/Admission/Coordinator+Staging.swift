@@ -66,19 +66,19 @@ extension Coordinator {
 
     /// Whether the frame goes on at its place. If not, it gives up the place and all that it took, and is opened anew when
     /// its turn to search has come, or that of another of its source before it.
-    func goesOn(_ frame: AdmittedFrame, _ content: SearchTurns<Flight.WaitingFrame>.Content) -> Bool {
+    func goesOn(_ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content) -> Bool {
         guard !frame.isCalled else { return true }
         var goesOn = true
         var woken: [@Sendable () -> Void] = []
-        flight.broadcast { flight in
+        jobTable.broadcast { jobTable in
             let tasks: [@Sendable () -> Void]
-            (goesOn, tasks) = flight.opened(frame.place, from: frame.source, content) { [self] place in
+            (goesOn, tasks) = jobTable.opened(frame.place, from: frame.source, content) { [self] place in
                 let again = frame.again(at: place, memory.admit(place, payloadBytes: frame.payloadBytes))
                 return { self.open(again) }
             }
             completions.run(tasks)
-            woken = flight.takeWoken(limits)
-            return !goesOn && flight.hasWork
+            woken = jobTable.takeWoken(limits)
+            return !goesOn && jobTable.hasWork
         }
         if !goesOn { frame.memory.leave() }
         for tell in woken { tell() }
@@ -101,7 +101,7 @@ extension Coordinator {
             job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal)
         let run = StagingRun(frame: frame, accepted: accepted)
         var woken: [@Sendable () -> Void] = []
-        flight.broadcast { flight in
+        jobTable.broadcast { jobTable in
             var acceptance: (@Sendable (Int64?) -> Void)?
             let id = accepted.id
             if job.wantsAcceptance {
@@ -112,9 +112,9 @@ extension Coordinator {
                     progress?.accepted()
                 }
             }
-            completions.run(flight.began(run, addedWeight: accepted.weight - frame.weight, acceptance))
-            woken = flight.takeWoken(limits)
-            return flight.hasWork
+            completions.run(jobTable.began(run, addedWeight: accepted.weight - frame.weight, acceptance))
+            woken = jobTable.takeWoken(limits)
+            return jobTable.hasWork
         }
         for tell in woken { tell() }
         statistics.count { $0.accepted += 1 }
@@ -194,11 +194,11 @@ extension Coordinator {
             work = .refused(.busy(memory.message))
         }
         let ready = run.ready(work)
-        flight.broadcast { flight in
-            flight.finish(ready)
+        jobTable.broadcast { jobTable in
+            jobTable.finish(ready)
             // Who took the job back has been told its end.
-            if !flight.cancelled.contains(ready.place) { ready.progress?.note(staged: ready.rowCount) }
-            return flight.hasWork
+            if !jobTable.cancelled.contains(ready.place) { ready.progress?.note(staged: ready.rowCount) }
+            return jobTable.hasWork
         }
         // It will not be opened again.
         memory.end()

@@ -79,7 +79,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
 
     deinit { budget.change { $0.remove(place) } }
 
-    // MARK: - Taking
+    // MARK: - RecordDecision
 
     public func take(_ bytes: Int) -> Bool { take(bytes, passesWaiting: false) }
 

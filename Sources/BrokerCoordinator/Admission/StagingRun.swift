@@ -18,7 +18,7 @@ struct AdmittedFrame: Sendable {
     let refusal: Fault?
     let admittedAt: Int64
     /// It was read from the log.
-    let logged: LoggedJob?
+    let logged: JournaledJob?
     /// The frame's bytes, for the log.
     let payload: (@Sendable () -> [UInt8])?
     let open: @Sendable (JobMemory) -> Opened
@@ -50,8 +50,8 @@ struct StagingRun: Sendable {
     }
 
     /// What the log keeps of the job, but for its sequence.
-    var logEntry: LogEntry {
-        LogEntry(
+    var logEntry: JournalWrite {
+        JournalWrite(
             kind: .job, place: accepted.place, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
             owner: accepted.owner, time: accepted.acceptedAt, payload: frame.payload ?? { [] })
     }

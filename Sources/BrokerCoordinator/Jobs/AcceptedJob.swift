@@ -10,7 +10,7 @@ final class AcceptedJob: Sendable {
     let isIDMade: Bool
     let owner: JobOwner
     let place: Int
-    /// Its name for ``SearchTurns``.
+    /// Its name for ``ScanScheduler``.
     let arrival: Int
     /// Whose it is.
     let source: Int
@@ -73,26 +73,26 @@ struct ReadyJob: Sendable {
     let timing: Timing
 
     /// Why it is not to be merged, though it keeps its place.
-    enum Withdrawal {
+    enum SkipReason {
         /// It was taken back, and has been told so.
         case cancelled
         /// The log could not take it: it is no job at all, and the store never hears of it.
-        case unlogged
+        case unjournaled
     }
 
-    var withdrawal: Withdrawal?
+    var skipReason: SkipReason?
 
     var id: JobID { accepted.id }
     var owner: JobOwner { accepted.owner }
     var place: Int { accepted.place }
-    var wantsObjects: Bool { accepted.wantsObjects && withdrawal == nil }
+    var wantsObjects: Bool { accepted.wantsObjects && skipReason == nil }
     /// Nil when nobody wants to know, or nobody any longer.
-    var progress: JobProgress? { withdrawal == nil ? accepted.progress : nil }
+    var progress: JobProgress? { skipReason == nil ? accepted.progress : nil }
     var isLarge: Bool { accepted.weight > CoordinatorLimits.largeBytes }
 
     /// Tells who sent it; who took it back has been told its end.
     func tell(_ event: JobEvent) {
-        if withdrawal != .cancelled { accepted.observer(event) }
+        if skipReason != .cancelled { accepted.observer(event) }
     }
 
     func storeJob(_ sequence: Int64) -> StoreJob { storeJob(sequence, work, MergedJobMemory(memory)) }
@@ -101,13 +101,13 @@ struct ReadyJob: Sendable {
     func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault), nil) }
 
     /// The job as one that was taken back: who waits for it has been told, and its rows are gone.
-    func cancelled() -> ReadyJob { withdrawal == nil ? withdrawn(.cancelled, .cancelled) : self }
+    func cancelled() -> ReadyJob { skipReason == nil ? withdrawn(.cancelled, .cancelled) : self }
 
     /// The job as one that the log could not take.
-    func unlogged(_ fault: Fault) -> ReadyJob { withdrawn(.unlogged, fault) }
+    func unjournaled(_ fault: Fault) -> ReadyJob { withdrawn(.unjournaled, fault) }
 
-    private func withdrawn(_ withdrawal: Withdrawal, _ fault: Fault) -> ReadyJob {
-        ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, timing: timing, withdrawal: withdrawal)
+    private func withdrawn(_ skipReason: SkipReason, _ fault: Fault) -> ReadyJob {
+        ReadyJob(work: .refused(fault), memory: memory, accepted: accepted, timing: timing, skipReason: skipReason)
     }
 
     private func storeJob(_ sequence: Int64, _ work: StoreJob.Work, _ memory: MergedJobMemory?) -> StoreJob {

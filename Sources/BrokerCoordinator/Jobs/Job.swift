@@ -67,7 +67,7 @@ public struct Job: @unchecked Sendable {
     /// A record with a key that the model does not name is at fault, as ``policy`` says.
     public var refusesUnknownKeys = false
     public var wantsKeys: Bool
-    /// ``ToldOutcome/objects`` are to be told.
+    /// ``JobCompletion/objects`` are to be told.
     public var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     public var wantsAcceptance: Bool
@@ -104,11 +104,11 @@ public enum JobEvent: Sendable {
     /// So many of its rows are staged, and so many of those merged; told now and then, or never.
     case progress(id: String, staged: Int, merged: Int)
     /// Its transaction is durable, or it changed nothing. The last event.
-    case ended(ToldOutcome)
+    case ended(JobCompletion)
 }
 
 /// How a job ended, ready to be told.
-public struct ToldOutcome: Sendable {
+public struct JobCompletion: Sendable {
     public enum Result: Sendable {
         /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
         case completed(members: [UInt8], isDuplicate: Bool)
@@ -132,10 +132,10 @@ public struct ToldOutcome: Sendable {
         self.result = result
     }
 
-    public static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> ToldOutcome {
+    public static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
         var writer = JSONWriter()
         fault.write(to: &writer)
-        return ToldOutcome(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
+        return JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
     }
 }
 

@@ -16,7 +16,7 @@ extension Coordinator {
     /// - Throws: `StoreError` when the journal cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
     ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
     public func replay(
-        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], LoggedJob, JobMemory) -> ReopenedJob
+        _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         if let pending = writer.pending, pending.count > 0 { try apply(pending, logger, open) }
         if let plan = planAfterReplay { try useWanted(plan, logger) }
@@ -24,7 +24,7 @@ extension Coordinator {
 
     private func apply(
         _ pending: Writer.PendingJobs, _ logger: Logger,
-        _ open: @escaping @Sendable ([UInt8], LoggedJob, JobMemory) -> ReopenedJob
+        _ open: @escaping @Sendable ([UInt8], JournaledJob, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         logger.notice("Jobs that were accepted before are applied first.", metadata: ["jobs": "\(pending.count)"])
         let start = monotonicMicroseconds()
@@ -33,7 +33,7 @@ extension Coordinator {
         while let entry = try next(&reader) {
             waitForRoom(progress)
             if progress.withLock({ $0.failure != nil }) { break }
-            let logged = LoggedJob(
+            let logged = JournaledJob(
                 sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
                 time: entry.time, isCancelled: pending.cancelled.contains(entry.position))
             admit(logged, entry.payload, progress, open)
@@ -59,8 +59,8 @@ extension Coordinator {
     }
 
     private func admit(
-        _ logged: LoggedJob, _ payload: [UInt8], _ progress: Monitor<ReplayProgress>,
-        _ open: @escaping @Sendable ([UInt8], LoggedJob, JobMemory) -> ReopenedJob
+        _ logged: JournaledJob, _ payload: [UInt8], _ progress: Monitor<ReplayProgress>,
+        _ open: @escaping @Sendable ([UInt8], JournaledJob, JobMemory) -> ReopenedJob
     ) {
         admit(
             logged, from: 0, payloadBytes: payload.count, contentBytesAtMost: payload.count, mayOpenHere: false,
@@ -87,7 +87,7 @@ extension Coordinator {
             $0.failure = $0.failure ?? error
             return true
         }
-        flight.broadcast {
+        jobTable.broadcast {
             $0.isLogLost = true
             return true
         }

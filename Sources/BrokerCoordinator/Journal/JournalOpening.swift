@@ -41,7 +41,7 @@ enum JournalOpening {
     }
 
     private static func opened(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ options: CoordinatorOptions,
+        _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
         _ logger: Logger
     ) throws(StoreError) -> Journal {
         do throws(JournalError) {
@@ -63,7 +63,7 @@ enum JournalOpening {
 
     /// The server runs without a journal, and the store was fed from one: it is taken away, if it is not needed any more.
     private static func leave(
-        _ path: String, _ expected: JournalIdentity?, _ remembered: LogPosition, _ options: CoordinatorOptions,
+        _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
         _ store: Store, _ logger: Logger
     ) throws(StoreError) {
         if try exists(path) {

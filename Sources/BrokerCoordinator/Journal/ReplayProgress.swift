@@ -12,7 +12,7 @@ extension StoreError {
     /// A job of the log cannot be applied. It and all jobs after it stay in the log.
     ///
     /// - Parameter remedy: a sentence.
-    static func unappliable(_ job: LoggedJob, _ reason: String, _ remedy: String) -> StoreError {
+    static func unappliable(_ job: JournaledJob, _ reason: String, _ remedy: String) -> StoreError {
         StoreError(
             .unavailable,
             "Job \(job.sequence) of the journal (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "

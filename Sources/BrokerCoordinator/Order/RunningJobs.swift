@@ -12,7 +12,7 @@ struct RunningJobs {
     /// Who asked how a job ends.
     struct Waiter: Sendable {
         let asker: JobOwner
-        let tell: @Sendable (ToldOutcome) -> Void
+        let tell: @Sendable (JobCompletion) -> Void
     }
 
     /// One who awaits, to be named when it need not wait any longer.
@@ -34,7 +34,7 @@ struct RunningJobs {
         /// By number, which rises.
         var waiters: [Int: Waiter] = [:]
         /// The job's end, when it is known before its turn: it was cancelled.
-        var end: ToldOutcome?
+        var end: JobCompletion?
 
         var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
@@ -97,7 +97,7 @@ struct RunningJobs {
     }
 
     /// The end of the job at that place is known before its turn. Gives back the waiters for it.
-    mutating func cancelled(_ id: JobID, at place: Int, _ end: ToldOutcome) -> [Waiter] {
+    mutating func cancelled(_ id: JobID, at place: Int, _ end: JobCompletion) -> [Waiter] {
         guard let position = jobs[id]?.firstIndex(where: { $0.job.place == place }) else { return [] }
         defer {
             jobs[id]?[position].waiters = [:]
@@ -108,7 +108,7 @@ struct RunningJobs {
 
     /// The end of the newest job of that id before a place, when every job in flight that the asker would wait for was
     /// cancelled; nil when there is none, or one of them may still be committed.
-    func cancellation(of id: JobID, before place: Int?, as asker: JobOwner) -> ToldOutcome? {
+    func cancellation(of id: JobID, before place: Int?, as asker: JobOwner) -> JobCompletion? {
         let visible = (jobs[id] ?? []).filter {
             $0.job.place < place ?? .max && asker.maySee(jobOf: $0.job.owner)
         }

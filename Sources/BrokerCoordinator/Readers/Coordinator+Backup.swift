@@ -26,7 +26,7 @@ extension Coordinator {
         let begin: @Sendable () -> Void = { [backups, completions] in
             if let refusal = backups.run(task) { completions.run { tell(.failed(refusal)) } }
         }
-        let waits = place.map { place in flight.withLock { $0.ends.wait(before: place, begin) } } ?? false
+        let waits = place.map { place in jobTable.withLock { $0.ends.wait(before: place, begin) } } ?? false
         if !waits { begin() }
     }
 }

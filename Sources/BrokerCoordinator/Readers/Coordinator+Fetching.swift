@@ -31,8 +31,8 @@ extension Coordinator {
         }
         let task = FetchTask(
             request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong, tell: tell)
-        let waits = flight.withLock { flight in
-            flight.ends.wait(before: place, from: source) { [readers] in readers.fetch(task) }
+        let waits = jobTable.withLock { jobTable in
+            jobTable.ends.wait(before: place, from: source) { [readers] in readers.fetch(task) }
         }
         if !waits { readers.fetch(task) }
     }

@@ -23,7 +23,7 @@ final class LedgerThread: Sendable {
 
     /// - Parameter asker: finds no job that it may not see.
     func find(
-        _ id: String, as asker: JobOwner, _ tell: @escaping @Sendable (Result<ToldOutcome?, StoreError>) -> Void
+        _ id: String, as asker: JobOwner, _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
         thread.run { [opened, path] in
             tell(
@@ -31,7 +31,7 @@ final class LedgerThread: Sendable {
                     if opened.reader == nil { opened.reader = try LedgerReader(path: path, opened.index) }
                     return try opened.reader?.outcome(ofJob: id).flatMap {
                         asker.maySee(jobOf: $0.owner)
-                            ? ToldOutcome(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
+                            ? JobCompletion(stored: $0, id: id, isDuplicate: false, timing: nil) : nil
                     }
                 })
         }

@@ -18,11 +18,11 @@ final class Statistics: Sendable {
         var batches = Batches()
         var store = StoreState.serving
         /// As the writer left it after the newest commit.
-        var log = StoreLog()
+        var log = WALStatus()
         /// The newest sequence whose outcome may be forgotten.
         var forgottenThrough: Int64 = 0
         /// Nil without a journal.
-        var history: StoreHistory?
+        var history: StateDigest?
 
         mutating func noteFailure(_ code: FaultCode) {
             failed += 1
@@ -38,7 +38,7 @@ final class Statistics: Sendable {
     /// Writes the members of `stats`.
     func write(
         to writer: inout JSONWriter, opening: Int, staging: Int, inFlight: Int, bytes: Int, isPaused: Bool,
-        _ journal: (any JobLog)?
+        _ journal: (any JobJournal)?
     ) {
         let counters = counters.withLock { $0 }
         writer.member("uptimeMilliseconds", (monotonicMicroseconds() - startedAt) / 1_000)

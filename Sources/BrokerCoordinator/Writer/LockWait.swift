@@ -22,7 +22,7 @@ struct LockWait {
     }
 
     /// Waits before the next attempt; false when there shall be none.
-    mutating func pause(_ flight: Monitor<Flight>) -> Bool {
+    mutating func pause(_ jobTable: Monitor<JobTable>) -> Bool {
         let now = monotonicMicroseconds()
         let beganAt = beganAt ?? now
         self.beganAt = beganAt
@@ -31,8 +31,8 @@ struct LockWait {
             statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
             logger.warning("Another program has locked the store; jobs wait until it lets go.")
         }
-        let isOver = flight.wait(until: now + pauseMicroseconds) { flight -> Bool? in
-            guard let deadline = flight.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
+        let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
+            guard let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
             return true
         }
         pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)

@@ -18,20 +18,20 @@ struct StoreWait {
     }
 
     /// Waits before the next attempt; false when there shall be none, because the server stops.
-    mutating func pause(_ flight: Monitor<Flight>, _ error: StoreError) -> Bool {
+    mutating func pause(_ jobTable: Monitor<JobTable>, _ error: StoreError) -> Bool {
         let now = monotonicMicroseconds()
         // Perhaps another cause than before.
         statistics.count { $0.store = .waiting(cause: error.message) }
         if beganAt == nil {
             beganAt = now
             let fault = Fault(error.faultCode, error.message)
-            flight.withLock { if !$0.isDraining { $0.refusal = fault } }
+            jobTable.withLock { if !$0.isDraining { $0.refusal = fault } }
             logger.error(
                 "The store takes nothing; what was accepted is kept in the journal, and new jobs are refused.",
                 metadata: ["cause": "\(error)"])
         }
-        let isOver = flight.wait(until: now + pauseMicroseconds) { flight -> Bool? in
-            guard let deadline = flight.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
+        let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
+            guard let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
             return true
         }
         pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
@@ -47,10 +47,10 @@ struct StoreWait {
     }
 
     /// The store took the job.
-    func ended(_ flight: Monitor<Flight>) {
+    func ended(_ jobTable: Monitor<JobTable>) {
         guard let beganAt else { return }
         statistics.count { $0.store = .serving }
-        flight.withLock { if !$0.isDraining { $0.refusal = nil } }
+        jobTable.withLock { if !$0.isDraining { $0.refusal = nil } }
         logger.notice(
             "The store takes jobs again.", metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
     }

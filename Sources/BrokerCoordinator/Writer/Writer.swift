@@ -14,7 +14,7 @@ final class Writer: Sendable {
     /// Finds the lines of jobs in the ledger.
     let jobs: JobIndex
     /// Nil without a journal.
-    let log: (any JobLog)?
+    let log: (any JobJournal)?
     /// What the store has not applied of it.
     let pending: PendingJobs?
 
@@ -29,7 +29,7 @@ final class Writer: Sendable {
     ///
     /// - Throws: ``StoreError``; the thread has then ended.
     init(
-        plan: StagingPlan, options: CoordinatorOptions, flight: Monitor<Flight>, pool: WorkerPool,
+        plan: StagingPlan, options: CoordinatorOptions, jobTable: Monitor<JobTable>, pool: WorkerPool,
         statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
         logger: Logger
     ) throws(StoreError) {
@@ -41,19 +41,19 @@ final class Writer: Sendable {
                 // Durable before anybody can be told one of them.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block)
-                flight.withLock { $0 = Flight(after: sequence, reservedThrough: sequence + block) }
+                jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block) }
                 let applied = store.history?.position ?? 0
                 let pending = journal.map {
                     PendingJobs(
                         reader: $0.jobs(after: applied), count: $0.pendingCount, cancelled: $0.cancelled)
                 }
-                var log: JournalLog?
+                var log: DiskJournal?
                 if let journal {
                     let position = journal.lastPosition
-                    let kept = JournalLog(
-                        journal, flight: flight, statistics: statistics, completions: completions,
+                    let kept = DiskJournal(
+                        journal, jobTable: jobTable, statistics: statistics, completions: completions,
                         storageFailure: storageFailure, logger: logger)
-                    flight.withLock { $0.logging.begin(kept, after: position) }
+                    jobTable.withLock { $0.logging.begin(kept, after: position) }
                     log = kept
                 }
                 let told = Opened(migration: store.migration, jobs: store.jobs, log: log, pending: pending)
@@ -70,7 +70,7 @@ final class Writer: Sendable {
                     return true
                 }
                 var loop = WriterLoop(
-                    store: store, log: log, flight: flight, pool: pool, statistics: statistics,
+                    store: store, log: log, jobTable: jobTable, pool: pool, statistics: statistics,
                     completions: completions, storageFailure: storageFailure, gate: gate, limits: options.limits,
                     logger: logger)
                 loop.run()
@@ -93,10 +93,10 @@ final class Writer: Sendable {
     private struct Opened: Sendable {
         let migration: StoreMigration
         let jobs: JobIndex
-        let log: (any JobLog)?
+        let log: (any JobJournal)?
         let pending: PendingJobs?
     }
 
-    /// Waits for the end of the thread, which comes after `Flight.isStopped`.
+    /// Waits for the end of the thread, which comes after `JobTable.isStopped`.
     func join() { thread.join() }
 }

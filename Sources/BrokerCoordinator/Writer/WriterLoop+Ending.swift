@@ -21,18 +21,18 @@ extension WriterLoop {
 
     /// Writes the failures that are kept, and which sequence was the last.
     private func finishLedger(newestSequence: Int64?) throws(StoreError) {
-        let kept = flight.withLock { $0.kept.jobs }
+        let kept = jobTable.withLock { $0.kept.jobs }
         _ = try transaction { () throws(StoreError) in
             for job in kept { _ = try store.apply(job) }
             if let newestSequence { try store.reserveSequences(through: newestSequence) }
         }
-        flight.withLock { $0.kept.remove(kept) }
+        jobTable.withLock { $0.kept.remove(kept) }
     }
 
     /// Leaves the store as the next server likes to find it.
     func close() {
         do throws(StoreError) {
-            try finishLedger(newestSequence: flight.withLock { $0.order.newestSequence })
+            try finishLedger(newestSequence: jobTable.withLock { $0.order.newestSequence })
         } catch {
             // The next server's sequences then begin behind all that were set aside.
             logger.warning(

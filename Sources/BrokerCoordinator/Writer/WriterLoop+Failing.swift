@@ -25,8 +25,8 @@ extension WriterLoop {
 
     /// No more sequences can be set aside, so who waits for one fails without.
     func failStarved(_ error: StoreError) -> [Applied] {
-        let jobs = flight.withLock { flight in
-            let (jobs, tasks) = flight.takeStarved()
+        let jobs = jobTable.withLock { jobTable in
+            let (jobs, tasks) = jobTable.takeStarved()
             completions.run(tasks)
             return jobs
         }
@@ -44,11 +44,11 @@ extension WriterLoop {
         tellFailure()
         let now = monotonicMicroseconds()
         var woken: [@Sendable () -> Void] = []
-        flight.broadcast { flight in
-            for job in jobs { _ = flight.ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
+        jobTable.broadcast { jobTable in
+            for job in jobs { _ = jobTable.ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
             // What waits for these jobs finds out by itself that the store has failed.
-            completions.run(flight.ends.takeReady())
-            woken = flight.takeWoken(limits)
+            completions.run(jobTable.ends.takeReady())
+            woken = jobTable.takeWoken(limits)
             return true
         }
         for tell in woken { tell() }
@@ -57,7 +57,7 @@ extension WriterLoop {
     /// Everything, until the coordinator stops.
     func dropAll() {
         tellFailure()
-        while let rest = flight.wait(takeAll) {
+        while let rest = jobTable.wait(takeAll) {
             for task in rest.tasks { task(store) }
             if let failure = store.failure { rest.reload?.tell(.failure(failure)) }
             drop(rest.jobs)
@@ -84,15 +84,15 @@ extension WriterLoop {
     }
 
     /// The inner nil when there will be no more, the outer one when there is nothing yet.
-    private func takeAll(_ flight: inout Flight) -> Rest?? {
+    private func takeAll(_ jobTable: inout JobTable) -> Rest?? {
         var rest = Rest()
-        while let next = flight.takeNext(behind: []) { rest.jobs.append(next.job) }
-        let (starved, settled) = flight.takeStarved()
+        while let next = jobTable.takeNext(behind: []) { rest.jobs.append(next.job) }
+        let (starved, settled) = jobTable.takeStarved()
         completions.run(settled)
         rest.jobs += starved
-        swap(&rest.tasks, &flight.writerTasks)
-        swap(&rest.reload, &flight.reload)
-        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reload == nil { return flight.isStopped ? .some(nil) : nil }
+        swap(&rest.tasks, &jobTable.writerTasks)
+        swap(&rest.reload, &jobTable.reload)
+        if rest.jobs.isEmpty, rest.tasks.isEmpty, rest.reload == nil { return jobTable.isStopped ? .some(nil) : nil }
         return rest
     }
 }

@@ -44,7 +44,7 @@ extension WriterLoop.Applied {
         for waiter in waiters { waiter.tell(waiter.asker.maySee(jobOf: told.owner) ? told : toldOutcome) }
     }
 
-    func toldOutcome(_ committedAt: Int64) -> ToldOutcome {
+    func toldOutcome(_ committedAt: Int64) -> JobCompletion {
         var timing = job.timing
         timing.merged = mergedMicroseconds
         timing.committed = committedAt - appliedAt
@@ -53,9 +53,9 @@ extension WriterLoop.Applied {
             return .failed(fault, id: job.id.text, owner: job.owner, sequence: sequence)
         case .duplicate(let outcome):
             // What happened is of the first time; how long it took is this message's own.
-            return ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+            return JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
         case .completed(let outcome):
-            var toldOutcome = ToldOutcome(
+            var toldOutcome = JobCompletion(
                 id: job.id.text, owner: job.owner, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
             toldOutcome.objects = outcome.objects
@@ -66,12 +66,12 @@ extension WriterLoop.Applied {
     /// How the job ended that is committed under the id; nil when none is.
     ///
     /// - Parameter toldOutcome: this job's own.
-    func committed(_ toldOutcome: ToldOutcome) -> ToldOutcome? {
+    func committed(_ toldOutcome: JobCompletion) -> JobCompletion? {
         switch end {
         case .failed: nil
         case .completed: toldOutcome
         case .duplicate(let outcome), .conflict(_, let outcome):
-            ToldOutcome(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
+            JobCompletion(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
         }
     }
 }
@@ -108,7 +108,7 @@ extension Statistics.Counters {
     }
 }
 
-extension ToldOutcome {
+extension JobCompletion {
     /// As the ledger remembers it.
     ///
     /// - Parameter timing: of the message that is answered; nil when it is no job.

@@ -30,8 +30,8 @@ struct WriterLoop {
 
     private(set) var store: Store
     /// Nil when what is accepted need not be kept.
-    let log: (any JobLog)?
-    let flight: Monitor<Flight>
+    let log: (any JobJournal)?
+    let jobTable: Monitor<JobTable>
     let pool: WorkerPool
     let statistics: Statistics
     let completions: SerialThread
@@ -39,8 +39,8 @@ struct WriterLoop {
     private let gate: ReaderGate
     let limits: CoordinatorLimits
     let logger: Logger
-    private let untold = UntoldObjects()
-    private var caution = Caution()
+    private let untold = ReplyBudget()
+    private var caution = BatchBackoff()
     private var load = WriterLoad()
     /// What the workers know of it.
     private var isBusy = false
@@ -50,13 +50,13 @@ struct WriterLoop {
     private var leavesJobs = false
 
     init(
-        store: Store, log: (any JobLog)?, flight: Monitor<Flight>, pool: WorkerPool, statistics: Statistics,
+        store: Store, log: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, limits: CoordinatorLimits,
         logger: Logger
     ) {
         self.store = store
         self.log = log
-        self.flight = flight
+        self.jobTable = jobTable
         self.pool = pool
         self.statistics = statistics
         self.completions = completions
@@ -118,14 +118,14 @@ struct WriterLoop {
     /// Waits for jobs, and does meanwhile what is better done now; nil when there will be no more.
     private mutating func awaitTurn(since start: Int64) -> Turn? {
         if isBusy {
-            if let turn = flight.wait(until: start + load.patience, { takeTurn(&$0) }) { return turn }
+            if let turn = jobTable.wait(until: start + load.patience, { takeTurn(&$0) }) { return turn }
             tellWorkers(isBusy: false)
         }
-        guard store.hasIdleWork else { return flight.wait { takeTurn(&$0) } }
+        guard store.hasIdleWork else { return jobTable.wait { takeTurn(&$0) } }
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
-        if let turn = flight.wait(until: deadline, { takeTurn(&$0) }) { return turn }
+        if let turn = jobTable.wait(until: deadline, { takeTurn(&$0) }) { return turn }
         store.idle()
-        return store.failure == nil ? flight.wait { takeTurn(&$0) } : nil
+        return store.failure == nil ? jobTable.wait { takeTurn(&$0) } : nil
     }
 
     private mutating func tellWorkers(isBusy: Bool) {
@@ -135,19 +135,19 @@ struct WriterLoop {
     }
 
     /// What there is to do; the inner nil when there will be no more, the outer one when nothing is ready yet.
-    private func takeTurn(_ flight: inout Flight) -> Turn?? {
+    private func takeTurn(_ jobTable: inout JobTable) -> Turn?? {
         var batch: Batch = []
-        while let next = flight.takeNext(behind: batch) { batch.append(next) }
-        let tasks = flight.writerTasks
-        flight.writerTasks = []
-        let reload = batch.isEmpty ? flight.reload : nil
-        if batch.isEmpty { flight.reload = nil }
-        if batch.isEmpty, tasks.isEmpty, reload == nil, !flight.order.isStarved {
-            return flight.isStopped ? .some(nil) : nil
+        while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
+        let tasks = jobTable.writerTasks
+        jobTable.writerTasks = []
+        let reload = batch.isEmpty ? jobTable.reload : nil
+        if batch.isEmpty { jobTable.reload = nil }
+        if batch.isEmpty, tasks.isEmpty, reload == nil, !jobTable.order.isStarved {
+            return jobTable.isStopped ? .some(nil) : nil
         }
         return Turn(
             reload: reload, tasks: tasks, batch: batch,
-            reservation: flight.order.reservationDue(block: limits.sequenceBlock))
+            reservation: jobTable.order.reservationDue(block: limits.sequenceBlock))
     }
 
     /// Opens the store with another model, which migrates it; what is refused changes nothing, and the old one stays in force.
@@ -190,7 +190,7 @@ struct WriterLoop {
                 return result
             } catch {
                 store.rollback()
-                guard error.isLocked, wait.pause(flight) else { throw error }
+                guard error.isLocked, wait.pause(jobTable) else { throw error }
             }
         }
     }
@@ -204,7 +204,7 @@ struct WriterLoop {
             let start = monotonicMicroseconds()
             let applied = try transaction { () throws(StoreError) -> [Applied]? in
                 if let reservation { try store.reserveSequences(through: reservation) }
-                return try applyTogether(&batch, since: start)
+                return try applyBatch(&batch, since: start)
             }
             caution.note(isTogether: applied != nil)
             if let applied { return applied }
@@ -214,7 +214,7 @@ struct WriterLoop {
             if let reservation { try store.reserveSequences(through: reservation) }
             var applied: [Applied] = []
             var bytes = 0
-            for (sequence, job) in jobs where bytes < UntoldObjects.maximumBytes {
+            for (sequence, job) in jobs where bytes < ReplyBudget.maximumBytes {
                 applied.append(try apply(job, sequence))
                 bytes += applied.last?.objectBytes ?? 0
             }
@@ -225,10 +225,10 @@ struct WriterLoop {
     /// Applies jobs, runs of them at once, and as long as the transaction is short what has become ready meanwhile.
     ///
     /// - Returns: nil when they cannot be applied like this.
-    private func applyTogether(_ batch: inout Batch, since start: Int64) throws(StoreError) -> [Applied]? {
+    private func applyBatch(_ batch: inout Batch, since start: Int64) throws(StoreError) -> [Applied]? {
         var applied: [Applied] = []
         var bytes = 0
-        while bytes < UntoldObjects.maximumBytes {
+        while bytes < ReplyBudget.maximumBytes {
             if applied.count == batch.count {
                 // Small jobs that are ready later are staged while these are made durable.
                 guard batch.last?.job.isLarge ?? false,
@@ -239,7 +239,7 @@ struct WriterLoop {
             }
             var run: [StoreJob] = []
             for (sequence, job) in batch[applied.count...] {
-                guard job.withdrawal != .unlogged else { break }
+                guard job.skipReason != .unjournaled else { break }
                 let job = job.storeJob(sequence)
                 guard store.canJoin(job) else { break }
                 run.append(job)
@@ -250,7 +250,7 @@ struct WriterLoop {
                 bytes += applied.last?.objectBytes ?? 0
             } else {
                 let begun = monotonicMicroseconds()
-                guard let ends = try store.applyTogether(run) else { return nil }
+                guard let ends = try store.applyBatch(run) else { return nil }
                 let now = monotonicMicroseconds()
                 for end in ends {
                     let (sequence, job) = batch[applied.count]
@@ -266,13 +266,13 @@ struct WriterLoop {
 
     /// Jobs that are ready by now join the transaction.
     private func takeMore(_ batch: inout Batch) {
-        flight.withLock { flight in
-            while let next = flight.takeNext(behind: batch) { batch.append(next) }
+        jobTable.withLock { jobTable in
+            while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
         }
     }
 
     private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> Applied {
-        if job.withdrawal == .unlogged, case .refused(let fault) = job.work {
+        if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
             return Applied(sequence: nil, job: job, end: .failed(fault))
         }
         let start = monotonicMicroseconds()
@@ -292,7 +292,7 @@ struct WriterLoop {
             if leavesJobs { return Applied(sequence: nil, job: job, end: .failed(.leftInLog)) }
             do throws(StoreError) {
                 let applied = try transaction { () throws(StoreError) in try apply(job, sequence) }!
-                wait.ended(flight)
+                wait.ended(jobTable)
                 return applied
             } catch {
                 guard store.failure == nil else { return nil }
@@ -307,7 +307,7 @@ struct WriterLoop {
                     stop(at: sequence, job, error)
                     return nil
                 }
-                leavesJobs = !wait.pause(flight, error)
+                leavesJobs = !wait.pause(jobTable, error)
             }
         }
     }
@@ -327,23 +327,23 @@ struct WriterLoop {
             untold.add(applied.objectBytes)
             applied.job.memory.add(applied.objectBytes)
         }
-        flight.broadcast { flight in
-            if let reservation { completions.run(flight.reserved(through: reservation)) }
+        jobTable.broadcast { jobTable in
+            if let reservation { completions.run(jobTable.reserved(through: reservation)) }
             for applied in applied {
-                let waiters = flight.ended(
+                let waiters = jobTable.ended(
                     applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                     took: applied.mergedMicroseconds, at: committedAt)
                 // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
                 tasks.append(telling(applied, waiters, committedAt))
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-                flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
+                jobTable.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
             }
             // Whoever waited for these ends comes after they are told.
-            tasks += flight.ends.takeReady()
-            hasKept = !flight.kept.isEmpty
-            isLone = isLone && !flight.hasWork
-            woken = flight.takeWoken(limits)
-            return flight.isDraining || flight.count == 0
+            tasks += jobTable.ends.takeReady()
+            hasKept = !jobTable.kept.isEmpty
+            isLone = isLone && !jobTable.hasWork
+            woken = jobTable.takeWoken(limits)
+            return jobTable.isDraining || jobTable.count == 0
         }
         writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
         // Who is told an end and asks for the numbers finds it counted.

@@ -133,8 +133,8 @@ package struct Comparison {
     }
 
     private func floor() throws(LoadError) -> Double {
-        let floor = Floor(path: folder.file("floor.sqlite"), records: options.records)
-        let payloads = Floor.payloads(jobOptions(options.recordsOfJob), jobs: options.jobs)
+        let floor = Baseline(path: folder.file("floor.sqlite"), records: options.records)
+        let payloads = Baseline.payloads(jobOptions(options.recordsOfJob), jobs: options.jobs)
         return try floor.load([payloads])[0].recordsPerSecond
     }
 

@@ -6,7 +6,7 @@ internal import BrokerModel
 /// subentities stays what it is; what is there of one of its ancestors becomes one of it; anything else is refused.
 /// ```
 /// first staging    knows what the job has said so far; the merge then asks the store
-/// staged again     knows what the store has (``KnownKinds``), and the order over all parts
+/// staged again     knows what the store has (``KnownEntities``), and the order over all parts
 /// ```
 extension StagingContext {
     /// What the object becomes that a record or a bare key names, and why it is there.
@@ -25,7 +25,7 @@ extension StagingContext {
     }
 
     private mutating func kind(
-        of entity: EntityPlan, _ family: FamilyPlan, identity: Int, offset: Int, _ origin: RowOrigin
+        of entity: EntityPlan, _ family: HierarchyPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> (kind: Int, RowOrigin) {
         let kinds = exclusions?.kinds
         let table = tables[entity.index]
@@ -51,7 +51,7 @@ extension StagingContext {
 
     /// Nothing is there that is of the entity already; what is of an ancestor cannot become so.
     private mutating func kind(
-        ofAbstract entity: EntityPlan, _ family: FamilyPlan, _ known: KnownKinds.Known?, offset: Int,
+        ofAbstract entity: EntityPlan, _ family: HierarchyPlan, _ known: KnownEntities.Known?, offset: Int,
         _ origin: RowOrigin
     ) throws(StagingFault) -> (kind: Int, RowOrigin) {
         if let known {

@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 
 /// What a record's object takes of it.
-enum Taking {
+enum RecordDecision {
     case taken
     /// Its object is known to be as new: neither the record nor what is nested in it counts.
     case notNewer
@@ -27,7 +27,7 @@ extension StagingContext {
 
     private mutating func stageTelling(
         _ mapped: MappedRecord, _ parameters: PathParameters?
-    ) throws(StagingFault) -> (row: Int, Taking) {
+    ) throws(StagingFault) -> (row: Int, RecordDecision) {
         let entity = mapped.entity
         guard mapped.value.kind == .object else {
             throw fault(
@@ -58,7 +58,7 @@ extension StagingContext {
         }
         let (row, taking) = try convert(record, entity, source)
         if taking == .passedOver {
-            try stageNestedAlone(entity, slots, Speaker(entity: entity, row: 0, saidAt: UInt32(place(record))))
+            try stageNestedAlone(entity, slots, LinkSource(entity: entity, row: 0, sourceOffset: UInt32(place(record))))
         }
         if taking == .notNewer { try nameInside(entity, slots) }
         guard let row else { throw .leftOut }
@@ -66,13 +66,13 @@ extension StagingContext {
             let isConditional = isConditional(entity, row)
             if isConditional { conditionalDepth += 1 }
             defer { if isConditional { conditionalDepth -= 1 } }
-            let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(place(record)))
+            let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(place(record)))
             let outer = enclosing
-            if entity.hasUniqueLists { enclosing = speaker }
+            if entity.hasUniqueLists { enclosing = linkSource }
             defer { enclosing = outer }
-            try stageRelationships(entity, slots, speaker)
+            try stageRelationships(entity, slots, linkSource)
             if let parameters = source.parameters {
-                try stageRelationships(entity, namedBy: parameters, slots, speaker, at: place(record))
+                try stageRelationships(entity, namedBy: parameters, slots, linkSource, at: place(record))
             }
         }
         return (row, taking)
@@ -81,7 +81,7 @@ extension StagingContext {
     /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.
     private mutating func convert(
         _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
-    ) throws(StagingFault) -> (row: Int?, Taking) {
+    ) throws(StagingFault) -> (row: Int?, RecordDecision) {
         let cells = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }
         var first: StagingFault?
@@ -204,8 +204,8 @@ extension StagingContext {
         // Nothing of this job will be used, so the nested records may be staged for any row.
         let row = tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: offset, origin: .record, kind: entity.kind)
-        let speaker = Speaker(entity: entity, row: row, saidAt: UInt32(place(record)))
-        try stageRelationships(entity, source.slots, speaker, before: offset)
+        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(place(record)))
+        try stageRelationships(entity, source.slots, linkSource, before: offset)
         return fault
     }
 

@@ -2,10 +2,10 @@ internal import BrokerJSON
 internal import BrokerModel
 
 /// The record that is speaking: its row, and where it begins in the text.
-struct Speaker {
+struct LinkSource {
     let entity: EntityPlan
     let row: Int
-    let saidAt: UInt32
+    let sourceOffset: UInt32
 }
 
 extension StagingContext {
@@ -13,18 +13,18 @@ extension StagingContext {
     ///
     /// - Parameter limit: values that begin there or later are passed over.
     mutating func stageRelationships(
-        _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int = .max
+        _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource, before limit: Int = .max
     ) throws(StagingFault) {
         var last = -1
         for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots) else { continue }
-            guard place(value) > last else { return try stageSorted(entity, slots, speaker, before: limit) }
+            guard place(value) > last else { return try stageSorted(entity, slots, linkSource, before: limit) }
             last = place(value)
         }
         // As a rule the model names them in the order in which they come.
         for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots), place(value) < limit else { continue }
-            try stage(value, relationship, speaker)
+            try stage(value, relationship, linkSource)
         }
     }
 
@@ -33,22 +33,22 @@ extension StagingContext {
     ///
     /// - Parameter place: of the record. The key is no part of its text, so a fault in the key is placed at the record.
     mutating func stageRelationships(
-        _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ speaker: Speaker, at place: Int
+        _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ linkSource: LinkSource, at place: Int
     ) throws(StagingFault) {
         let outerPlace = rewrittenAt
         defer { rewrittenAt = outerPlace }
         rewrittenAt = place..<place + 1
         for relationship in entity.ownRelationships where scanner.value(relationship.nodes, slots) == nil {
             guard let key = parameters.value(of: relationship.relationship.name) else { continue }
-            try stage(key, relationship, speaker)
+            try stage(key, relationship, linkSource)
         }
     }
 
     private mutating func stageSorted(
-        _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker, before limit: Int
+        _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource, before limit: Int
     ) throws(StagingFault) {
         for (value, relationship) in valuesInTextOrder(entity, slots) where place(value) < limit {
-            try stage(value, relationship, speaker)
+            try stage(value, relationship, linkSource)
         }
     }
 
@@ -65,49 +65,53 @@ extension StagingContext {
 
     /// Stages a relationship's value: nested records, bare keys, or null.
     mutating func stage(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
-        guard plan.relationship.isToMany else { return try stageToOne(value, plan, speaker) }
+        guard plan.relationship.isToMany else { return try stageToOne(value, plan, linkSource) }
         if value.isNull || plan.relationship.assignment == .replace {
             try take(MemoryLayout<StagedReplacement>.stride)
             replacements.append(
                 StagedReplacement(
-                    entity: speaker.entity.index, row: speaker.row, relationship: plan.index,
-                    clearsBefore: value.isNull ? speaker.saidAt : operationOffset, isNull: value.isNull))
-            if value.isNull { endSelfLink(plan, speaker) }
+                    entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
+                    clearsBefore: value.isNull ? linkSource.sourceOffset : operationOffset, isNull: value.isNull))
+            if value.isNull { endSelfLink(plan, linkSource) }
         }
         switch value.kind {
         case .null: return
         case .array:
-            for element in value.elements { try stageElements(element, plan, speaker) }
-        default: try stageElements(value, plan, speaker)
+            for element in value.elements { try stageElements(element, plan, linkSource) }
+        default: try stageElements(value, plan, linkSource)
         }
     }
 
     /// A null ends what an earlier key of the same record said. The two can be about one link only if it leads from the
     /// record's object to itself, and the key was the inverse relationship's.
-    private mutating func endSelfLink(_ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker) {
-        guard let inverse = plan.relationship.inverse, plan.destinationTable == speaker.entity.index else { return }
+    private mutating func endSelfLink(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) {
+        guard let inverse = plan.relationship.inverse, plan.destinationTable == linkSource.entity.index else { return }
         if case .destinationColumn(let column) = plan.form {
-            let cell = tables.cell(speaker.entity.index, speaker.row, column)
-            if cell.pointee.kind == .object, cell.pointee.row == speaker.row, cell.pointee.saidAt == speaker.saidAt {
-                cell.pointee = .unlinked(saidAt: speaker.saidAt)
+            let cell = tables.cell(linkSource.entity.index, linkSource.row, column)
+            if cell.pointee.kind == .object, cell.pointee.row == linkSource.row,
+                cell.pointee.sourceOffset == linkSource.sourceOffset
+            {
+                cell.pointee = .unlinked(sourceOffset: linkSource.sourceOffset)
             }
         }
-        let end = SelfLinkEnd(entity: speaker.entity.index, row: speaker.row, inverse: inverse)
-        guard let said = selfLinks.removeValue(forKey: end), said.saidAt == speaker.saidAt else { return }
+        let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: inverse)
+        guard let said = selfLinks.removeValue(forKey: end), said.sourceOffset == linkSource.sourceOffset else {
+            return
+        }
         // Said before everything, so that the null clears it.
-        for index in said.places { places[index].saidAt = 0 }
-        if let link = said.link { links[link.table][link.index].saidAt = 0 }
+        for index in said.places { places[index].sourceOffset = 0 }
+        if let link = said.link { links[link.table][link.index].sourceOffset = 0 }
     }
 
     /// Stages what a value of a to-many relationship names: one object, or those of a dictionary that holds many.
     private mutating func stageElements(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
-        guard let entity = try dictionaryPlan(value, plan) else { return try stageElement(value, plan, speaker) }
+        guard let entity = try dictionaryPlan(value, plan) else { return try stageElement(value, plan, linkSource) }
         for (key, record) in value.members {
-            try stageElement(record, plan, speaker, MappedRecord(value: record, entity: entity, nestedKey: key))
+            try stageElement(record, plan, linkSource, MappedRecord(value: record, entity: entity, nestedKey: key))
         }
     }
 
@@ -123,98 +127,100 @@ extension StagingContext {
 
     /// Stages what is nested in a record that is passed over: nothing is linked to it.
     mutating func stageNestedAlone(
-        _ entity: EntityPlan, _ slots: Int, _ speaker: Speaker
+        _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource
     ) throws(StagingFault) {
         for (value, relationship) in valuesInTextOrder(entity, slots) where !value.isNull {
             if value.kind == .array, relationship.relationship.isToMany {
                 for element in value.elements {
-                    _ = try destination(element, relationship, speaker, isLinked: false)
+                    _ = try destination(element, relationship, linkSource, isLinked: false)
                 }
             } else if let entity = try dictionaryPlan(value, relationship) {
                 for (key, record) in value.members {
                     let mapped = MappedRecord(value: record, entity: entity, nestedKey: key)
-                    _ = try destination(record, relationship, speaker, mapped, isLinked: false)
+                    _ = try destination(record, relationship, linkSource, mapped, isLinked: false)
                 }
             } else {
-                _ = try destination(value, relationship, speaker, isLinked: false)
+                _ = try destination(value, relationship, linkSource, isLinked: false)
             }
         }
     }
 
     private mutating func stageToOne(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
         guard case .column(let column) = plan.form else { return }
         if value.isNull {
-            try say(speaker.entity, speaker.row, column, nil, speaker.saidAt)
-            try notePlaces(plan, speaker, nil, at: place(value))
-        } else if let destination = try destination(value, plan, speaker) {
-            let saidAt = saidAt(speaker, linkingTo: destination, of: plan.destinationTable)
-            try say(speaker.entity, speaker.row, column, destination, saidAt)
+            try say(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
+            try notePlaces(plan, linkSource, nil, at: place(value))
+        } else if let destination = try destination(value, plan, linkSource) {
+            let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
+            try say(linkSource.entity, linkSource.row, column, destination, sourceOffset)
             let firstPlace = places.count
-            try notePlaces(plan, speaker, destination, at: place(value))
-            if firstPlace < places.count { try noteSelfLink(plan, speaker, destination, nil, firstPlace) }
+            try notePlaces(plan, linkSource, destination, at: place(value))
+            if firstPlace < places.count { try noteSelfLink(plan, linkSource, destination, nil, firstPlace) }
         }
     }
 
     private mutating func stageElement(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord? = nil
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ mapped: MappedRecord? = nil
     ) throws(StagingFault) {
-        guard let destination = try destination(value, plan, speaker, mapped) else { return }
-        if destination == speaker.row, isSelfLinked(plan, speaker) { return }
+        guard let destination = try destination(value, plan, linkSource, mapped) else { return }
+        if destination == linkSource.row, isSelfLinked(plan, linkSource) { return }
         let firstPlace = places.count
-        try notePlaces(plan, speaker, destination, at: place(value))
-        let saidAt = saidAt(speaker, linkingTo: destination, of: plan.destinationTable)
+        try notePlaces(plan, linkSource, destination, at: place(value))
+        let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
             let other = self.plan.entities[plan.destinationTable]
-            try say(other, destination, column, speaker.row, saidAt)
+            try say(other, destination, column, linkSource.row, sourceOffset)
         case .linkTable(let table, let isReversed):
             try say(
-                table, source: isReversed ? destination : speaker.row,
-                destination: isReversed ? speaker.row : destination, isReversed, saidAt)
-            try noteSelfLink(plan, speaker, destination, (table, links[table].count - 1), firstPlace)
+                table, source: isReversed ? destination : linkSource.row,
+                destination: isReversed ? linkSource.row : destination, isReversed, sourceOffset)
+            try noteSelfLink(plan, linkSource, destination, (table, links[table].count - 1), firstPlace)
         }
     }
 
     /// The record's relationship has linked its object to itself before.
-    private func isSelfLinked(_ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker) -> Bool {
-        guard !selfLinks.isEmpty, plan.destinationTable == speaker.entity.index else { return false }
-        let end = SelfLinkEnd(entity: speaker.entity.index, row: speaker.row, inverse: plan.index)
-        return selfLinks[end]?.saidAt == speaker.saidAt
+    private func isSelfLinked(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) -> Bool {
+        guard !selfLinks.isEmpty, plan.destinationTable == linkSource.entity.index else { return false }
+        let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
+        return selfLinks[end]?.sourceOffset == linkSource.sourceOffset
     }
 
     /// - Parameters:
     ///   - link: in a link table.
     ///   - firstPlace: the first of ``places`` that speaks of it.
     private mutating func noteSelfLink(
-        _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ destination: Int, _ link: (table: Int, index: Int)?,
+        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int,
+        _ link: (table: Int, index: Int)?,
         _ firstPlace: Int
     ) throws(StagingFault) {
-        guard destination == speaker.row, plan.destinationTable == speaker.entity.index,
+        guard destination == linkSource.row, plan.destinationTable == linkSource.entity.index,
             plan.relationship.inverse != nil
         else { return }
         // With its part of the dictionary.
         try take(2 * (MemoryLayout<SelfLinkEnd>.stride + MemoryLayout<SelfLink>.stride))
-        let end = SelfLinkEnd(entity: speaker.entity.index, row: speaker.row, inverse: plan.index)
-        selfLinks[end] = SelfLink(saidAt: speaker.saidAt, link: link, places: firstPlace..<places.count)
+        let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
+        selfLinks[end] = SelfLink(sourceOffset: linkSource.sourceOffset, link: link, places: firstPlace..<places.count)
     }
 
     // MARK: - What a value means
 
     /// The row that a relationship's value means; nil when it was left out.
     private mutating func destination(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord? = nil,
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource,
+        _ mapped: MappedRecord? = nil,
         isLinked: Bool = true
     ) throws(StagingFault) -> Int? {
-        let row = try meant(value, plan, speaker, mapped, isLinked: isLinked)
-        if relatedAt == speaker.saidAt { try notePayload(row.map { (plan.destinationTable, $0) }) }
+        let row = try meant(value, plan, linkSource, mapped, isLinked: isLinked)
+        if relatedAt == linkSource.sourceOffset { try notePayload(row.map { (plan.destinationTable, $0) }) }
         return row
     }
 
     private mutating func meant(
-        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker, _ mapped: MappedRecord?,
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ mapped: MappedRecord?,
         isLinked: Bool
     ) throws(StagingFault) -> Int? {
         let destination = self.plan.entities[plan.relationship.destination]
@@ -225,7 +231,7 @@ extension StagingContext {
                 record = MappedRecord(value: value, entity: chosen)
             }
             if value.kind == .object || mapped != nil { return try stage(record) }
-            return try stageBareKey(value, plan.relationship, of: speaker.entity, to: destination)
+            return try stageBareKey(value, plan.relationship, of: linkSource.entity, to: destination)
         } catch {
             switch error {
             case .noRoom: throw error
@@ -237,7 +243,7 @@ extension StagingContext {
             }
             // The smallest object around the fault is left out; its parent keeps everything but the link.
             if isLinked, plan.relationship.isToMany, plan.relationship.assignment == .replace {
-                try spare(record, plan, speaker)
+                try spare(record, plan, linkSource)
             }
             return nil
         }
@@ -279,13 +285,14 @@ extension StagingContext {
 
     /// An element that is left out keeps the link that it has, if it can be told which object it is.
     private mutating func spare(
-        _ record: MappedRecord, _ plan: EntityPlan.RelationshipPlan, _ speaker: Speaker
+        _ record: MappedRecord, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
         guard let identity = try identityCells(of: record) else { return }
-        try take(MemoryLayout<SparedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
+        try take(MemoryLayout<RetainedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
         spared.append(
-            SparedLink(
-                entity: speaker.entity.index, row: speaker.row, relationship: plan.index, kind: record.entity.kind,
+            RetainedLink(
+                entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
+                kind: record.entity.kind,
                 identity: identity, operation: operationOffset))
     }
 
@@ -323,30 +330,33 @@ extension StagingContext {
     /// One record's word on a to-one column, of its own row or of the other side's.
     @inline(__always)
     private mutating func say(
-        _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ saidAt: UInt32
+        _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ sourceOffset: UInt32
     ) throws(StagingFault) {
         if entity.layout.link(atColumn: column).oneToOneColumn != nil {
             try take(MemoryLayout<StagedPair>.stride)
             pairs.append(
-                StagedPair(entity: entity.index, row: row, column: column, partner: destination, saidAt: saidAt))
+                StagedPair(
+                    entity: entity.index, row: row, column: column, partner: destination, sourceOffset: sourceOffset))
         } else {
-            let link = destination.map { Cell.object(row: $0, saidAt: saidAt) } ?? .unlinked(saidAt: saidAt)
+            let link =
+                destination.map { Cell.object(row: $0, sourceOffset: sourceOffset) }
+                ?? .unlinked(sourceOffset: sourceOffset)
             LinkResolution.say(link, in: tables.cell(entity.index, row, column))
         }
     }
 
     private mutating func say(
-        _ table: Int, source: Int, destination: Int, _ isReversed: Bool, _ saidAt: UInt32
+        _ table: Int, source: Int, destination: Int, _ isReversed: Bool, _ sourceOffset: UInt32
     ) throws(StagingFault) {
         try take(2 * MemoryLayout<StagedLink>.stride)
         links[table].append(
             StagedLink(
-                source: UInt32(source), destination: UInt32(destination), saidAt: saidAt,
+                source: UInt32(source), destination: UInt32(destination), sourceOffset: sourceOffset,
                 isNamedBySource: !isReversed, isNamedByDestination: isReversed))
         guard plan.layout.linkTables[table].isSymmetric, source != destination else { return }
         links[table].append(
             StagedLink(
-                source: UInt32(destination), destination: UInt32(source), saidAt: saidAt,
+                source: UInt32(destination), destination: UInt32(source), sourceOffset: sourceOffset,
                 isNamedBySource: isReversed, isNamedByDestination: !isReversed))
     }
 }
@@ -361,7 +371,7 @@ struct SelfLinkEnd: Hashable {
 
 /// What a record said of such a link.
 struct SelfLink {
-    let saidAt: UInt32
+    let sourceOffset: UInt32
     /// Of a link table.
     let link: (table: Int, index: Int)?
     let places: Range<Int>

@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 
 /// The object that an operation names by its key and works on. It must exist.
-public struct StagedSubject: @unchecked Sendable {
+public struct StagedTarget: @unchecked Sendable {
     /// The entity in whose table it is.
     public let entity: Int
     /// What it must be: that entity, or one of its subentities.
@@ -39,7 +39,7 @@ extension StagingContext {
         }
         let cells = try keyCells(key, entity)
         let record = entity.unwrap(json)
-        subject = StagedSubject(
+        subject = StagedTarget(
             entity: entity.index, kind: entity.kind, mayBecome: true, row: 0, key: cells, offset: key.offset,
             recordOffset: record.offset)
         do throws(StagingFault) {
@@ -58,14 +58,14 @@ extension StagingContext {
         let cells = try keyCells(key, entity)
         isRelating = true
         let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
-        subject = StagedSubject(
+        subject = StagedTarget(
             entity: entity.index, kind: entity.kind, mayBecome: false, row: row, key: cells, offset: key.offset,
             recordOffset: -1)
         // As if a record said it that held it and would begin before it: what is nested has the later word.
         operationOffset = UInt32(json.offset - 1)
         relatedAt = operationOffset
-        let speaker = Speaker(entity: entity, row: row, saidAt: operationOffset)
-        try stage(json, entity.relationships[relationship], speaker)
+        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: operationOffset)
+        try stage(json, entity.relationships[relationship], linkSource)
     }
 
     /// Stages an array of keys: objects that need not exist.

@@ -82,11 +82,11 @@ extension StagingContext {
     /// Where a link to the row counts as said: where its record begins, or, if a tombstone inside that record has deleted the
     /// row's object before the record names it again, at the tombstone.
     @inline(__always)
-    func saidAt(_ speaker: Speaker, linkingTo row: Int, of entity: Int) -> UInt32 {
-        guard let tombstones, tables[entity].pointee.hasIdentity(row) else { return speaker.saidAt }
+    func sourceOffset(_ linkSource: LinkSource, linkingTo row: Int, of entity: Int) -> UInt32 {
+        guard let tombstones, tables[entity].pointee.hasIdentity(row) else { return linkSource.sourceOffset }
         let table = tables[entity]
         return max(
-            speaker.saidAt,
+            linkSource.sourceOffset,
             tombstones.deletionOffset(entity, UnsafePointer(table.pointee.row(row)), kind: table.pointee.kind(of: row)))
     }
 }

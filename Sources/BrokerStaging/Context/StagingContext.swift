@@ -33,13 +33,13 @@ struct StagingContext: ~Copyable {
     var links: [[StagedLink]]
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
-    var spared: [SparedLink] = []
-    var places: [StagedPlace] = []
+    var spared: [RetainedLink] = []
+    var places: [StagedListPosition] = []
     var nestings: [StagedNesting] = []
     /// Links from objects to themselves, by the newest word on each.
     var selfLinks: [SelfLinkEnd: SelfLink] = [:]
     /// The innermost record being staged whose object unique values may cost its place.
-    var enclosing: Speaker?
+    var enclosing: LinkSource?
     var rejections = RejectionList()
     var scanner: RecordScanner
     /// Values that their attributes do not hold exactly.
@@ -53,7 +53,7 @@ struct StagingContext: ~Copyable {
     var conditionalDepth = 0
     var conditionalFault: ConditionalFault?
     /// The object that the operation works on, where it names one.
-    var subject: StagedSubject?
+    var subject: StagedTarget?
     /// Records were taken that only the store can tell to be newer than their objects.
     var wantsComparison = false
     /// Nil as long as no record deletes its object.

@@ -33,11 +33,11 @@ public final class StagedExclusions: @unchecked Sendable {
     private var records: [Int: Int] = [:]
     private var arena = ByteArena()
     /// Of a sync that may not do everything.
-    public var passedOver: PassedOver?
+    public var passedOver: IgnoredRecords?
     /// Nil when no entity has such an attribute.
     let modified: ModifiedValues?
     /// Nil as long as nobody asked what the store has.
-    private(set) var kinds: KnownKinds?
+    private(set) var kinds: KnownEntities?
     /// What the operation's object, which is named by a key of the store's own, has as its identity: a row's worth of cells,
     /// and the entity whose identity it is. Nil as long as the rows do not name it by that, too.
     private(set) var identityOfSubject: (cells: [Cell], kind: Int)?
@@ -113,7 +113,7 @@ public final class StagedExclusions: @unchecked Sendable {
 
     /// Tells what the object of a row is in the store: the index of its entity, or nil when it is not there.
     public func note(kind: Int?, of row: Int, in table: FrozenTable) {
-        let known = kinds ?? KnownKinds(plan)
+        let known = kinds ?? KnownEntities(plan)
         kinds = known
         known.note(stored: kind, table.entityIndex, identity: table.row(row), kind: table.kind(of: row))
     }

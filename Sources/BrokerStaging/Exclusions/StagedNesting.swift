@@ -21,6 +21,6 @@ extension StagingContext {
         nestings.append(
             StagedNesting(
                 offset: UInt32(offset), entity: enclosing.entity.index, row: enclosing.row,
-                aroundOffset: enclosing.saidAt))
+                aroundOffset: enclosing.sourceOffset))
     }
 }

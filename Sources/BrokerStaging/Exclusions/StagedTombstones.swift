@@ -1,6 +1,6 @@
 /// The objects that records delete, and what the records around them say of the same objects.
 ///
-/// ``BuriedRows`` says when a step deletes which of them, so that the result is as if the records were applied one after the
+/// ``TombstoneDeletions`` says when a step deletes which of them, so that the result is as if the records were applied one after the
 /// other.
 ///
 /// Belongs to one context, then to the part that it becomes.
@@ -76,7 +76,7 @@ final class StagedTombstones {
     }
 
     /// The tombstones of a job's parts, which have not been united yet.
-    static func united(_ parts: [StagedPart], _ plan: StagingPlan) -> BuriedRows? {
+    static func united(_ parts: [StagedPart], _ plan: StagingPlan) -> TombstoneDeletions? {
         guard parts.contains(where: { $0.tombstones != nil }) else { return nil }
         let remade = TableSet(plan), alone = TableSet(plan), behind = TableSet(plan)
         var namedBefore: Set<Int> = []
@@ -106,13 +106,13 @@ final class StagedTombstones {
                 }
             }
         }
-        return BuriedRows(
+        return TombstoneDeletions(
             remade: remade.freeze(), alone: alone.freeze(), behind: behind.freeze(), namedBefore: namedBefore)
     }
 }
 
 /// The objects that a step's records delete, by entity index.
-public struct BuriedRows: Sendable {
+public struct TombstoneDeletions: Sendable {
     /// Records behind the tombstone name them again: deleted before the step's rows are merged.
     public let remade: [FrozenTable?]
     /// No record beside the tombstone names them.

@@ -46,7 +46,7 @@ extension LinkResolution {
         /// - Parameters:
         ///   - earlier: where the record of the earlier one begins; 0 when there is none.
         ///   - place: the later one.
-        func haveEnded(_ set: ClearedSet, since earlier: UInt32, before place: StagedPlace) -> Bool {
+        func haveEnded(_ set: ClearedSet, since earlier: UInt32, before place: StagedListPosition) -> Bool {
             guard let clearings = sets[set] else { return false }
             var (low, high) = (0, clearings.count)
             while low < high {
@@ -54,7 +54,7 @@ extension LinkResolution {
                 if clearings[middle].at > earlier { high = middle } else { low = middle + 1 }
             }
             for clearing in clearings[low...] {
-                if clearing.at > place.saidAt { return false }
+                if clearing.at > place.sourceOffset { return false }
                 if clearing.isNull || clearing.at != place.operation { return true }
             }
             return false
@@ -65,9 +65,9 @@ extension LinkResolution {
     ///
     /// - Returns: by object and relationship, each element once, in the order in which they come.
     func order(
-        _ places: [StagedPlace], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
-    ) -> [StagedPlace] {
-        let said = places.sorted(by: StagedPlace.isSaidBefore)
+        _ places: [StagedListPosition], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
+    ) -> [StagedListPosition] {
+        let said = places.sorted(by: StagedListPosition.isSaidBefore)
         let clearings = ElementClearings(replacements)
         var standing: [Subject: Standing] = [:]
         for (index, place) in said.enumerated() {
@@ -78,7 +78,7 @@ extension LinkResolution {
                 element: place.element)
             let row = isClearedByObject(place, cleared) ? nil : place.row
             let known = standing[subject]
-            let earlier = known.map { said[$0.last].saidAt } ?? 0
+            let earlier = known.map { said[$0.last].sourceOffset } ?? 0
             let hasEnded = elementSet(of: place).map { clearings.haveEnded($0, since: earlier, before: place) } ?? false
             // Who is named again stays where it stands.
             if let known, known.row == row, !hasEnded {
@@ -98,25 +98,25 @@ extension LinkResolution {
             }
     }
 
-    private static func key(_ place: StagedPlace, _ index: Int) -> (Int, Int, Int, Int) {
+    private static func key(_ place: StagedListPosition, _ index: Int) -> (Int, Int, Int, Int) {
         (place.entity, place.relationship, place.row!, index)
     }
 
     /// Whether the set of the object whose order it is was cleared later. Such a set is numbered anew.
-    private func isClearedByObject(_ place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Bool {
+    private func isClearedByObject(_ place: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = place.row, !cleared.isEmpty else { return false }
         let own = ClearedSet(entity: place.entity, row: row, relationship: place.relationship)
-        return cleared[own]?.takes(place.element, saidAt: place.saidAt) ?? false
+        return cleared[own]?.takes(place.element, sourceOffset: place.sourceOffset) ?? false
     }
 
     /// Whether the set at the other side was cleared later, of the last word on a link.
-    private func isClearedByElement(_ place: StagedPlace, _ cleared: [ClearedSet: Clearing]) -> Bool {
+    private func isClearedByElement(_ place: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = place.row, !cleared.isEmpty, let set = elementSet(of: place) else { return false }
-        return cleared[set]?.takes(row, saidAt: place.saidAt) ?? false
+        return cleared[set]?.takes(row, sourceOffset: place.sourceOffset) ?? false
     }
 
     /// The set at the other side, which the element's own records name.
-    private func elementSet(of place: StagedPlace) -> ClearedSet? {
+    private func elementSet(of place: StagedListPosition) -> ClearedSet? {
         let relationship = plan.model.entities[place.entity].relationships[place.relationship]
         guard let inverse = relationship.inverse else { return nil }
         return ClearedSet(entity: plan.destinationTable(of: place), row: place.element, relationship: inverse)

@@ -26,18 +26,18 @@ struct LinkResolution {
     /// Writes a word into a to-one column, unless a later one stands there.
     @inline(__always)
     static func say(_ link: Cell, in cell: UnsafeMutablePointer<Cell>) {
-        if cell.pointee.kind == .absent || cell.pointee.saidAt <= link.saidAt { cell.pointee = link }
+        if cell.pointee.kind == .absent || cell.pointee.sourceOffset <= link.sourceOffset { cell.pointee = link }
     }
 
     // MARK: - One to one
 
     /// A row that no later word concerns takes the partner; one whose partner found another since has nobody.
     func resolve(_ pairs: [StagedPair]) {
-        let order = pairs.indices.sorted { (pairs[$0].saidAt, $0) > (pairs[$1].saidAt, $1) }
+        let order = pairs.indices.sorted { (pairs[$0].sourceOffset, $0) > (pairs[$1].sourceOffset, $1) }
         for pair in order.lazy.map({ pairs[$0] }) {
             let link = plan.layout.entities[pair.entity].link(atColumn: pair.column)
             let own = tables.cell(pair.entity, pair.row, pair.column)
-            let nobody = Cell.unlinked(saidAt: pair.saidAt)
+            let nobody = Cell.unlinked(sourceOffset: pair.sourceOffset)
             guard let partner = pair.partner, let back = link.oneToOneColumn else {
                 if own.pointee.kind == .absent { own.pointee = nobody }
                 continue
@@ -45,8 +45,8 @@ struct LinkResolution {
             let other = tables.cell(link.destination, partner, back)
             switch (own.pointee.kind == .absent, other.pointee.kind == .absent) {
             case (true, true):
-                own.pointee = .object(row: partner, saidAt: pair.saidAt)
-                other.pointee = .object(row: pair.row, saidAt: pair.saidAt)
+                own.pointee = .object(row: partner, sourceOffset: pair.sourceOffset)
+                other.pointee = .object(row: pair.row, sourceOffset: pair.sourceOffset)
             case (true, false): own.pointee = nobody
             case (false, true): other.pointee = nobody
             case (false, false): break
@@ -65,8 +65,8 @@ struct LinkResolution {
         /// Rows of the other entity.
         var spared = Set<Int>()
 
-        func takes(_ other: Int, saidAt: UInt32) -> Bool {
-            saidAt < before && !(saidAt >= since && spared.contains(other))
+        func takes(_ other: Int, sourceOffset: UInt32) -> Bool {
+            sourceOffset < before && !(sourceOffset >= since && spared.contains(other))
         }
     }
 
@@ -74,9 +74,9 @@ struct LinkResolution {
     ///
     /// - Returns: of each cleared relationship one replacement; the elements left out whose links in the store stay.
     func resolve(
-        _ replacements: [StagedReplacement], _ spared: [SparedLink], _ links: inout [[StagedLink]],
-        _ places: inout [StagedPlace]
-    ) -> ([StagedReplacement], [SparedLink]) {
+        _ replacements: [StagedReplacement], _ spared: [RetainedLink], _ links: inout [[StagedLink]],
+        _ places: inout [StagedListPosition]
+    ) -> ([StagedReplacement], [RetainedLink]) {
         var cleared: [ClearedSet: Clearing] = [:]
         var remaining: [StagedReplacement] = []
         for replacement in replacements {
@@ -96,15 +96,15 @@ struct LinkResolution {
 
     /// Elements that the last clearing left out are spared by it, if it is a set that replaces.
     private func spare(
-        _ spared: [SparedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
-    ) -> [SparedLink] {
+        _ spared: [RetainedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
+    ) -> [RetainedLink] {
         for replacement in replacements {
             let set = ClearedSet(
                 entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
             guard let last = cleared[set], replacement.clearsBefore < last.before else { continue }
             cleared[set]!.since = max(last.since, replacement.clearsBefore)
         }
-        var staying: [SparedLink] = []
+        var staying: [RetainedLink] = []
         for link in spared {
             let set = ClearedSet(entity: link.entity, row: link.row, relationship: link.relationship)
             guard let last = cleared[set], last.before == link.operation else { continue }
@@ -115,7 +115,7 @@ struct LinkResolution {
     }
 
     /// The row of the element that was left out, if something else named it.
-    private func row(of link: SparedLink) -> Int? {
+    private func row(of link: RetainedLink) -> Int? {
         let entity = plan.entities[link.entity].relationships[link.relationship].destinationTable
         guard tables.exists(entity) else { return nil }
         let plan = plan.entities[entity]
@@ -148,8 +148,8 @@ struct LinkResolution {
             let destinations = sides[[table, 1]] ?? [:]
             links[table].removeAll { link in
                 let (source, destination) = (Int(link.source), Int(link.destination))
-                return sources[source]?.takes(destination, saidAt: link.saidAt) ?? false
-                    || destinations[destination]?.takes(source, saidAt: link.saidAt) ?? false
+                return sources[source]?.takes(destination, sourceOffset: link.sourceOffset) ?? false
+                    || destinations[destination]?.takes(source, sourceOffset: link.sourceOffset) ?? false
             }
         }
     }
@@ -159,9 +159,9 @@ struct LinkResolution {
         for row in 0..<tables[entity].pointee.rowCount {
             let cell = tables.cell(entity, row, column)
             guard cell.pointee.kind == .object, let clearing = rows[cell.pointee.row],
-                clearing.takes(row, saidAt: cell.pointee.saidAt)
+                clearing.takes(row, sourceOffset: cell.pointee.sourceOffset)
             else { continue }
-            cell.pointee = .unlinked(saidAt: clearing.before)
+            cell.pointee = .unlinked(sourceOffset: clearing.before)
         }
     }
 
@@ -173,7 +173,7 @@ struct LinkResolution {
         for link in links {
             let ends = UInt64(link.source) << 32 | UInt64(link.destination)
             if let place = places[ends] {
-                united[place].saidAt = max(united[place].saidAt, link.saidAt)
+                united[place].sourceOffset = max(united[place].sourceOffset, link.sourceOffset)
                 united[place].isNamedBySource = united[place].isNamedBySource || link.isNamedBySource
                 united[place].isNamedByDestination = united[place].isNamedByDestination || link.isNamedByDestination
             } else {

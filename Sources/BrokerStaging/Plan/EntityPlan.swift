@@ -63,7 +63,7 @@ final class EntityPlan: Sendable {
     /// Of the entity itself.
     let kind: Int
     /// Nil of an entity that stands alone.
-    let family: FamilyPlan?
+    let family: HierarchyPlan?
     let name: String
     let isAbstract: Bool
     let identity: [Int]
@@ -130,7 +130,7 @@ final class EntityPlan: Sendable {
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         ownColumns = entity.attributeIndices
         ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
-        family = model.isInHierarchy(kind) ? FamilyPlan(kind, of: model) : nil
+        family = model.isInHierarchy(kind) ? HierarchyPlan(kind, of: model) : nil
         name = entity.name
         isAbstract = entity.isAbstract
         identity = entity.identity

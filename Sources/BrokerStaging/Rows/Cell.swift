@@ -45,17 +45,17 @@
         Cell(kind: .blob, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
     }
     /// A link to the destination's staged row.
-    @inlinable static func object(row: Int, saidAt: UInt32) -> Cell {
-        Cell(kind: .object, count: saidAt, payload: UInt64(row))
+    @inlinable static func object(row: Int, sourceOffset: UInt32) -> Cell {
+        Cell(kind: .object, count: sourceOffset, payload: UInt64(row))
     }
     /// A link that ended.
-    @inlinable static func unlinked(saidAt: UInt32) -> Cell { Cell(kind: .null, count: saidAt) }
+    @inlinable static func unlinked(sourceOffset: UInt32) -> Cell { Cell(kind: .null, count: sourceOffset) }
 
     @inlinable public var integer: Int64 { Int64(bitPattern: payload) }
     @inlinable public var real: Double { Double(bitPattern: payload) }
     @inlinable public var row: Int { Int(payload) }
     /// Of a link: where in the text the record begins that said it.
-    @inlinable var saidAt: UInt32 { count }
+    @inlinable var sourceOffset: UInt32 { count }
     /// Of text and blob only.
     @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: UnsafePointer(bitPattern: UInt(payload)), count: Int(count))

@@ -10,9 +10,9 @@ public final class StagedRows: Sendable {
     public let links: [[StagedLink]]
     /// Each relationship of an object once.
     public let replacements: [StagedReplacement]
-    public let spared: [SparedLink]
+    public let spared: [RetainedLink]
     /// What stands in ordered relationships: by object and relationship, in the order in which they come.
-    public let places: [StagedPlace]
+    public let places: [StagedListPosition]
     /// Of entities with unique values alone.
     public let nestings: [StagedNesting]
     /// What was left out, with its paths, in payload order: as many as are listed.
@@ -32,9 +32,9 @@ public final class StagedRows: Sendable {
     /// It was staged knowing what the store has: records that are not newer were left out.
     public let isCompared: Bool
     /// The object that these rows are about, which must exist; nil of a `process` without one.
-    public let subject: StagedSubject?
+    public let subject: StagedTarget?
     /// Nil when no record deletes its object.
-    public let buried: BuriedRows?
+    public let buried: TombstoneDeletions?
     /// Objects of one table that the records name inside others whose contents do not count: tombstones, and records that are
     /// not newer than their objects. Nil when nothing asked for them.
     public let innerNames: FrozenTable?
@@ -49,10 +49,10 @@ public final class StagedRows: Sendable {
     private let memory: [ArenaChunks]
 
     init(
-        tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [SparedLink],
-        places: [StagedPlace], nestings: [StagedNesting], rejections: RejectionList,
+        tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [RetainedLink],
+        places: [StagedListPosition], nestings: [StagedNesting], rejections: RejectionList,
         conditionalFault: ConditionalFault?, hasDoubtfulKinds: Bool, hasOvertaken: Bool, isCompared: Bool,
-        warnings: [Warning], subject: StagedSubject?, buried: BuriedRows?, innerNames: FrozenTable?,
+        warnings: [Warning], subject: StagedTarget?, buried: TombstoneDeletions?, innerNames: FrozenTable?,
         payload: StagedPayload?, collections: [JobCollection], exclusions: StagedExclusions?, memory: [ArenaChunks]
     ) {
         self.tables = tables

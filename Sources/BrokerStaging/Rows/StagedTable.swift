@@ -130,7 +130,7 @@ struct StagedTable: ~Copyable {
     /// A record of that entity names the row's object.
     ///
     /// - Parameter family: the entity's relatives.
-    mutating func noteRecord(_ row: Int, of kind: Int, _ family: FamilyPlan) {
+    mutating func noteRecord(_ row: Int, of kind: Int, _ family: HierarchyPlan) {
         if recordKinds[row] < 0 || family.inherits(from: Int(recordKinds[row])) { recordKinds[row] = Int32(kind) }
     }
 
@@ -268,7 +268,7 @@ final class TableSet {
     func exists(_ entity: Int) -> Bool { tables[entity] != nil }
 
     /// The relatives of an entity; nil of one that stands alone.
-    func family(_ kind: Int) -> FamilyPlan? { plan.entities[kind].family }
+    func family(_ kind: Int) -> HierarchyPlan? { plan.entities[kind].family }
 
     var count: Int { tables.count }
 

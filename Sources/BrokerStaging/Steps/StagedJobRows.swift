@@ -22,7 +22,7 @@ public enum StagedJobRows {
         for part in parts.dropFirst() { PartTranslation(of: part, into: whole, plan).add() }
         if let rejections { whole.rejections.add(rejections) }
         if buried != nil {
-            ForgottenLinks(StagedTombstones.deletions(parts, plan), in: whole, plan).forget()
+            DiscardedLinks(StagedTombstones.deletions(parts, plan), in: whole, plan).forget()
         }
         let resolution = LinkResolution(plan, whole.tables)
         resolution.resolve(whole.pairs)
@@ -88,7 +88,8 @@ private struct PartTranslation {
             whole.links[index] += part.links[index].map { link in
                 StagedLink(
                     source: UInt32(rows[table.source][Int(link.source)]),
-                    destination: UInt32(rows[table.destination][Int(link.destination)]), saidAt: link.saidAt,
+                    destination: UInt32(rows[table.destination][Int(link.destination)]),
+                    sourceOffset: link.sourceOffset,
                     isNamedBySource: link.isNamedBySource, isNamedByDestination: link.isNamedByDestination)
             }
         }
@@ -96,7 +97,7 @@ private struct PartTranslation {
             let destination = plan.layout.entities[pair.entity].link(atColumn: pair.column).destination
             return StagedPair(
                 entity: pair.entity, row: rows[pair.entity][pair.row], column: pair.column,
-                partner: pair.partner.map { rows[destination][$0] }, saidAt: pair.saidAt)
+                partner: pair.partner.map { rows[destination][$0] }, sourceOffset: pair.sourceOffset)
         }
         whole.replacements += part.replacements.map {
             StagedReplacement(
@@ -104,15 +105,15 @@ private struct PartTranslation {
                 clearsBefore: $0.clearsBefore, isNull: $0.isNull)
         }
         whole.spared += part.spared.map {
-            SparedLink(
+            RetainedLink(
                 entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, kind: $0.kind,
                 identity: $0.identity, operation: $0.operation)
         }
         whole.places += part.places.map { place in
             let destination = plan.destinationTable(of: place)
-            return StagedPlace(
+            return StagedListPosition(
                 entity: place.entity, relationship: place.relationship, row: place.row.map { rows[place.entity][$0] },
-                element: rows[destination][place.element], saidAt: place.saidAt, operation: place.operation,
+                element: rows[destination][place.element], sourceOffset: place.sourceOffset, operation: place.operation,
                 offset: place.offset)
         }
         whole.nestings += part.nestings.map {
@@ -140,7 +141,7 @@ private struct PartTranslation {
                 var link = cells[column]
                 if link.kind == .object {
                     let destination = layout.link(atColumn: column).destination
-                    link = .object(row: rows[destination][link.row], saidAt: link.saidAt)
+                    link = .object(row: rows[destination][link.row], sourceOffset: link.sourceOffset)
                 }
                 LinkResolution.say(link, in: own + column)
             }

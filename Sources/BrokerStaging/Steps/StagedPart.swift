@@ -14,8 +14,8 @@ public final class StagedPart: @unchecked Sendable {
     var links: [[StagedLink]]
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
-    var spared: [SparedLink] = []
-    var places: [StagedPlace] = []
+    var spared: [RetainedLink] = []
+    var places: [StagedListPosition] = []
     var nestings: [StagedNesting] = []
     var rejections: RejectionList
     /// The job fails for it if the records around it are taken.
@@ -28,7 +28,7 @@ public final class StagedPart: @unchecked Sendable {
     /// A record was taken though only the store can tell whether its object may be of that entity.
     var hasDoubtfulKinds = false
     var warnings: [Warning]
-    let subject: StagedSubject?
+    let subject: StagedTarget?
     let tombstones: StagedTombstones?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
@@ -37,9 +37,9 @@ public final class StagedPart: @unchecked Sendable {
 
     init(
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
-        replacements: [StagedReplacement], spared: [SparedLink], places: [StagedPlace],
+        replacements: [StagedReplacement], spared: [RetainedLink], places: [StagedListPosition],
         nestings: [StagedNesting], rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning],
-        subject: StagedSubject?, tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
+        subject: StagedTarget?, tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
@@ -64,7 +64,7 @@ public final class StagedPart: @unchecked Sendable {
     public let source: UInt32
     public let destination: UInt32
     /// Where in the text the record begins that said it; the last of several.
-    var saidAt: UInt32
+    var sourceOffset: UInt32
     /// A record of the source named it.
     public internal(set) var isNamedBySource: Bool
     /// A record of the destination named it, from the relationship's other side.
@@ -78,7 +78,7 @@ struct StagedPair {
     let column: Int
     /// A row of the other entity; nil ends the link.
     let partner: Int?
-    let saidAt: UInt32
+    let sourceOffset: UInt32
 }
 
 /// A to-many relationship of one object whose links that were there before are to go: all that were said earlier than
@@ -95,7 +95,7 @@ public struct StagedReplacement: Sendable {
 
 /// An element of a to-many relationship that was left out: no link is made to it, but one that was there before the
 /// operation stays, also when the relationship is replaced.
-public struct SparedLink: Sendable {
+public struct RetainedLink: Sendable {
     public let entity: Int
     public let row: Int
     public let relationship: Int

@@ -18,8 +18,8 @@ struct JobRun {
     /// The only step, so that undoing it is undoing the job.
     let isSingle: Bool
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
-    private(set) var history: RowHistory?
-    private(set) var told = ToldFaults()
+    private(set) var history: NetChanges?
+    private(set) var told = ReportedFaults()
     /// Pieces of steps that were staged again for their tombstones.
     private var batchCount = 0
     let resources: MergeResources
@@ -158,7 +158,7 @@ struct JobRun {
     ) throws(MergeFailure) -> [MergedBatch] {
         let merger = merger
         let isPiece = batch != nil
-        func tombstones(_ rows: StagedRows, _ parts: (BuriedRows) -> [[FrozenTable?]]) -> Tombstones? {
+        func tombstones(_ rows: StagedRows, _ parts: (TombstoneDeletions) -> [[FrozenTable?]]) -> Tombstones? {
             guard let buried = rows.buried else { return nil }
             let tables = parts(buried).joined().compactMap { $0 }
             guard !tables.isEmpty else { return nil }
@@ -213,7 +213,7 @@ struct JobRun {
     }
 
     /// Counts the objects that the rows named, also those of which nothing changed.
-    private func touch(_ rows: StagedRows, _ merged: MergedRows, _ history: RowHistory) throws(MergeFailure) {
+    private func touch(_ rows: StagedRows, _ merged: MergedRows, _ history: NetChanges) throws(MergeFailure) {
         do throws(StoreError) {
             for (entity, table) in rows.tables.enumerated() {
                 guard let table else { continue }
@@ -321,17 +321,17 @@ struct JobRun {
         }
     }
 
-    private func check(_ history: RowHistory) throws(MergeFailure) {
+    private func check(_ history: NetChanges) throws(MergeFailure) {
         guard history.isOverfull else { return }
         throw .fault(
             .busy(
-                "The job does more to objects than is kept in mind: \(RowHistory.maximumEntries) of them. Send it as "
+                "The job does more to objects than is kept in mind: \(NetChanges.maximumEntries) of them. Send it as "
                     + "several jobs, or a large `delete` or `sync` as a job of its own and without `reply: keys`."))
     }
 
-    private mutating func started() -> RowHistory {
+    private mutating func started() -> NetChanges {
         if let history { return history }
-        let history = RowHistory(merger.historyTables, on: merger.connection, hasDigest: merger.digest != nil)
+        let history = NetChanges(merger.historyTables, on: merger.connection, hasDigest: merger.digest != nil)
         self.history = history
         return history
     }

@@ -18,7 +18,7 @@ struct JobTally {
 
     private struct Told {
         let fate: Fate
-        let entry: RowHistory.Entry
+        let entry: NetChanges.Entry
     }
 
     let run: JobRun
@@ -30,7 +30,7 @@ struct JobTally {
     /// What the history tells, by the index of the objects' own entity.
     private var told: [[Told]]
     /// Of the first step's rows, what they and those changed beside them are.
-    private var kinds: BaseKinds
+    private var kinds: BaseConcreteEntities
 
     init(_ run: JobRun) throws(MergeFailure) {
         self.run = run
@@ -39,7 +39,7 @@ struct JobTally {
         linkStates = run.base?.merged.linkStates ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
         told = Array(repeating: [], count: entities.count)
-        kinds = BaseKinds(run.merger.plan.model)
+        kinds = BaseConcreteEntities(run.merger.plan.model)
         for case let table? in run.base?.rows.tables ?? [] {
             for (row, origin) in table.origins.enumerated() where origin == .passedOver {
                 states[table.entityIndex][row] = Self.heard
@@ -69,7 +69,7 @@ struct JobTally {
     }
 
     /// What the first step did to the entry's object; nil when it did not touch it. The history tells of it now.
-    private mutating func takeBase(_ entry: RowHistory.Entry, _ base: BaseRows?) -> BaseState? {
+    private mutating func takeBase(_ entry: NetChanges.Entry, _ base: BaseRows?) -> BaseState? {
         if let row = base?.row(of: entry.originalKey, entry.entity) {
             defer { states[entry.entity][row] = Self.heard }
             return BaseState(
@@ -81,7 +81,7 @@ struct JobTally {
     }
 
     /// - Parameter before: what the first step did to the object.
-    private func fate(_ entry: RowHistory.Entry, _ before: BaseState?) -> Fate? {
+    private func fate(_ entry: NetChanges.Entry, _ before: BaseState?) -> Fate? {
         let existed = before.map { !$0.isInserted } ?? (entry.original != .absent)
         switch (existed, entry.number != nil) {
         case (false, true): return .inserted
@@ -95,8 +95,8 @@ struct JobTally {
     }
 
     /// Whether the row is what it was before the job.
-    private func isRowSame(_ entry: RowHistory.Entry) -> Bool {
-        let place = RowHistory.Place(entity: entry.entity, number: entry.originalNumber)
+    private func isRowSame(_ entry: NetChanges.Entry) -> Bool {
+        let place = NetChanges.Place(entity: entry.entity, number: entry.originalNumber)
         guard let original = run.history?.baseOriginals[place] else {
             return entry.original == .untouched || entry.original == .content(entry.content)
         }
@@ -104,8 +104,8 @@ struct JobTally {
     }
 
     /// The object's own entity before the job.
-    private func originalKind(_ entry: RowHistory.Entry) -> Int {
-        let place = RowHistory.Place(entity: entry.entity, number: entry.originalNumber)
+    private func originalKind(_ entry: NetChanges.Entry) -> Int {
+        let place = NetChanges.Place(entity: entry.entity, number: entry.originalNumber)
         return run.history?.baseOriginals[place]?.kind ?? entry.originalKind
     }
 

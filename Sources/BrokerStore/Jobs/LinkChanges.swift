@@ -41,7 +41,7 @@ struct LinkRow {
     let objects: [Int]
     let content: Int
 
-    init(count: Int32, _ table: HistoryTables.LinkTable, _ value: (Int32) -> OpaquePointer?) {
+    init(count: Int32, _ table: ChangedTables.LinkTable, _ value: (Int32) -> OpaquePointer?) {
         func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
         objects = table.ends.map { end in
             Self.object(end.entity) { hasher in

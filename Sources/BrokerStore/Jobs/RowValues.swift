@@ -14,7 +14,7 @@ struct RowValues {
     let digest: UInt64
 
     init(
-        count: Int32, _ table: HistoryTables.Table, hasDigest: Bool, _ value: (Int32) -> OpaquePointer?
+        count: Int32, _ table: ChangedTables.Table, hasDigest: Bool, _ value: (Int32) -> OpaquePointer?
     ) {
         func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
         key = StoredKey(table.keyColumns.map(cell))

@@ -20,7 +20,7 @@ struct StepMerge {
     ///   - prepare: called before rows are merged, each time; what it does is undone with them.
     /// - Returns: the rows that were merged in the end, and what became of them.
     func run(
-        _ staged: StagedRows, _ history: RowHistory?, isBase: Bool = false,
+        _ staged: StagedRows, _ history: NetChanges?, isBase: Bool = false,
         prepare: (StagedRows) throws(MergeFailure) -> Void = { _ in }
     ) throws(MergeFailure) -> (StagedRows, MergedRows) {
         var exclusions = try passedOver(staged)
@@ -58,7 +58,7 @@ struct StepMerge {
     /// Of a sync that may not do everything, what is passed over: found out beside the store, before anything is merged.
     private func passedOver(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
         guard let sync, sync.passesOver else { return nil }
-        let passedOver = PassedOver(sync, merger.plan)
+        let passedOver = IgnoredRecords(sync, merger.plan)
         let entity = merger.plan.model.topmost(of: sync.selection.entity)
         do throws(StoreError) {
             if let table = staged.tables[entity] {
@@ -136,7 +136,7 @@ struct StepMerge {
     }
 
     private func attempt(
-        _ rows: StagedRows, isCareful: Bool, _ history: RowHistory?, isBase: Bool,
+        _ rows: StagedRows, isCareful: Bool, _ history: NetChanges?, isBase: Bool,
         _ prepare: (StagedRows) throws(MergeFailure) -> Void
     ) throws(MergeFailure) -> MergedRows {
         try checkRecords(rows)

@@ -73,7 +73,7 @@ struct Ledger {
         var newestTime: Int64?
         /// What comes before this sequence has been forgotten.
         var first: Int64 = 0
-        var history: StoreHistory?
+        var history: StateDigest?
     }
 
     /// Rows that are forgotten at a time at most: after a change of the limits, the ledger shrinks in steps that nobody
@@ -83,7 +83,7 @@ struct Ledger {
     private static let agingMilliseconds: Int64 = 1_000
 
     /// Kept while the store is fed from a log; written with each transaction.
-    var history: StoreHistory? {
+    var history: StateDigest? {
         get { tally.history }
         set { tally.history = newValue }
     }
@@ -131,7 +131,7 @@ struct Ledger {
             index.load(all.text(0), all.integer(1))
             tally.rows += 1
         }
-        tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StoreHistory($0) }
+        tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StateDigest($0) }
         let first = try connection.integer("SELECT min(sequence) FROM _broker_jobs")
         tally.first = first ?? 0
         tally.newestTime = try connection.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")

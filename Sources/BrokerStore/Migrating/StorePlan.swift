@@ -22,7 +22,8 @@ struct StorePlan {
     ///   - held: what it is to hold.
     ///   - plan: of the wanted model, which tells the defaults.
     init(
-        of connection: Connection, from stored: Model, to held: HeldModel, _ plan: StagingPlan, removal: RemovalPolicy
+        of connection: Connection, from stored: Model, to held: EffectiveModel, _ plan: StagingPlan,
+        removal: RemovalPolicy
     ) throws(StoreError) {
         self.connection = connection
         let schema = Schema(held.model)

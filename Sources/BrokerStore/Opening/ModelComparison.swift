@@ -15,12 +15,12 @@ struct ModelComparison {
     /// Entities of the stored model that may have no rows any more, and have some.
     let populated: Set<Int>
     /// Of the stored model, what was not in force any more.
-    private let kept: KeptParts
+    private let kept: RetainedParts
 
     /// - Parameters:
     ///   - stored: what the store holds: the model in force, and what was kept of models before it.
     ///   - inForce: the newest model that the store was opened with.
-    ///   - populated: see ``KindRows``.
+    ///   - populated: see ``ConcreteEntityRows``.
     init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
         populated: Set<Int>
@@ -30,7 +30,7 @@ struct ModelComparison {
         self.wanted = wanted
         self.match = match
         self.removal = removal
-        kept = KeptParts(in: stored, besides: inForce)
+        kept = RetainedParts(in: stored, besides: inForce)
         for index in stored.entities.indices {
             let entity = stored.entities[index]
             if let new = match.entity(for: index) {

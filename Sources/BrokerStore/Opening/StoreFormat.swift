@@ -123,7 +123,7 @@ struct StoreMeta {
         case formatVersion, model, heldModel
         /// Whose the tables are that the model names: ``foreign``, or nothing where Broker made them.
         case tables
-        /// Which log the store is fed from, and how far it came (``StoreHistory/text``); nothing where there is none.
+        /// Which log the store is fed from, and how far it came (``StateDigest/text``); nothing where there is none.
         case log, logApplied
         /// No key of the store's own up to this is given again in a table that has no mark of its own.
         case rowKeys

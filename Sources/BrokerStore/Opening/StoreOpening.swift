@@ -8,7 +8,7 @@ struct StoreOpening {
     let changes: [StoreChange]
     private let path: String
     private let model: Model
-    private let held: HeldModel
+    private let held: EffectiveModel
     private let isMarked: Bool
     private let isNew: Bool
     /// Nil of another program's database, whose tables stay as they are.
@@ -28,7 +28,7 @@ struct StoreOpening {
             (isMarked, isNew, plan, renamedEntities) = (wasFed, false, nil, [])
             foreignContents = try StoreFormat.contents(of: connection)
             let match = ModelMatch(from: model, to: model)
-            held = HeldModel(model, keepingFrom: model, match, inForce: model, removal: .refuse)
+            held = EffectiveModel(model, keepingFrom: model, match, inForce: model, removal: .refuse)
             changes = try ExistingTables(connection, of: staging, checksRows: !wasFed).faults
             return
         }
@@ -49,10 +49,10 @@ struct StoreOpening {
             stored = try heldText.map { text throws(StoreError) in try Self.read(text, path) } ?? inForce
         }
         let match = ModelMatch(from: stored, to: model)
-        let populated = try KindRows(of: connection).populated(stored, model, match)
+        let populated = try ConcreteEntityRows(of: connection).populated(stored, model, match)
         let meaning = ModelComparison(from: stored, inForce: inForce, to: model, match, removal, populated: populated)
             .changes
-        held = HeldModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
+        held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
         let plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
         self.plan = plan
         let told = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))

@@ -35,7 +35,7 @@ final class NamedObjects {
     ///   - rowKeys: of the rows, if the entity has the store's own key.
     /// - Returns: the condition that an object `o` is named.
     func set(
-        _ tables: [FrozenTable], _ entity: Int, _ statements: EntityStatements, _ forms: StoredForms,
+        _ tables: [FrozenTable], _ entity: Int, _ statements: EntityStatements, _ forms: ColumnAffinities,
         rowKeys: Set<Int64>
     ) throws(StoreError) -> String {
         let changes = forms.changesKey(of: entity)

@@ -3,11 +3,11 @@ internal import BrokerModel
 /// The log that the store is fed from.
 extension Store {
     /// How far it has come in the log that it is fed from.
-    public func logPosition() throws(StoreError) -> LogPosition {
+    public func logPosition() throws(StoreError) -> JournalPosition {
         guard let identity = try StoreMeta(connection: connection).value(of: .log), let history = ledger.history else {
-            return LogPosition(identity: nil, applied: try lastSequence(), id: nil)
+            return JournalPosition(identity: nil, applied: try lastSequence(), id: nil)
         }
-        return LogPosition(
+        return JournalPosition(
             identity: identity, applied: history.position, id: try ledger.id(ofJobAt: history.position))
     }
 
@@ -15,13 +15,13 @@ extension Store {
     ///
     /// - Parameter position: before which the log begins.
     public func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
-        try setLog(identity, StoreHistory(position: position))
+        try setLog(identity, StateDigest(position: position))
     }
 
     /// From now on it is fed from no log.
     public func endLog() throws(StoreError) { try setLog(nil, nil) }
 
-    private func setLog(_ identity: String?, _ history: StoreHistory?) throws(StoreError) {
+    private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
         do throws(StoreError) {
             try statements.begin.run()
             let meta = StoreMeta(connection: connection)

@@ -29,8 +29,8 @@ extension Store {
     }
 
     /// The write-ahead log after the newest commit.
-    public var log: StoreLog { logKeeper.log }
+    public var log: WALStatus { logKeeper.log }
 
     /// What has become of the log since the last call that an operator should know.
-    public func takeLogNotices() -> [StoreLogNotice] { logKeeper.takeNotices() }
+    public func takeLogNotices() -> [WALNotice] { logKeeper.takeNotices() }
 }

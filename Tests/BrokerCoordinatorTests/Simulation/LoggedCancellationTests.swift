@@ -34,7 +34,7 @@ import Testing
         }
         #expect(ends == 1)
         #expect(answers == ["tooLate"])
-        #expect(server.flight.count == 0 && server.flight.cancelled.isEmpty)
+        #expect(server.jobTable.count == 0 && server.jobTable.cancelled.isEmpty)
     }
 
     private func end(_ server: inout SimulatedServer, _ store: inout SimulatedStore) {

@@ -4,15 +4,15 @@ import BrokerJournal
 @testable import BrokerCoordinator
 
 /// What one run of the server hands to its log: entries that wait for the disk, and how far the store has come.
-final class SimulatedLog: JobLog {
+final class SimulatedLog: JobJournal {
     struct State {
-        var waiting: [LogEntry] = []
+        var waiting: [JournalWrite] = []
         var appliedThrough: Int64 = 0
     }
 
     private let state = Monitor(State())
 
-    func append(_ entry: LogEntry) { state.withLock { $0.waiting.append(entry) } }
+    func append(_ entry: JournalWrite) { state.withLock { $0.waiting.append(entry) } }
 
     func applied(through position: Int64) {
         state.withLock { $0.appliedThrough = max($0.appliedThrough, position) }
@@ -22,7 +22,7 @@ final class SimulatedLog: JobLog {
 
     var hasWaiting: Bool { state.withLock { !$0.waiting.isEmpty } }
 
-    func takeWaiting() -> [LogEntry] {
+    func takeWaiting() -> [JournalWrite] {
         state.withLock { state in
             defer { state.waiting = [] }
             return state.waiting

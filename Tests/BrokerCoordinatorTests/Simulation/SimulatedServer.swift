@@ -11,7 +11,7 @@ enum SimulatedNotice: Sendable {
     /// A question may be asked, at its place.
     case question(delivery: Int, place: Int)
     case cancellation(delivery: Int, Cancellation)
-    case awaited(delivery: Int, ToldOutcome?)
+    case awaited(delivery: Int, JobCompletion?)
     /// Every job before the delivery has ended.
     case passed(delivery: Int)
     /// A frame that waited for its turn has its new place.
@@ -29,14 +29,14 @@ struct SimulatedServer {
         let id: String
         let asker: JobOwner
         let wait: RunningJobs.Wait?
-        let kept: ToldOutcome?
-        let tell: @Sendable (ToldOutcome?) -> Void
+        let kept: JobCompletion?
+        let tell: @Sendable (JobCompletion?) -> Void
     }
 
     let run: Int
     let limits: CoordinatorLimits
     let bug: PlantedBug?
-    var flight: Flight
+    var jobTable: JobTable
     let memory = MemoryBudget(shared: 1 << 20, one: 1 << 20)
     let notices = Monitor<[SimulatedNotice]>([])
     /// Nil without a journal.
@@ -48,12 +48,12 @@ struct SimulatedServer {
     var staging: [(run: StagingRun, isFaulty: Bool)] = []
     var searches: [Search] = []
     /// Jobs of the log that are to be admitted before anything else, with their messages.
-    var pending: [(job: LoggedJob, message: Int)] = []
+    var pending: [(job: JournaledJob, message: Int)] = []
     var isReplaying = false
     /// By the place at which they arrived.
     var deliveries: [Int: Int] = [:]
     /// Entries that the log's thread is writing.
-    var syncing: [LogEntry] = []
+    var syncing: [JournalWrite] = []
     /// They are on the disk, and the flight has not been told.
     var areSynced = false
     /// Places of the jobs that have begun and not ended.
@@ -68,15 +68,15 @@ struct SimulatedServer {
         self.limits = limits
         self.bug = bug
         let sequence = store.openSequences(limits.sequenceBlock)
-        flight = Flight(after: sequence, reservedThrough: sequence + limits.sequenceBlock)
+        jobTable = JobTable(after: sequence, reservedThrough: sequence + limits.sequenceBlock)
         writer = SimulatedWriter()
         guard let disk else { return }
         let log = SimulatedLog()
         self.log = log
-        flight.logging.begin(log, after: max(disk.lastPosition, store.durable.applied))
+        jobTable.logging.begin(log, after: max(disk.lastPosition, store.durable.applied))
         let cancelled = disk.cancelled
         pending = disk.jobs(after: store.durable.applied).map { entry in
-            let job = LoggedJob(
+            let job = JournaledJob(
                 sequence: entry.position, id: entry.id, owner: JobOwner(user: entry.user), isIDMade: entry.isIDMade,
                 time: entry.time, isCancelled: cancelled.contains(entry.position))
             return (job, Int(String(decoding: entry.payload, as: UTF8.self))!)
@@ -90,19 +90,19 @@ struct SimulatedServer {
 
     func note(_ notice: SimulatedNotice) { notices.withLock { $0.append(notice) } }
 
-    private mutating func wake() { for task in flight.takeWoken(limits) { task() } }
+    private mutating func wake() { for task in jobTable.takeWoken(limits) { task() } }
 
     // MARK: - Admitting, opening
 
     /// Whether there is room for that connection; if not, it is told when there is.
     mutating func hasRoom(for connection: Int) -> Bool {
-        if flight.hasRoom(limits, for: connection) { return true }
-        flight.waitForRoom(connection) { [notices] in notices.withLock { $0.append(.room(connection: connection)) } }
+        if jobTable.hasRoom(limits, for: connection) { return true }
+        jobTable.waitForRoom(connection) { [notices] in notices.withLock { $0.append(.room(connection: connection)) } }
         return false
     }
 
-    mutating func admit(_ delivery: Int, _ message: Int, from source: Int, _ logged: LoggedJob? = nil) -> Int {
-        let place = flight.admit(10, from: source, logged)
+    mutating func admit(_ delivery: Int, _ message: Int, from source: Int, _ logged: JournaledJob? = nil) -> Int {
+        let place = jobTable.admit(10, from: source, logged)
         deliveries[place] = delivery
         let payload = Array("\(message)".utf8)
         opening.append(
@@ -131,20 +131,20 @@ struct SimulatedServer {
     }
 
     private mutating func goesOn(
-        _ frame: AdmittedFrame, _ content: SearchTurns<Flight.WaitingFrame>.Content
+        _ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content
     ) -> Bool {
         guard !frame.isCalled else { return true }
         let (memory, notices) = (memory, notices)
         var goesOn = true
         change { server in
             let tasks: [Task]
-            (goesOn, tasks) = server.flight.opened(frame.place, from: frame.source, content) {
+            (goesOn, tasks) = server.jobTable.opened(frame.place, from: frame.source, content) {
                 [memory, notices] place in
                 let again = frame.again(at: place, memory.admit(place, payloadBytes: 10))
                 return { notices.withLock { $0.append(.reopened(again)) } }
             }
             server.completions += tasks
-            return !goesOn && server.flight.hasWork
+            return !goesOn && server.jobTable.hasWork
         }
         wake()
         return goesOn
@@ -152,8 +152,8 @@ struct SimulatedServer {
 
     private mutating func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)?) {
         change { server in
-            server.completions += server.flight.skipped(frame, question)
-            return server.flight.hasWork
+            server.completions += server.jobTable.skipped(frame, question)
+            return server.jobTable.hasWork
         }
         wake()
     }
@@ -177,8 +177,8 @@ struct SimulatedServer {
             if job.wantsAcceptance, frame.logged == nil {
                 acceptance = { if let sequence = $0 { job.observer(.accepted(id: id, sequence: sequence)) } }
             }
-            server.completions += server.flight.began(begun, addedWeight: accepted.weight - frame.weight, acceptance)
-            return server.flight.hasWork
+            server.completions += server.jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance)
+            return server.jobTable.hasWork
         }
         wake()
         self.begun.insert(frame.place)
@@ -192,8 +192,8 @@ struct SimulatedServer {
         if isFaulty, bug == .failedJobStalls { return }
         let work: StoreJob.Work = isFaulty ? .refused(Fault(.unknownEntity, "faulty")) : .steps([])
         change { server in
-            server.flight.finish(run.ready(work))
-            return server.flight.hasWork
+            server.jobTable.finish(run.ready(work))
+            return server.jobTable.hasWork
         }
     }
 
@@ -203,25 +203,25 @@ struct SimulatedServer {
         }
         var isDone = false
         change { server in
-            switch server.flight.cancel(JobID(id), before: place, as: asker, tell) {
+            switch server.jobTable.cancel(JobID(id), before: place, as: asker, tell) {
             case .unknown: return false
             case .tooLate: server.completions.append { tell(.tooLate) }
             case .cancelled(let tasks): server.completions += tasks
             case .pending: break
             }
             isDone = true
-            return server.flight.hasWork
+            return server.jobTable.hasWork
         }
         if !isDone { self.await(id, before: place, as: asker) { tell($0 == nil ? .unknown : .tooLate) } }
     }
 
     mutating func await(
-        _ id: String, before place: Int, as asker: JobOwner, _ tell: @escaping @Sendable (ToldOutcome?) -> Void
+        _ id: String, before place: Int, as asker: JobOwner, _ tell: @escaping @Sendable (JobCompletion?) -> Void
     ) {
         let key = JobID(id)
-        let wait = flight.running.await(key, before: place, RunningJobs.Waiter(asker: asker) { tell($0) })
+        let wait = jobTable.running.await(key, before: place, RunningJobs.Waiter(asker: asker) { tell($0) })
         searches.append(
-            Search(id: id, asker: asker, wait: wait, kept: flight.kept.outcome(of: key, as: asker), tell: tell))
+            Search(id: id, asker: asker, wait: wait, kept: jobTable.kept.outcome(of: key, as: asker), tell: tell))
     }
 
     /// The ledger's thread looks for an outcome.
@@ -229,11 +229,11 @@ struct SimulatedServer {
         let search = searches.remove(at: position)
         let outcome = store.durable.ledger[search.id].flatMap {
             search.asker.maySee(jobOf: $0.owner)
-                ? ToldOutcome(stored: $0, id: search.id, isDuplicate: false, timing: nil) : nil
+                ? JobCompletion(stored: $0, id: search.id, isDuplicate: false, timing: nil) : nil
         }
         let isCommitted = outcome?.isCommitted == true
         if let wait = search.wait {
-            if isCommitted, flight.running.forget(wait) { search.tell(outcome) }
+            if isCommitted, jobTable.running.forget(wait) { search.tell(outcome) }
         } else if let kept = search.kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
             search.tell(kept)
         } else {
@@ -243,6 +243,6 @@ struct SimulatedServer {
 
     mutating func passJobs(before place: Int, _ delivery: Int) {
         let tell: Task = { [notices] in notices.withLock { $0.append(.passed(delivery: delivery)) } }
-        if !flight.ends.wait(before: place, tell) { tell() }
+        if !jobTable.ends.wait(before: place, tell) { tell() }
     }
 }

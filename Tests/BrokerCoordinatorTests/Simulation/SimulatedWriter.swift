@@ -33,11 +33,11 @@ extension SimulatedServer {
         _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
         var batch: WriterLoop.Batch = []
-        while let next = flight.takeNext(behind: batch) { batch.append(next) }
-        guard !batch.isEmpty || flight.order.isStarved else { return writer.isAwake = false }
-        let reservation = flight.order.reservationDue(block: limits.sequenceBlock)
+        while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
+        guard !batch.isEmpty || jobTable.order.isStarved else { return writer.isAwake = false }
+        let reservation = jobTable.order.reservationDue(block: limits.sequenceBlock)
         if let reservation { store.reserve(through: reservation) }
-        if bug == .cancelLosesPlace { batch.removeAll { $0.job.withdrawal == .cancelled } }
+        if bug == .cancelLosesPlace { batch.removeAll { $0.job.skipReason == .cancelled } }
         let applied = batch.map { apply($0.job, $0.sequence, &store, check) }
         writer.batch = batch
         writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: reservation)
@@ -51,7 +51,7 @@ extension SimulatedServer {
         _ job: ReadyJob, _ sequence: Int64, _ store: inout SimulatedStore,
         _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) -> WriterLoop.Applied {
-        if job.withdrawal == .unlogged, case .refused(let fault) = job.work {
+        if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
             return WriterLoop.Applied(sequence: nil, job: job, end: .failed(fault), appliedAt: 0)
         }
         check(job, sequence, store)
@@ -104,7 +104,7 @@ extension SimulatedServer {
     }
 
     private mutating func failStarved() {
-        let (jobs, tasks) = flight.takeStarved()
+        let (jobs, tasks) = jobTable.takeStarved()
         completions += tasks
         let fault = Fault(.storeFull, "the simulated store is full")
         settle(jobs.map { WriterLoop.Applied(sequence: nil, job: $0, end: .failed(fault), appliedAt: 0) }, nil)
@@ -112,29 +112,29 @@ extension SimulatedServer {
     }
 
     private mutating func settle(_ applied: [WriterLoop.Applied], _ reservation: Int64?) {
-        if let reservation { completions += flight.reserved(through: reservation) }
+        if let reservation { completions += jobTable.reserved(through: reservation) }
         var tasks: [Task] = []
         for applied in applied {
-            let waiters = flight.ended(
+            let waiters = jobTable.ended(
                 applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                 took: applied.mergedMicroseconds, at: time)
             begun.remove(applied.job.place)
             tasks.append { applied.tell(waiters, 0) }
             guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-            flight.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(0))
+            jobTable.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(0))
         }
-        tasks += flight.ends.takeReady()
-        let woken = flight.takeWoken(limits)
+        tasks += jobTable.ends.takeReady()
+        let woken = jobTable.takeWoken(limits)
         completions += tasks
         for tell in woken { tell() }
     }
 
     /// Failures that the store did not take before.
     mutating func writeKept(_ store: inout SimulatedStore) {
-        let kept = flight.kept.jobs
+        let kept = jobTable.kept.jobs
         for job in kept { _ = store.apply(job) }
         store.commit()
-        flight.kept.remove(kept)
+        jobTable.kept.remove(kept)
     }
 
     /// After a commit, the log need not keep what is durable in the store.
@@ -155,9 +155,9 @@ extension SimulatedServer {
         change { server in
             server.completions +=
                 isFull
-                ? server.flight.unlogged(entries, StoreError(.full, "the simulated disk is full"))
-                : server.flight.logged(entries)
-            return server.flight.hasWork
+                ? server.jobTable.unjournaled(entries, StoreError(.full, "the simulated disk is full"))
+                : server.jobTable.logged(entries)
+            return server.jobTable.hasWork
         }
     }
 }

@@ -131,7 +131,7 @@ extension Simulation {
         }
     }
 
-    private mutating func ended(_ delivery: Int, _ outcome: ToldOutcome) {
+    private mutating func ended(_ delivery: Int, _ outcome: JobCompletion) {
         let client = answered(delivery)
         guard case .completed(_, let isDuplicate) = outcome.result else {
             return failed(delivery, outcome)
@@ -147,7 +147,7 @@ extension Simulation {
         clients[client].connection?.newestCompleted = sequence
     }
 
-    private mutating func failed(_ delivery: Int, _ outcome: ToldOutcome) {
+    private mutating func failed(_ delivery: Int, _ outcome: JobCompletion) {
         guard case .failed(let error) = outcome.result else { return }
         note(
             """
@@ -180,7 +180,7 @@ extension Simulation {
         if sequence > store.durable.reservedThrough { violate("\(sequence) is told, and not set aside") }
     }
 
-    private mutating func checkCommitted(_ outcome: ToldOutcome) {
+    private mutating func checkCommitted(_ outcome: JobCompletion) {
         let effect = SimulatedStore.Effect(sequence: outcome.sequence ?? 0, id: outcome.id)
         if !store.durable.effects.contains(effect) {
             return violate("\(effect.id) is told completed at \(effect.sequence) before that is durable")
@@ -192,11 +192,13 @@ extension Simulation {
 
     mutating func checkEnd() {
         checkEffects()
-        let flight = server.flight
-        if flight.count != 0 || flight.jobCount != 0 || flight.unopened != 0 || flight.bytes != 0 {
-            violate("\(flight.count) frames are in flight at the end, \(flight.jobCount) jobs, \(flight.bytes) bytes")
+        let jobTable = server.jobTable
+        if jobTable.count != 0 || jobTable.jobCount != 0 || jobTable.unopened != 0 || jobTable.bytes != 0 {
+            violate(
+                "\(jobTable.count) frames are in flight at the end, \(jobTable.jobCount) jobs, \(jobTable.bytes) bytes")
         }
-        if !flight.order.isEmpty || !flight.running.isEmpty || !flight.cancelled.isEmpty || !flight.kept.isEmpty {
+        if !jobTable.order.isEmpty || !jobTable.running.isEmpty || !jobTable.cancelled.isEmpty || !jobTable.kept.isEmpty
+        {
             violate("something is left in the flight at the end")
         }
         if server.isReplaying || !server.pending.isEmpty { violate("the replay does not end") }

@@ -16,11 +16,11 @@ extension Simulation {
             clients[event.client].connection = nil
         case .pause:
             chances.pauses -= 1
-            server.flight.isPaused = true
+            server.jobTable.isPaused = true
         case .resume:
             server.change { server in
-                server.flight.isPaused = false
-                return server.flight.hasWork
+                server.jobTable.isPaused = false
+                return server.jobTable.hasWork
             }
         case .crash: crash()
         default: happenInServer(event.kind)
@@ -72,7 +72,7 @@ extension Simulation {
         case .trim: disk?.trim(through: server.log?.appliedThrough ?? 0)
         default: break
         }
-        if server.isReplaying, server.pending.isEmpty, server.flight.count == 0 { server.isReplaying = false }
+        if server.isReplaying, server.pending.isEmpty, server.jobTable.count == 0 { server.isReplaying = false }
     }
 
     /// Something goes wrong, if it may still.

@@ -138,7 +138,7 @@ struct Simulation {
     private mutating func next() -> Event? {
         let ordinary = ordinaryEvents()
         if !ordinary.isEmpty, random(1...betweenOneIn) == 1, let event = betweenEvent() { return event }
-        guard !ordinary.isEmpty else { return server.flight.isPaused ? Event(kind: .resume) : nil }
+        guard !ordinary.isEmpty else { return server.jobTable.isPaused ? Event(kind: .resume) : nil }
         var rest = random(0...ordinary.reduce(-1) { $0 + weights[$1.kind.rawValue] })
         for event in ordinary {
             rest -= weights[event.kind.rawValue]
@@ -162,7 +162,7 @@ struct Simulation {
             add(.arrive, number, if: !connection.toServer.isEmpty && !connection.waitsForRoom)
             add(.receive, number, if: !connection.toClient.isEmpty)
         }
-        add(.replay, if: !server.pending.isEmpty && server.flight.hasRoom(limits, for: 0))
+        add(.replay, if: !server.pending.isEmpty && server.jobTable.hasRoom(limits, for: 0))
         add(.open, if: !server.opening.isEmpty)
         add(.stage, if: !server.staging.isEmpty)
         add(.search, if: !server.searches.isEmpty)
@@ -172,14 +172,14 @@ struct Simulation {
         add(.commit, if: writer.transaction?.isDurable == false)
         add(.settle, if: writer.transaction?.isDurable == true)
         add(.alone, if: writer.transaction == nil && !writer.alone.isEmpty)
-        add(.keep, if: writer.isIdle && !server.flight.kept.isEmpty)
+        add(.keep, if: writer.isIdle && !server.jobTable.kept.isEmpty)
         if let log = server.log {
             add(.gather, if: server.syncing.isEmpty && log.hasWaiting)
             add(.sync, if: !server.syncing.isEmpty && !server.areSynced)
             add(.tellLog, if: server.areSynced)
             add(.trim, if: (disk?.entries.first?.position ?? .max) <= log.appliedThrough)
         }
-        add(.resume, if: server.flight.isPaused)
+        add(.resume, if: server.jobTable.isPaused)
         return events
     }
 

@@ -20,7 +20,7 @@ extension Store {
     ///
     /// - Returns: what became of each; nil when they cannot be applied together. The transaction must then be undone, and they
     ///   can be applied one by one.
-    public func applyTogether(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
+    public func applyBatch(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.count)
         var rest = jobs[...]
@@ -37,22 +37,22 @@ extension Store {
     private func prefix(of jobs: ArraySlice<StoreJob>) -> ArraySlice<StoreJob> {
         // Other ids of the same hash are none the worse for being applied later.
         var ids = Set<UInt64>(minimumCapacity: jobs.count)
-        return jobs.prefix(JointMerge.maximumMembers(merger)).prefix { job in
+        return jobs.prefix(BatchMerge.maximumMembers(merger)).prefix { job in
             job.contentHash == nil || ids.insert(JobIndex.hash(job.id)).inserted
         }
     }
 
     private func applyAtOnce(_ jobs: ArraySlice<StoreJob>) throws(StoreError) -> [JobOutcome]? {
         var found: [(known: StoredOutcome?, end: JobOutcome?)] = []
-        var members: [JointMerge.Member] = []
+        var members: [BatchMerge.Member] = []
         for job in jobs {
             found.append(try find(job))
             guard found.last?.end == nil, case .steps(let steps) = job.work else { continue }
             guard let rows = joinableRows(steps, job) else { return nil }
-            members.append(JointMerge.Member(job: job, rows: rows))
+            members.append(BatchMerge.Member(job: job, rows: rows))
         }
         merger.digest = ledger.history == nil ? nil : RowDigest()
-        guard let outcomes = members.isEmpty ? [] : try JointMerge.run(members, merger) else { return nil }
+        guard let outcomes = members.isEmpty ? [] : try BatchMerge.run(members, merger) else { return nil }
         var next = outcomes.makeIterator()
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.count)

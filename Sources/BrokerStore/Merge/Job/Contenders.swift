@@ -19,12 +19,12 @@ struct Contenders {
     private(set) var lists: [UniqueList] = []
     private(set) var objects: [Object] = []
     /// By object.
-    private(set) var claims: [[UniqueClaims.Claim]] = []
+    private(set) var claims: [[UniqueConflicts.Claim]] = []
     private var numbers: [Object: Int] = [:]
     /// Memory was refused, so that the claims are not complete.
     private(set) var isRefused = false
 
-    /// Bytes that a claim takes with its object, its rejection and the tables of ``UniqueClaims``, about.
+    /// Bytes that a claim takes with its object, its rejection and the tables of ``UniqueConflicts``, about.
     private static let bytesPerClaim = 600
 
     init(_ merge: inout JobMerge) throws(StoreError) {
@@ -64,7 +64,7 @@ struct Contenders {
             claims.append(
                 wants.map { want in
                     let places = table.claims(of: lists[want.list].attributes, row: object.row)
-                    return UniqueClaims.Claim(
+                    return UniqueConflicts.Claim(
                         list: want.list, claimedAt: places.last!, old: want.old, new: want.new,
                         within: places.flatMap { enclosing($0, nestings) })
                 })

@@ -211,7 +211,7 @@ struct StagedLookups {
     /// By entity index, where columns change what was staged.
     private var stored: [Int: [StoredKey: Int]] = [:]
 
-    mutating func spare(_ link: SparedLink, _ key: StoredKey) {
+    mutating func spare(_ link: RetainedLink, _ key: StoredKey) {
         spared[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
     }
 
@@ -237,7 +237,7 @@ struct StagedLookups {
     }
 
     /// The staged row that has this key, of an entity whose columns change what was staged.
-    mutating func row(of key: StoredKey, _ table: FrozenTable, _ forms: StoredForms) throws(StoreError) -> Int? {
+    mutating func row(of key: StoredKey, _ table: FrozenTable, _ forms: ColumnAffinities) throws(StoreError) -> Int? {
         if stored[table.entityIndex] == nil { stored[table.entityIndex] = try forms.rows(of: table) }
         return stored[table.entityIndex]?[key]
     }

@@ -40,13 +40,13 @@ extension JobMerge {
             self.relationship = relationship
         }
 
-        init(of place: StagedPlace) { self.init(place.entity, place.row!, place.relationship) }
+        init(of place: StagedListPosition) { self.init(place.entity, place.row!, place.relationship) }
     }
 
     /// Gives those a position that have none: the next ones behind the last.
-    private mutating func append(_ set: ToManySet, _ places: ArraySlice<StagedPlace>) throws(StoreError) {
+    private mutating func append(_ set: ToManySet, _ places: ArraySlice<StagedListPosition>) throws(StoreError) {
         let statements = statements(of: set)
-        var linked: [(place: StagedPlace, position: Cell)] = []
+        var linked: [(place: StagedListPosition, position: Cell)] = []
         for place in places {
             guard let position = try position(place, set, statements) else { continue }
             if position.kind == .null || place.isAfresh { linked.append((place, position)) }
@@ -68,10 +68,10 @@ extension JobMerge {
 
     /// Gives all that the job named the positions of the payload.
     private mutating func renumber(
-        _ set: ToManySet, _ places: ArraySlice<StagedPlace>, isSparing: Bool
+        _ set: ToManySet, _ places: ArraySlice<StagedListPosition>, isSparing: Bool
     ) throws(StoreError) {
         let statements = statements(of: set)
-        var linked: [(place: StagedPlace, position: Cell)] = []
+        var linked: [(place: StagedListPosition, position: Cell)] = []
         for place in places {
             if let position = try position(place, set, statements) { linked.append((place, position)) }
         }
@@ -97,7 +97,8 @@ extension JobMerge {
     ///
     /// - Returns: whether the position is another one.
     private mutating func move(
-        _ place: StagedPlace, from old: Cell, to new: Int64, _ set: ToManySet, _ statements: PlaceStatements
+        _ place: StagedListPosition, from old: Cell, to new: Int64, _ set: ToManySet,
+        _ statements: ListPositionStatements
     ) throws(StoreError) -> Bool {
         if old.kind == .integer, old.integer == new { return false }
         try write(new, place, set, statements)
@@ -111,7 +112,7 @@ extension JobMerge {
         merger.plan.model.destinationTable(set.entity, set.relationship)
     }
 
-    private func statements(of set: ToManySet) -> PlaceStatements {
+    private func statements(of set: ToManySet) -> ListPositionStatements {
         switch merger.plan.layout.entities[set.entity].forms[set.relationship] {
         case .column: preconditionFailure("a to-one relationship has no order")
         case .destinationColumn(let column): merger.entities[destination(of: set)].places(byColumn: column)
@@ -121,7 +122,7 @@ extension JobMerge {
 
     /// The element's position, NULL when it has none yet; nil when it is not linked.
     private func position(
-        _ place: StagedPlace, _ set: ToManySet, _ statements: PlaceStatements
+        _ place: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
     ) throws(StoreError) -> Cell? {
         let find = try statements.find()
         let next = bindKey(ofRow: set.row, set.entity, to: find, from: 1)
@@ -130,7 +131,7 @@ extension JobMerge {
         return try find.step() ? find.cell(0) : nil
     }
 
-    private func end(of set: ToManySet, _ statements: PlaceStatements) throws(StoreError) -> Int64 {
+    private func end(of set: ToManySet, _ statements: ListPositionStatements) throws(StoreError) -> Int64 {
         let last = try statements.last()
         bindKey(ofRow: set.row, set.entity, to: last, from: 1)
         defer { last.reset() }
@@ -138,7 +139,7 @@ extension JobMerge {
         return last.integer(0) + 1
     }
 
-    private func positions(of set: ToManySet, _ statements: PlaceStatements) throws(StoreError) -> Set<Int64> {
+    private func positions(of set: ToManySet, _ statements: ListPositionStatements) throws(StoreError) -> Set<Int64> {
         let all = try statements.all()
         bindKey(ofRow: set.row, set.entity, to: all, from: 1)
         var positions: Set<Int64> = []
@@ -149,7 +150,7 @@ extension JobMerge {
     }
 
     private func write(
-        _ position: Int64, _ place: StagedPlace, _ set: ToManySet, _ statements: PlaceStatements
+        _ position: Int64, _ place: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
     ) throws(StoreError) {
         let write = try statements.set()
         let next = bindKey(ofRow: set.row, set.entity, to: write, from: 1)

@@ -20,7 +20,7 @@ extension JobMerge {
 
     /// The identity of an object that is named by a key of the store's own, when the rows name it by that identity, too, and
     /// so have two rows of one object.
-    private func otherName(of subject: StagedSubject) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
+    private func otherName(of subject: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
         let (entity, key) = (subject.entity, StoredKey(subject.key))
         let isNamedByRowKey = merger.entities[subject.kind].entity.isNamedByRowKey
         guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(subject.row) else { return nil }
@@ -48,7 +48,7 @@ extension JobMerge {
         return isNamed ? (StoredKey(identity.map { cells[$0] }), kind) : nil
     }
 
-    private mutating func settle(_ subject: StagedSubject) throws(StoreError) -> Fault? {
+    private mutating func settle(_ subject: StagedTarget) throws(StoreError) -> Fault? {
         let statements = merger.entities[subject.entity]
         let model = merger.entities[subject.kind].entity
         let found = try merger.storedKey(of: subject)
@@ -84,7 +84,7 @@ extension JobMerge {
     }
 
     /// Of a hierarchy: it is what the operation says, or may become it.
-    private func isFitting(_ subject: StagedSubject, _ key: StoredKey) throws(StoreError) -> Bool {
+    private func isFitting(_ subject: StagedTarget, _ key: StoredKey) throws(StoreError) -> Bool {
         let model = merger.plan.model
         guard model.entities[subject.kind].parent != nil else { return true }
         let find = try merger.entities[subject.entity].kind()

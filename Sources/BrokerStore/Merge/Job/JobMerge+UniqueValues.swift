@@ -17,7 +17,7 @@ extension JobMerge {
         guard !contenders.isRefused else { throw .fault(MergeMemory.refusal) }
         do throws(StoreError) {
             var occupied: Set<OccupiedValue.Value> = []
-            var claims = try UniqueClaims(contenders.claims) { list, key throws(StoreError) in
+            var claims = try UniqueConflicts(contenders.claims) { list, key throws(StoreError) in
                 guard let retained = try contenders.retained(list, key, &self) else { return false }
                 guard retained.isOutside, let parked, parked.canPark(retained.value) else { return true }
                 occupied.insert(retained.value)

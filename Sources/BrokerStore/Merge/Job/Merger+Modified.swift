@@ -54,7 +54,7 @@ extension Merger {
 
     /// Reads the rows that exist of those asked for, that of the subject by its key, until `body` answers false.
     private func eachStored(
-        _ entity: Int, _ table: FrozenTable, _ subject: StagedSubject?, of isAsked: (Int) -> Bool = { _ in true },
+        _ entity: Int, _ table: FrozenTable, _ subject: StagedTarget?, of isAsked: (Int) -> Bool = { _ in true },
         _ body: (_ row: Int, _ stored: Cell) -> Bool
     ) throws(StoreError) {
         let statements = entities[entity]

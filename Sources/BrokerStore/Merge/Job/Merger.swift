@@ -20,8 +20,8 @@ final class Merger {
     let links: [LinkStatements]
     let deletions: DeletionStatements
     let syncParts: SyncParts
-    let forms: StoredForms
-    let historyTables: HistoryTables
+    let forms: ColumnAffinities
+    let historyTables: ChangedTables
     private let named: NamedObjects
     /// At a fixed place: SQLite's update hook writes to it.
     let tally: UnsafeMutablePointer<MergeTally>
@@ -41,7 +41,7 @@ final class Merger {
         self.connection = connection
         self.isForeign = isForeign
         self.scans = scans
-        forms = StoredForms(plan.model, on: connection)
+        forms = ColumnAffinities(plan.model, on: connection)
         var entities: [EntityStatements] = []
         for index in plan.model.entities.indices {
             let table = try isForeign ? ExistingTable(plan.model.table(of: index), on: connection) : nil
@@ -53,7 +53,7 @@ final class Merger {
         syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
         deletions = try DeletionStatements(plan, on: connection)
         named = try NamedObjects(on: connection)
-        historyTables = try HistoryTables(entities, plan, on: connection)
+        historyTables = try ChangedTables(entities, plan, on: connection)
         order = Self.parentsFirst(plan.layout)
         rowKeys = RowKeys(entityCount: entities.count)
         tally = .allocate(capacity: 1)
@@ -168,7 +168,7 @@ final class Merger {
     }
 
     /// The key in the store of the object that an operation names; nil when an identity below the topmost entity names none.
-    func storedKey(of subject: StagedSubject) throws(StoreError) -> StoredKey? {
+    func storedKey(of subject: StagedTarget) throws(StoreError) -> StoredKey? {
         guard entities[subject.entity].entity.hasRowKey, !entities[subject.kind].entity.isNamedByRowKey else {
             return try forms.key(subject.key, of: subject.entity)
         }

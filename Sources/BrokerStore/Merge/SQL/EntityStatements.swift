@@ -12,7 +12,7 @@ final class EntityStatements {
     private let table: String
     let upserts: UpsertStatements
     /// Nil of an entity that stands alone.
-    let kinds: KindSQL?
+    let kinds: ConcreteEntitySQL?
     /// The condition that a row is one of the entity's objects; nil when all are.
     let isKind: String?
 
@@ -29,7 +29,7 @@ final class EntityStatements {
         self.columns = columns
         hasIdentity = !entity.identity.isEmpty
         table = columns.table
-        kinds = plan.model.isInHierarchy(index) ? KindSQL(index, plan, columns.naming) : nil
+        kinds = plan.model.isInHierarchy(index) ? ConcreteEntitySQL(index, plan, columns.naming) : nil
         isKind = columns.naming.isKind(index)
         keyNames = columns.keyNames
         let layout = plan.layout.entities[index]
@@ -174,16 +174,16 @@ final class EntityStatements {
     }
 
     /// Of the order that the objects keep to which the links at `column` lead.
-    func places(byColumn column: Int) -> PlaceStatements {
+    func places(byColumn column: Int) -> ListPositionStatements {
         if let known = placeStatements[column] { return known }
-        let statements = PlaceStatements(
+        let statements = ListPositionStatements(
             table: table, object: columns.linkNames(column), element: keyNames,
             position: columns.positionNames([column])[0],
             on: connection)
         placeStatements[column] = statements
         return statements
     }
-    private var placeStatements: [Int: PlaceStatements] = [:]
+    private var placeStatements: [Int: ListPositionStatements] = [:]
 
     /// Parameters: the identity. The value of the attribute that tells how new the object is.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {

@@ -59,7 +59,7 @@ final class LinkStatements {
     /// Of the order that one side keeps.
     private(set) lazy var places = [false, true].map { isReversed in
         let position = isReversed ? LinkPosition.inversePosition : .position
-        return PlaceStatements(
+        return ListPositionStatements(
             table: table, object: sides[isReversed ? 1 : 0], element: sides[isReversed ? 0 : 1],
             position: position.rawValue, on: connection)
     }

@@ -4,7 +4,7 @@ internal import BrokerStaging
 /// The text of one `INSERT … SELECT … ON CONFLICT` over an entity's scan.
 struct UpsertSQL {
     private let columns: EntityColumns
-    private let kinds: KindSQL?
+    private let kinds: ConcreteEntitySQL?
     /// Staged columns that are inserted.
     private let brought: [Int]
     /// The rows may not bring all of these: ``StagedFunctions`` tell what the current one does.
@@ -14,7 +14,7 @@ struct UpsertSQL {
     private let old: String
 
     init(
-        _ columns: EntityColumns, _ kinds: KindSQL?, _ brought: [Int], isRagged: Bool, _ stagedTable: String,
+        _ columns: EntityColumns, _ kinds: ConcreteEntitySQL?, _ brought: [Int], isRagged: Bool, _ stagedTable: String,
         _ old: String
     ) {
         self.columns = columns

@@ -37,7 +37,7 @@ final class UpsertStatements {
     /// what is required something that the table takes. Such rows must turn out to exist.
     let absentValues: UnsafePointer<Cell>
     private let columns: EntityColumns
-    private let kinds: KindSQL?
+    private let kinds: ConcreteEntitySQL?
     /// Staged columns that an insert cannot do without, besides the identity: attributes, and links that another program's
     /// table requires.
     let required: [Int]
@@ -54,7 +54,7 @@ final class UpsertStatements {
     ///   - required: see ``required``.
     ///   - isForeign: another program made the table, and may have defaults and conditions of its own.
     init(
-        _ columns: EntityColumns, _ kinds: KindSQL?, required: [Int], isForeign: Bool, _ scans: ScanSet,
+        _ columns: EntityColumns, _ kinds: ConcreteEntitySQL?, required: [Int], isForeign: Bool, _ scans: ScanSet,
         on connection: Connection
     ) {
         self.columns = columns

@@ -1,0 +1,161 @@
+internal import BrokerJSON
+internal import BrokerJournal
+internal import BrokerModel
+internal import BrokerStore
+internal import Logging
+
+/// The log on the disk, written by a thread of its own: whoever waits together is made durable together.
+///
+/// It never waits for a timer: while one group is being made durable, the next gathers.
+final class DiskJournal: JobJournal {
+    private struct Queue {
+        var entries: [JournalWrite] = []
+        var appliedThrough: Int64 = 0
+        var trimmedThrough: Int64 = 0
+        var isStopping = false
+        var bytes = 0
+    }
+
+    /// Handed over to the one thread, which alone touches it from then on.
+    private struct Owned: @unchecked Sendable {
+        let journal: Journal
+    }
+
+    private let queue: Monitor<Queue>
+    private let thread: Thread
+
+    /// - Parameters:
+    ///   - journal: handed over; the caller does not touch it any more.
+    ///   - storageFailure: learns of it when nothing can be made durable any more; nothing is told of what was appended.
+    init(
+        _ journal: Journal, jobTable: Monitor<JobTable>, statistics: Statistics, completions: SerialThread,
+        storageFailure: StorageFailure, logger: Logger
+    ) {
+        let owned = Owned(journal: journal)
+        let queue = Monitor(Queue(bytes: journal.byteCount))
+        self.queue = queue
+        thread = Thread(named: "journal") {
+            var loop = JournalLoop(
+                journal: owned.journal, jobTable: jobTable, statistics: statistics, completions: completions,
+                storageFailure: storageFailure, logger: logger)
+            while let (entries, applied) = Self.take(queue) {
+                loop.append(entries)
+                loop.trim(through: applied)
+                let bytes = owned.journal.byteCount
+                queue.withLock { $0.bytes = bytes }
+            }
+        }
+    }
+
+    /// Waits for something to do; nil when there will be no more.
+    private static func take(_ queue: Monitor<Queue>) -> (entries: [JournalWrite], applied: Int64)? {
+        queue.wait { queue -> (entries: [JournalWrite], applied: Int64)?? in
+            let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
+            guard hasWork else { return queue.isStopping ? .some(nil) : nil }
+            queue.trimmedThrough = queue.appliedThrough
+            defer { queue.entries.removeAll(keepingCapacity: queue.entries.count < 4_096) }
+            return (queue.entries, queue.appliedThrough)
+        }
+    }
+
+    func append(_ entry: JournalWrite) {
+        queue.signal { queue in
+            queue.entries.append(entry)
+            return queue.entries.count == 1
+        }
+    }
+
+    func applied(through position: Int64) {
+        queue.withLock { $0.appliedThrough = max($0.appliedThrough, position) }
+    }
+
+    func write(to writer: inout JSONWriter) {
+        let (bytes, waiting) = queue.withLock { ($0.bytes, $0.entries.count) }
+        writer.member("bytes", bytes)
+        writer.member("waiting", waiting)
+    }
+
+    func stop() {
+        queue.signal {
+            $0.isStopping = true
+            return true
+        }
+        thread.join()
+    }
+}
+
+/// What the journal's thread does.
+private struct JournalLoop {
+    let journal: Journal
+    let jobTable: Monitor<JobTable>
+    let statistics: Statistics
+    let completions: SerialThread
+    let storageFailure: StorageFailure
+    let logger: Logger
+    private var isFull = false
+    private var hasFailed = false
+
+    init(
+        journal: Journal, jobTable: Monitor<JobTable>, statistics: Statistics, completions: SerialThread,
+        storageFailure: StorageFailure, logger: Logger
+    ) {
+        self.journal = journal
+        self.jobTable = jobTable
+        self.statistics = statistics
+        self.completions = completions
+        self.storageFailure = storageFailure
+        self.logger = logger
+    }
+
+    mutating func append(_ entries: [JournalWrite]) {
+        guard !entries.isEmpty, !hasFailed else { return }
+        do throws(JournalError) {
+            try journal.append(entries.map(\.kept))
+            tell { $0.logged(entries) }
+            if isFull { logger.notice("The journal has room again; new jobs are accepted.") }
+            isFull = false
+        } catch {
+            guard error.code == .full else { return fail(error) }
+            if !isFull {
+                logger.error("New jobs are refused: the journal takes nothing.", metadata: ["cause": "\(error)"])
+            }
+            isFull = true
+            let cause = StoreError(error)
+            tell { $0.unjournaled(entries, cause) }
+        }
+    }
+
+    /// Nobody is told anything of what cannot be made durable: after a crash it may be there or not.
+    private mutating func fail(_ error: JournalError) {
+        hasFailed = true
+        storageFailure.happened(StoreError(error), statistics, completions) {
+            logger.critical(
+                """
+                The journal failed, and nothing is accepted any more. Look at its disk, and start the server again: what was \
+                accepted or completed is kept, and jobs with ids can be sent again.
+                """,
+                metadata: ["cause": "\(error)"])
+        }
+        jobTable.broadcast {
+            $0.isLogLost = true
+            return true
+        }
+    }
+
+    private func tell(_ body: (inout JobTable) -> [@Sendable () -> Void]) {
+        jobTable.broadcast { jobTable in
+            completions.run(body(&jobTable))
+            return jobTable.hasWork
+        }
+    }
+
+    mutating func trim(through position: Int64) {
+        guard position > 0, !hasFailed else { return }
+        do throws(JournalError) {
+            try journal.trim(through: position)
+        } catch {
+            // It is tried again with the next ones; until then the journal is longer than it need be.
+            logger.warning("An old file of the journal stays.", metadata: ["cause": "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,33 @@
+internal import BrokerStore
+
+/// Failures that were told, but could not be written to the ledger: kept for `await`, until they can. A pure value.
+///
+/// Beyond ``maximumCount`` the oldest is forgotten: a store that takes nothing must not cost ever more memory.
+struct UnrecordedFailures {
+    /// As many as one transaction has jobs. Each holds the words of one error, some hundred bytes.
+    static let maximumCount = 1_024
+
+    private var failures: [JobID: (job: StoreJob, outcome: JobCompletion)] = [:]
+
+    var isEmpty: Bool { failures.isEmpty }
+
+    /// In the order in which the jobs failed.
+    var jobs: [StoreJob] { failures.values.map(\.job).sorted { $0.sequence < $1.sequence } }
+
+    func outcome(of id: JobID, as asker: JobOwner) -> JobCompletion? {
+        failures[id].flatMap { asker.maySee(jobOf: $0.job.owner) ? $0.outcome : nil }
+    }
+
+    /// - Parameter job: without its rows, which it does not need any more.
+    mutating func keep(_ job: StoreJob, _ outcome: JobCompletion) {
+        failures[JobID(job.id)] = (job, outcome)
+        guard failures.count > Self.maximumCount else { return }
+        let oldest = failures.min { $0.value.job.sequence < $1.value.job.sequence }
+        if let oldest { failures[oldest.key] = nil }
+    }
+
+    /// They are in the ledger now.
+    mutating func remove(_ jobs: [StoreJob]) {
+        for job in jobs where failures[JobID(job.id)]?.job.sequence == job.sequence { failures[JobID(job.id)] = nil }
+    }
+}

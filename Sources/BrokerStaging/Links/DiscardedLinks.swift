@@ -1,0 +1,79 @@
+internal import BrokerModel
+
+/// What was said of links with objects that a tombstone then deleted and a later record made anew: the fresh object has
+/// none of them, and who linked to the old one links to nothing.
+struct DiscardedLinks {
+    private let plan: StagingPlan
+    private let part: StagedPart
+    /// By entity index and row, where the last record begins that deletes the object.
+    private var deletedAt: [[Int: UInt32]]
+
+    init(_ deletions: [StagedDeletion], in part: StagedPart, _ plan: StagingPlan) {
+        self.plan = plan
+        self.part = part
+        deletedAt = Array(repeating: [:], count: plan.entities.count)
+        for deletion in deletions where part.tables.exists(deletion.entity) {
+            guard
+                let row = part.tables[deletion.entity].pointee.find(
+                    identity: deletion.identity, kind: deletion.kind)
+            else { continue }
+            deletedAt[deletion.entity][row] = max(deletion.offset, deletedAt[deletion.entity][row] ?? 0)
+        }
+    }
+
+    /// Takes back what was said before the deletions.
+    func forget() {
+        for (index, table) in plan.layout.linkTables.enumerated() {
+            part.links[index].removeAll {
+                ending(table.source, Int($0.source), $0.sourceOffset) != nil
+                    || ending(table.destination, Int($0.destination), $0.sourceOffset) != nil
+            }
+        }
+        part.pairs = part.pairs.compactMap(remaining)
+        part.places.removeAll { place in
+            let destination = plan.destinationTable(of: place)
+            // A record may name an object before and after a tombstone inside it: its values count, not where it begins.
+            return ending(destination, place.element, place.offset) != nil
+                || place.row.map { ending(place.entity, $0, place.offset) != nil } ?? false
+        }
+        for entity in plan.layout.entities.indices where part.tables.exists(entity) { forgetCells(of: entity) }
+    }
+
+    /// Where the object was deleted of which this was said before.
+    private func ending(_ entity: Int, _ row: Int, _ sourceOffset: UInt32) -> UInt32? {
+        deletedAt[entity][row].flatMap { sourceOffset < $0 ? $0 : nil }
+    }
+
+    private func remaining(_ pair: StagedPair) -> StagedPair? {
+        guard ending(pair.entity, pair.row, pair.sourceOffset) == nil else { return nil }
+        let destination = plan.layout.entities[pair.entity].link(atColumn: pair.column).destination
+        guard let partner = pair.partner, let offset = ending(destination, partner, pair.sourceOffset) else {
+            return pair
+        }
+        return StagedPair(entity: pair.entity, row: pair.row, column: pair.column, partner: nil, sourceOffset: offset)
+    }
+
+    private func forgetCells(of entity: Int) {
+        let layout = plan.layout.entities[entity]
+        for column in layout.attributeCount..<layout.columnCount {
+            let destination = layout.link(atColumn: column).destination
+            guard !deletedAt[destination].isEmpty else { continue }
+            for row in 0..<part.tables[entity].pointee.rowCount {
+                let cell = part.tables.cell(entity, row, column)
+                guard cell.pointee.kind == .object,
+                    let offset = ending(destination, cell.pointee.row, cell.pointee.sourceOffset)
+                else { continue }
+                cell.pointee = .unlinked(sourceOffset: offset)
+            }
+        }
+    }
+}
+
+/// An object that a record deletes.
+struct StagedDeletion {
+    let entity: Int
+    let kind: Int
+    /// A row's worth of cells; valid as long as the part that has the record.
+    let identity: UnsafePointer<Cell>
+    let offset: UInt32
+}

@@ -1,0 +1,39 @@
+internal import BrokerModel
+
+/// An entity among its relatives in one table.
+final class HierarchyPlan: Sendable {
+    private let ancestors: Set<Int>
+    private let descendants: Set<Int>
+    /// There may be objects of an entity above.
+    let hasConcreteAncestor: Bool
+    /// Identities in the hierarchy: the topmost entity's alone, or those that entities below it have of their own.
+    let identities: [[Int]]
+    /// By entity index, which of them it has.
+    private let identityNumbers: [Int: Int]
+
+    init(_ kind: Int, of model: Model) {
+        ancestors = Set(model.ancestors(of: kind))
+        hasConcreteAncestor = model.ancestors(of: kind).contains { !model.entities[$0].isAbstract }
+        descendants = Set(model.subentities(of: kind)).subtracting([kind])
+        var identities: [[Int]] = []
+        var numbers: [Int: Int] = [:]
+        /// By the entity at whose objects such an identity is unique.
+        var byHead: [Int: Int] = [:]
+        for member in model.subentities(of: model.topmost(of: kind)) {
+            let path = [member] + model.ancestors(of: member)
+            guard let head = path.last(where: { !model.entities[$0].identity.isEmpty }) else { continue }
+            let number = byHead[head] ?? identities.count
+            if number == identities.count { identities.append(model.entities[head].identity) }
+            byHead[head] = number
+            numbers[member] = number
+        }
+        self.identities = identities
+        identityNumbers = numbers
+    }
+
+    func inherits(from other: Int) -> Bool { ancestors.contains(other) }
+
+    func isInherited(by other: Int) -> Bool { descendants.contains(other) }
+
+    func identityNumber(of kind: Int) -> Int? { identityNumbers[kind] }
+}

@@ -1,0 +1,59 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// What the objects of hierarchies are that a job's first step named or changed: read from the store where the job itself does
+/// not tell.
+struct BaseConcreteEntities {
+    private let model: Model
+    /// By entity index of a hierarchy's table, then by staged row.
+    private var rows: [Int: [Int]] = [:]
+    /// By entity index, the row numbers of its own objects.
+    private var outside: [Int: Set<Int64>] = [:]
+
+    /// Of nothing.
+    init(_ model: Model) { self.model = model }
+
+    /// - Parameters:
+    ///   - states: as ``MergedRows/states``.
+    ///   - heard: the state of rows that are told of elsewhere.
+    mutating func read(
+        _ staged: StagedRows, _ merged: MergedRows, _ states: [[UInt8]], _ changedOutside: [Set<Int64>], heard: UInt8,
+        _ merger: Merger
+    ) throws(StoreError) {
+        for case let table? in staged.tables where model.isInHierarchy(table.entityIndex) {
+            let entity = table.entityIndex
+            let find = try merger.entities[entity].kind()
+            var kinds: [Int] = []
+            for row in 0..<table.rowCount {
+                let kind = table.kind(of: row)
+                kinds.append(kind)
+                let isKnown =
+                    states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == heard
+                    || model.subentities(of: kind).count == 1
+                if isKnown { continue }
+                try merger.key(of: row, table, merged).bind(to: find, from: 1)
+                defer { find.reset() }
+                if try find.step() { kinds[row] = model.index(ofEntity: find.text(0)) ?? kind }
+            }
+            rows[entity] = kinds
+        }
+        for entity in model.tableEntities where model.isInHierarchy(entity) {
+            let find = try merger.entities[entity].kindOfRow()
+            for number in changedOutside[entity] {
+                find.bind(number, at: 1)
+                defer { find.reset() }
+                if try find.step() {
+                    outside[model.index(ofEntity: find.text(0)) ?? entity, default: []].insert(number)
+                }
+            }
+        }
+    }
+
+    /// Whether the staged row of a table is one of the entity's own objects.
+    func isOne(_ row: Int, of table: Int, _ entity: Int) -> Bool { rows[table].map { $0[row] == entity } ?? true }
+
+    /// Of the rows that changed beside the staged ones, by table, those that are the entity's own objects.
+    func changedOutside(_ entity: Int, _ all: [Set<Int64>]) -> Set<Int64> {
+        model.isInHierarchy(entity) ? outside[entity] ?? [] : all[entity]
+    }
+}

@@ -1,0 +1,329 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import CSQLite
+
+/// What became of rows since it began to listen: what each was then, and what it is now.
+///
+/// It hears of every change of a row, also of those that foreign keys make, from SQLite's hook before the change
+/// (sqlite.org/c3ref/preupdate_blobwrite.html). A row that is deleted and made again with the same key is one object, and so is
+/// one whose key changes.
+final class NetChanges {
+    enum Original: Equatable {
+        case absent
+        /// It is there, and nothing has changed it yet.
+        case untouched
+        /// Equal for equal rows; different for different ones but once in 2⁶⁴.
+        case content(Int)
+    }
+
+    struct Entry {
+        /// In whose table it is.
+        let entity: Int
+        /// What the object is; of an entity that stands alone, that.
+        var kind: Int
+        /// What it was when it was first heard of.
+        var originalKind = 0
+        /// Of an object that was deleted, the identity that it had, if clients name it by that and the store by a key of its own.
+        var identity: StoredKey?
+        var original: Original
+        let originalKey: StoredKey
+        let originalNumber: Int64
+        /// The row's number now; nil when it does not exist.
+        var number: Int64?
+        var content: Int
+        var key: StoredKey
+        /// A link in a link table changed that one of its records names.
+        var isLinkChanged = false
+    }
+
+    /// A row of an entity's table.
+    struct Place: Hashable {
+        let entity: Int
+        let number: Int64
+    }
+
+    private struct Name: Hashable {
+        let entity: Int
+        let key: StoredKey
+    }
+
+    private let connection: Connection
+    private let tables: ChangedTables
+    /// Entries at most: some 100 MB.
+    static let maximumEntries = 400_000
+
+    private(set) var entries: [Entry] = []
+    /// What the rows that a first step changed were before the job: a digest, and the object's own entity. That step counts its rows itself, so that
+    /// they need no entries.
+    private(set) var baseOriginals: [Place: (content: Int, kind: Int)] = [:]
+    private(set) var links = LinkChanges()
+    private var isHearingBase = false
+    private var places: [Place: Int] = [:]
+    private var deleted: [Name: Int] = [:]
+    /// In the last step of a job, whether more than a count is wanted of an object; nil where more may follow.
+    var wants: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
+    /// By the index of their own entity, objects that were deleted, of which no more is wanted.
+    private(set) var deletedCounts: [Int: Int] = [:]
+    /// By the index of their own entity, the row numbers of objects that were changed, of which no more is wanted.
+    private(set) var changedNumbers: [Int: Set<Int64>] = [:]
+    /// What entries were before the newest ``mark()``.
+    private var undo: [(index: Int, entry: Entry)] = []
+    private var marked = 0
+    /// Of every change that was heard; nil when no one wants it.
+    private(set) var digest: RowDigest?
+    private var markedDigest: RowDigest?
+
+    init(_ tables: ChangedTables, on connection: Connection, hasDigest: Bool) {
+        self.tables = tables
+        self.connection = connection
+        digest = hasDigest ? RowDigest() : nil
+    }
+
+    // MARK: - Listening
+
+    /// Hears of the changes that `body` makes.
+    ///
+    /// - Parameter isBase: of a first step that counts its rows itself.
+    func listen<Failure: Error>(
+        toBase isBase: Bool = false, _ body: () throws(Failure) -> Void
+    ) throws(Failure) {
+        isHearingBase = isBase
+        tables.beginListening()
+        sqlite3_preupdate_hook(
+            connection.handle,
+            { context, database, operation, _, table, old, new in
+                guard let context, let database, let table else { return }
+                let history = Unmanaged<NetChanges>.fromOpaque(context).takeUnretainedValue()
+                history.hear(operation, UnsafePointer(table), old: old, new: new, database)
+            }, Unmanaged.passUnretained(self).toOpaque())
+        defer { sqlite3_preupdate_hook(connection.handle, nil, nil) }
+        try body()
+    }
+
+    private func hear(
+        _ operation: Int32, _ table: UnsafePointer<CChar>, old: Int64, new: Int64, _ database: OpaquePointer
+    ) {
+        let count = sqlite3_preupdate_count(database)
+        let listened: ChangedTables.Table
+        switch tables.table(table) {
+        case nil: return
+        case .links(let link): return hear(operation, link, count, database)
+        case .entity(let table): listened = table
+        }
+        let entity = listened.entity
+        func before() -> RowValues {
+            RowValues(count: count, listened, hasDigest: digest != nil) { column in
+                var value: OpaquePointer?
+                sqlite3_preupdate_old(database, column, &value)
+                return value
+            }
+        }
+        func after() -> RowValues {
+            RowValues(count: count, listened, hasDigest: digest != nil) { column in
+                var value: OpaquePointer?
+                sqlite3_preupdate_new(database, column, &value)
+                return value
+            }
+        }
+        if isHearingBase {
+            let place = Place(entity: entity, number: old)
+            // It inserts and updates; which rows it inserted, it counts itself.
+            guard operation == SQLITE_UPDATE, baseOriginals[place] == nil else { return }
+            let original = before()
+            baseOriginals[place] = (original.content, original.kind)
+            return
+        }
+        switch operation {
+        case SQLITE_INSERT:
+            let now = after()
+            note(operation, entity, now)
+            inserted(entity, new, now)
+        case SQLITE_DELETE:
+            if digest != nil { note(operation, entity, before()) }
+            gone(entity, old, before)
+        default:
+            let now = after()
+            note(operation, entity, now)
+            changed(entity, old, new, before, now)
+        }
+    }
+
+    /// - Parameter row: after the change; of a deletion, before.
+    private func note(_ operation: Int32, _ entity: Int, _ row: RowValues) {
+        guard digest != nil else { return }
+        var hash = RowHash(UInt64(entity) << 8 | UInt64(operation))
+        hash.add(row.digest)
+        digest?.add(hash.value)
+    }
+
+    /// Of a link table: what the row says of the links of the objects at its ends.
+    private func hear(
+        _ operation: Int32, _ table: ChangedTables.LinkTable, _ count: Int32, _ database: OpaquePointer
+    ) {
+        if operation != SQLITE_INSERT {
+            let row = LinkRow(count: count, table) { column in
+                var value: OpaquePointer?
+                sqlite3_preupdate_old(database, column, &value)
+                return value
+            }
+            links.remove(row)
+        }
+        if operation != SQLITE_DELETE {
+            let row = LinkRow(count: count, table) { column in
+                var value: OpaquePointer?
+                sqlite3_preupdate_new(database, column, &value)
+                return value
+            }
+            links.add(row)
+        }
+    }
+
+    private func inserted(_ entity: Int, _ number: Int64, _ now: RowValues) {
+        let name = Name(entity: entity, key: now.key)
+        guard let index = deleted.removeValue(forKey: name) else {
+            return add(
+                Entry(
+                    entity: entity, kind: now.kind, original: .absent, originalKey: now.key, originalNumber: number,
+                    number: number,
+                    content: now.content, key: now.key))
+        }
+        change(index) {
+            $0.number = number
+            $0.content = now.content
+            $0.kind = now.kind
+        }
+    }
+
+    private func gone(_ entity: Int, _ number: Int64, _ old: () -> RowValues) {
+        if isOnlyCounted(entity, number, old) {
+            let kind = old().kind
+            deletedCounts[kind, default: 0] += 1
+            changedNumbers[kind]?.remove(number)
+            return
+        }
+        let index = entry(entity, number, old)
+        let identity = tables.hasOwnIdentities(entity) ? old().identity : nil
+        change(index) {
+            $0.number = nil
+            $0.identity = identity
+        }
+    }
+
+    private func changed(
+        _ entity: Int, _ oldNumber: Int64, _ number: Int64, _ old: () -> RowValues, _ now: RowValues
+    ) {
+        if oldNumber == number, isOnlyCounted(entity, number, old) {
+            changedNumbers[now.kind, default: []].insert(number)
+            return
+        }
+        let index = entry(entity, oldNumber, old)
+        change(index) {
+            $0.number = number
+            $0.content = now.content
+            $0.key = now.key
+            $0.kind = now.kind
+        }
+    }
+
+    private func isOnlyCounted(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Bool {
+        guard let wants, places[Place(entity: entity, number: number)] == nil else { return false }
+        let old = old()
+        if changedNumbers[old.kind]?.contains(number) == true { return true }
+        return !wants(entity, number, old.key)
+    }
+
+    /// The entry of a row that is about to change, begun with what it is.
+    private func entry(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Int {
+        if let known = places[Place(entity: entity, number: number)] {
+            if entries[known].original == .untouched {
+                let content = old().content
+                change(known) { $0.original = .content(content) }
+            }
+            return known
+        }
+        let old = old()
+        add(
+            Entry(
+                entity: entity, kind: old.kind, original: .content(old.content), originalKey: old.key,
+                originalNumber: number,
+                number: number, content: old.content, key: old.key))
+        return entries.count - 1
+    }
+
+    /// An object is looked at: it counts, also when nothing of it changes.
+    ///
+    /// - Parameter kind: what it is.
+    func touch(_ entity: Int, kind: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
+        let known = places[Place(entity: entity, number: number)]
+        if known == nil {
+            add(
+                Entry(
+                    entity: entity, kind: kind, original: .untouched, originalKey: key, originalNumber: number,
+                    number: number,
+                    content: 0, key: key))
+        }
+        if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }
+    }
+
+    /// More has happened than can be remembered.
+    var isOverfull: Bool { entries.count > Self.maximumEntries }
+
+    // MARK: - Keeping
+
+    private func add(_ entry: Entry) {
+        places[Place(entity: entry.entity, number: entry.originalNumber)] = entries.count
+        var entry = entry
+        entry.originalKind = entry.kind
+        entries.append(entry)
+    }
+
+    private func change(_ index: Int, _ body: (inout Entry) -> Void) {
+        undo.append((index, entries[index]))
+        forget(index)
+        body(&entries[index])
+        keep(index)
+    }
+
+    private func forget(_ index: Int) {
+        let entry = entries[index]
+        if let number = entry.number {
+            let place = Place(entity: entry.entity, number: number)
+            if places[place] == index { places[place] = nil }
+        } else {
+            let name = Name(entity: entry.entity, key: entry.key)
+            if deleted[name] == index { deleted[name] = nil }
+        }
+    }
+
+    private func keep(_ index: Int) {
+        let entry = entries[index]
+        if let number = entry.number {
+            places[Place(entity: entry.entity, number: number)] = index
+        } else {
+            deleted[Name(entity: entry.entity, key: entry.key)] = index
+        }
+    }
+
+    /// From here on what is heard may be taken back.
+    func mark() {
+        undo = []
+        marked = entries.count
+        markedDigest = digest
+        links.mark()
+    }
+
+    /// What was heard since the mark has not happened.
+    func takeBack() {
+        for (index, entry) in undo.reversed() {
+            forget(index)
+            entries[index] = entry
+            keep(index)
+        }
+        for index in (marked..<entries.count).reversed() { forget(index) }
+        entries.removeLast(entries.count - marked)
+        undo = []
+        digest = markedDigest
+        links.takeBack()
+        if isHearingBase { baseOriginals = [:] }
+    }
+}

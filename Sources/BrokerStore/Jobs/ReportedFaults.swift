@@ -1,0 +1,55 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// What a job tells beside the fate of its objects.
+struct ReportedFaults {
+    private(set) var rejected: [Fault] = []
+    /// By the name of the entity, rejections beside those.
+    private(set) var unlisted: [String: Int] = [:]
+    var warnings: [Warning] = []
+
+    mutating func add(_ rows: StagedRows) {
+        unlisted.merge(rows.unlistedRejections, uniquingKeysWith: +)
+        for fault in rows.rejected { reject(fault) }
+        for warning in rows.warnings {
+            let known = warnings.firstIndex { known in
+                known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
+                    && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
+            }
+            // A job of few steps is told each key once; looking through many for each would take too long.
+            if let known, warnings.count <= Self.lookedThrough {
+                warnings[known].count += warning.count
+            } else {
+                warnings.append(warning)
+            }
+        }
+    }
+
+    private static let lookedThrough = 1_000
+
+    mutating func reject(_ fault: Fault) {
+        if rejected.count < RejectionList.maximumListed {
+            rejected.append(fault)
+        } else {
+            unlisted[fault.entity ?? "", default: 0] += 1
+        }
+    }
+
+    /// By the name of the entity, how many objects were rejected.
+    var rejectedCounts: [String: Int] {
+        var counts = unlisted
+        for fault in rejected { counts[fault.entity ?? "", default: 0] += 1 }
+        return counts
+    }
+}
+
+extension Outcome {
+    /// One without changes.
+    init(_ told: ReportedFaults) {
+        self.init()
+        rejected = told.rejected
+        warnings = told.warnings
+        let unlisted = told.unlisted.values.reduce(0, +)
+        if unlisted > 0 { warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
+    }
+}

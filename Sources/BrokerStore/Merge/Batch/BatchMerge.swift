@@ -1,0 +1,188 @@
+internal import BrokerModel
+internal import BrokerStaging
+
+/// Merges the rows of several jobs at once, as if one job came after the other: entity by entity the rows of all jobs by one
+/// statement, in the order of their identities, and those of one object in the order of the jobs; where other values are
+/// unique, job by job.
+///
+/// Each row is told apart by its job, so that every job's counts are its own. What cannot be merged like this, or turns out to
+/// be at fault, is not repaired: the caller undoes all of it and applies the jobs one by one (``JobRun``).
+struct BatchMerge {
+    struct Member {
+        let job: StoreJob
+        let rows: StagedRows
+    }
+
+    private let merger: Merger
+    private let members: [Member]
+    /// By member, then by entity index.
+    private let tables: UnsafeMutableBufferPointer<ScannedTable>
+    /// What the rows of all tables became, one after the other.
+    private let states: UnsafeMutableBufferPointer<UInt8>
+    private let rowKeys: UnsafeMutableBufferPointer<Int64>
+    private let entityCount: Int
+
+    /// Members at a time, so that looking through the entities of each stays cheap.
+    static func maximumMembers(_ merger: Merger) -> Int { max(1, (64 << 10) / max(1, merger.entities.count)) }
+
+    /// - Returns: by member what its job did; nil when they cannot be merged together, and what was done must be undone.
+    static func run(
+        _ members: [Member], _ merger: Merger
+    ) throws(StoreError) -> [(outcome: Outcome, digest: RowDigest?)]? {
+        let merge = BatchMerge(members, merger)
+        defer { merge.deallocate() }
+        do throws(StoreError) {
+            return try merge.run() ? members.indices.map { (merge.outcome($0), merge.digest($0)) } : nil
+        } catch {
+            // Which job is at fault is found out one by one.
+            guard error.code == .constraint else { throw error }
+            return nil
+        }
+    }
+
+    private init(_ members: [Member], _ merger: Merger) {
+        self.members = members
+        self.merger = merger
+        entityCount = merger.entities.count
+        tables = .allocate(capacity: members.count * entityCount)
+        tables.initialize(repeating: ScannedTable())
+        var (rowCount, keyCount) = (0, 0)
+        for member in members {
+            for case let table? in member.rows.tables {
+                rowCount += table.rowCount
+                if merger.entities[table.entityIndex].entity.hasRowKey { keyCount += table.rowCount }
+            }
+        }
+        states = .allocate(capacity: rowCount)
+        states.initialize(repeating: MergeTally.RowState.unchanged.rawValue)
+        rowKeys = .allocate(capacity: keyCount)
+    }
+
+    private func deallocate() {
+        tables.deallocate()
+        states.deallocate()
+        rowKeys.deallocate()
+    }
+
+    /// - Returns: whether all jobs are merged.
+    private func run() throws(StoreError) -> Bool {
+        try bind()
+        for entity in merger.order {
+            let concerned = members.indices.filter { members[$0].rows.tables[entity] != nil }
+            // Whether a unique value is free depends on what all the rows of the jobs before have left.
+            let isOneByOne = !merger.entities[entity].entity.unique.isEmpty
+            for numbers in isOneByOne ? concerned.map({ [$0] }) : [concerned] where !numbers.isEmpty {
+                guard try merge(entity, numbers) else { return false }
+            }
+        }
+        for member in members.indices { try mergeLinks(member) }
+        return !merger.connection.hasDanglingReferences
+    }
+
+    /// Lets the scans find the rows of every member.
+    private func bind() throws(StoreError) {
+        var (state, key) = (states.baseAddress, rowKeys.baseAddress)
+        for (number, member) in members.enumerated() {
+            for case let table? in member.rows.tables {
+                var scanned = ScannedTable(cells: table.cells, columnCount: table.columnCount)
+                scanned.states = state
+                state = state.map { $0 + table.rowCount }
+                if merger.entities[table.entityIndex].entity.hasRowKey, let keys = key {
+                    // Without identity, each is a new object.
+                    for row in 0..<table.rowCount {
+                        (keys + row).initialize(to: try merger.takeRowKey(table.entityIndex))
+                    }
+                    scanned.rowKeys = UnsafePointer(keys)
+                    key = keys + table.rowCount
+                }
+                tables[number * entityCount + table.entityIndex] = scanned
+            }
+        }
+    }
+
+    // MARK: - Rows
+
+    /// Merges the rows of some members.
+    private func merge(_ entity: Int, _ numbers: [Int]) throws(StoreError) -> Bool {
+        let upserts = merger.entities[entity].upserts
+        var joined = BatchOrder(merger.entities[entity].entity.identity)
+        for number in numbers {
+            guard let table = members[number].rows.tables[entity] else { continue }
+            for group in table.groups {
+                guard upserts.mergesAtOnce(group, of: table) else { return false }
+                joined.add(group, of: table, member: number)
+            }
+        }
+        let scan = merger.scans.scan(entity: entity)
+        scan.pointee.tables = UnsafePointer(tables.baseAddress!)
+        defer { scan.pointee.clear() }
+        let (upsert, tally) = (try upserts.upsert(joined.columns), merger.tally)
+        try joined.withOrder { rows, jobs throws(StoreError) in
+            scan.pointee.order = rows.baseAddress
+            scan.pointee.jobs = jobs.baseAddress
+            try joined.identity.withUnsafeBufferPointer { identity throws(StoreError) in
+                scan.pointee.identity = identity
+                defer { scan.pointee.identity = nil }
+                try upserts.run(upsert, 0..<rows.count, scan, tally)
+            }
+        }
+        return !upsert.isRagged || !hasMadeLacking(entity, upserts)
+    }
+
+    /// Whether an object was made of a row that lacks something required.
+    private func hasMadeLacking(_ entity: Int, _ upserts: UpsertStatements) -> Bool {
+        members.indices.contains { number in
+            guard let table = members[number].rows.tables[entity],
+                let states = tables[number * entityCount + entity].states
+            else { return false }
+            return (0..<table.rowCount).contains { row in
+                states[row] == MergeTally.RowState.inserted.rawValue && !upserts.canInsert(table.row(row))
+            }
+        }
+    }
+
+    // MARK: - Links
+
+    private func mergeLinks(_ member: Int) throws(StoreError) {
+        for (number, links) in members[member].rows.links.enumerated() where !links.isEmpty {
+            try merger.merge(links, of: number, reading: tables.baseAddress! + member * entityCount)
+        }
+    }
+
+    // MARK: - Telling
+
+    private func digest(_ member: Int) -> RowDigest? {
+        guard var digest = merger.digest else { return nil }
+        for case let table? in members[member].rows.tables {
+            let scanned = tables[member * entityCount + table.entityIndex]
+            digest.add(table, states: scanned.states, keys: scanned.rowKeys)
+        }
+        return digest
+    }
+
+    private func outcome(_ member: Int) -> Outcome {
+        let rows = members[member].rows
+        var told = ReportedFaults()
+        told.add(rows)
+        var outcome = Outcome(told)
+        let rejected = told.rejectedCounts
+        for (entity, statements) in merger.entities.enumerated() {
+            var counts = ChangeCounts(rejected: rejected.isEmpty ? 0 : rejected[statements.entity.name] ?? 0)
+            let states = tables[member * entityCount + entity].states
+            if let table = rows.tables[entity], let states {
+                for row in 0..<table.rowCount {
+                    switch states[row] {
+                    case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
+                    case MergeTally.RowState.updated.rawValue: counts.updated += 1
+                    default: counts.unchanged += 1
+                    }
+                }
+            } else if counts.rejected == 0 {
+                continue
+            }
+            outcome.changes.append((statements.entity.name, counts))
+        }
+        outcome.changes.sort { $0.entity < $1.entity }
+        return outcome
+    }
+}

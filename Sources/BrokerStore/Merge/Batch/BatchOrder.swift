@@ -1,0 +1,84 @@
+internal import BrokerStaging
+
+/// The rows of one entity, of several jobs, in the order in which one statement merges them.
+struct BatchOrder {
+    private struct Place {
+        /// Orders most places by itself.
+        let prefix: UInt64
+        let member: UInt32
+        let row: UInt32
+    }
+
+    /// Columns that identify an object; empty when all rows are new ones.
+    let identity: [Int]
+    /// The columns that every row brings; nil when they bring different ones.
+    private(set) var columns: [Int]?
+    private var rows: [UInt32] = []
+    private var members: [UInt32] = []
+    /// By member.
+    private var tables: [FrozenTable?] = []
+    private var isInOrder = true
+    /// The newest row.
+    private var last: UnsafePointer<Cell>?
+
+    init(_ identity: [Int]) { self.identity = identity }
+
+    /// Members are added in their order.
+    mutating func add(_ group: RowGroup, of table: FrozenTable, member: Int) {
+        if rows.isEmpty { columns = group.columns } else if columns != group.columns { columns = nil }
+        while tables.count < member { tables.append(nil) }
+        tables.append(table)
+        let first = table.row(group.order[group.range.lowerBound])
+        if let last, !identity.isEmpty { isInOrder = isInOrder && !first.precedes(last, by: identity) }
+        last = table.row(group.order[group.range.upperBound - 1])
+        rows.append(contentsOf: UnsafeBufferPointer(start: group.order.rows, count: group.order.count)[group.range])
+        members.append(contentsOf: repeatElement(UInt32(member), count: group.range.count))
+    }
+
+    /// Gives rows and members, place by place.
+    func withOrder(
+        _ body: (UnsafeBufferPointer<UInt32>, UnsafeBufferPointer<UInt32>) throws(StoreError) -> Void
+    ) throws(StoreError) {
+        guard isInOrder else { return try sorted().withOrder(body) }
+        try rows.withUnsafeBufferPointer { rows throws(StoreError) in
+            try members.withUnsafeBufferPointer { members throws(StoreError) in try body(rows, members) }
+        }
+    }
+
+    /// By identity; rows of one object stay in the order of their members.
+    private func sorted() -> BatchOrder {
+        let cells = tables.map(\.?.cells)
+        let width = tables.last!!.columnCount
+        func identified(_ member: UInt32, _ row: UInt32) -> UnsafePointer<Cell> {
+            cells[Int(member)]! + Int(row) * width
+        }
+        var places = zip(rows, members).map { row, member in
+            Place(prefix: identified(member, row)[identity[0]].orderPrefix, member: member, row: row)
+        }
+        places.sort { left, right in
+            if left.prefix != right.prefix { return left.prefix < right.prefix }
+            let (first, second) = (identified(left.member, left.row), identified(right.member, right.row))
+            if first.precedes(second, by: identity) { return true }
+            return left.member < right.member && !second.precedes(first, by: identity)
+        }
+        var sorted = self
+        sorted.rows = places.map(\.row)
+        sorted.members = places.map(\.member)
+        sorted.isInOrder = true
+        return sorted
+    }
+}
+
+extension Cell {
+    /// Rises with the values of one column; equal values have equal ones, others may.
+    fileprivate var orderPrefix: UInt64 {
+        switch kind {
+        case .integer: return UInt64(bitPattern: integer) ^ (1 << 63)
+        case .text, .blob:
+            var prefix: UInt64 = 0
+            for position in 0..<8 { prefix = prefix << 8 | (position < count ? UInt64(bytes[position]) : 0) }
+            return prefix
+        case .real, .absent, .null, .object: return 0
+        }
+    }
+}

@@ -1,0 +1,35 @@
+internal import BrokerModel
+
+/// Whether a store has rows of entities that can have none in a changed model.
+struct ConcreteEntityRows {
+    private let connection: Connection
+
+    init(of connection: Connection) { self.connection = connection }
+
+    /// Entities of the stored model with rows in a table that stays, which are gone from the wanted model or abstract
+    /// there.
+    func populated(_ stored: Model, _ wanted: Model, _ match: ModelMatch) throws(StoreError) -> Set<Int> {
+        var populated: Set<Int> = []
+        let staying = Set(match.tables.compactMap { $0 })
+        for (index, entity) in stored.entities.enumerated()
+        where !entity.isAbstract && staying.contains(stored.topmost(of: index)) {
+            let mayHaveRows = match.entity(for: index).map { !wanted.entities[$0].isAbstract } ?? false
+            guard !mayHaveRows else { continue }
+            let kind = stored.isInHierarchy(index) ? entity.name : nil
+            if try hasRows(stored.table(of: index), kind) { populated.insert(index) }
+        }
+        return populated
+    }
+
+    private func hasRows(_ table: String, _ kind: String?) throws(StoreError) -> Bool {
+        let columns = try connection.prepare("SELECT name FROM pragma_table_info(?1)")
+        columns.bind(table, at: 1)
+        var names: [String] = []
+        while try columns.step() { names.append(columns.text(0)) }
+        guard !names.isEmpty, kind == nil || names.contains(entityColumnName) else { return false }
+        let condition = kind.map { " WHERE \(quoted(entityColumnName)) = \(textLiteral($0))" } ?? ""
+        let statement = try connection.prepare("SELECT 1 FROM \(quoted(table))\(condition) LIMIT 1")
+        defer { statement.reset() }
+        return try statement.step()
+    }
+}

@@ -1,0 +1,316 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// What a store holds once it is opened: the model in force, and behind its parts those that are kept.
+///
+/// The tables are always those of this model. So what is kept is found again, with its meaning, when a model has it again.
+struct EffectiveModel {
+    let model: Model
+    /// Of the stored model to ``model``.
+    let match: ModelMatch
+    /// Something is kept.
+    let keepsParts: Bool
+    /// Why what is kept does not go with the wanted model; nil when it does.
+    let fault: String?
+
+    /// - Parameters:
+    ///   - stored: what the store held before.
+    ///   - keeps: of a part that the wanted model lacks, whether it stays.
+    init(
+        _ wanted: Model, keepingFrom stored: Model, _ match: ModelMatch, inForce: Model, removal: RemovalPolicy
+    ) {
+        var draft = EffectiveModelDraft(wanted, stored, match)
+        if removal != .drop { draft.keep(besides: inForce, keepsAll: removal == .keep) }
+        guard draft.keepsParts else {
+            (model, self.match, keepsParts, fault) = (wanted, match, false, nil)
+            return
+        }
+        keepsParts = true
+        do throws(ModelError) {
+            let held = try ModelReader.read(JSONText(copying: Array(draft.model.text.utf8)))
+            let fault = Self.fault(of: held, for: wanted)
+            // A store that is refused is planned for what was wanted.
+            model = fault == nil ? held : wanted
+            self.match = fault == nil ? draft.match(of: held) : match
+            self.fault = fault
+        } catch {
+            (model, self.match) = (wanted, match)
+            fault = error.faults.first.map(\.message) ?? "\(error)"
+        }
+    }
+
+    /// What the wanted model's rows need is there under the same names, and nothing beside it must have a value.
+    private static func fault(of held: Model, for wanted: Model) -> String? {
+        let (there, needed) = (Schema(held), Schema(wanted))
+        for table in needed.tables {
+            guard let found = there.tables.first(where: { $0.name.hasSameBytes(as: table.name) }) else {
+                return "the links of \(table.name) would be in another table"
+            }
+            for column in table.columns
+            where !found.columns.contains(where: { $0.name.hasSameBytes(as: column.name) && $0.type == column.type }) {
+                return "\(table.name).\(column.name) would have another name beside what is kept"
+            }
+            for column in found.columns
+            where column.isRequired && !table.columns.contains(where: { $0.name.hasSameBytes(as: column.name) }) {
+                return "no row of \(table.name) could be inserted without its \(column.name)"
+            }
+        }
+        return nil
+    }
+}
+
+/// A held model that is being made: good for being written, and put together anew when that is read.
+private struct EffectiveModelDraft {
+    private(set) var keepsParts = false
+    private let stored: Model
+    private let wanted: Model
+    private let before: ModelMatch
+    private var entities: [Entity]
+    /// By held entity, the one it was.
+    private var olds: [Int?]
+    /// By held entity, what it has itself, beside what it inherits.
+    private var own: [(attributes: [Int], relationships: [Int])]
+    /// Kept relationships, and as the stored model has them.
+    private var unlinked: [(entity: Int, place: Int, before: Relationship)] = []
+
+    init(_ wanted: Model, _ stored: Model, _ match: ModelMatch) {
+        (self.stored, self.wanted, before) = (stored, wanted, match)
+        entities = wanted.entities.map(Self.cleared)
+        olds = match.entities.map(\.old)
+        own = wanted.entities.map { entity in
+            let parent = entity.parent.map { wanted.entities[$0] }
+            return (
+                Array(entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0)),
+                Array(entity.relationshipIndices.dropFirst(parent?.relationshipIndices.count ?? 0))
+            )
+        }
+    }
+
+    /// A kept part may bear the name that another had before, and mappings are not kept.
+    private static func cleared(_ entity: Entity) -> Entity {
+        var entity = entity
+        entity.renamedFrom = nil
+        for index in entity.attributes.indices { entity.attributes[index].renamedFrom = nil }
+        for index in entity.relationships.indices {
+            entity.relationships[index].renamedFrom = nil
+            entity.relationships[index].mapping = nil
+        }
+        return entity
+    }
+
+    // MARK: - What is kept
+
+    mutating func keep(besides inForce: Model, keepsAll: Bool) {
+        let kept = RetainedParts(in: stored, besides: inForce)
+        let gone = stored.entities.indices.filter {
+            before.entity(for: $0) == nil && (keepsAll || kept.has(entity: $0))
+        }
+        // Parents first.
+        for index in gone.sorted(by: { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }) {
+            keep(entity: index)
+        }
+        for new in wanted.entities.indices {
+            guard let old = olds[new] else { continue }
+            let entity = stored.entities[old]
+            for place in entity.attributeIndices
+            where before.attribute(for: place, of: new) == nil
+                && !before.inherits(attribute: place, of: new, stored, wanted)
+                && (keepsAll || kept.has(attribute: place, of: old))
+            {
+                keepsParts = true
+                keep(attribute: place, of: old, in: new)
+            }
+            for place in entity.relationshipIndices
+            where before.relationship(for: place, of: new) == nil
+                && !before.inherits(relationship: place, of: new, stored, wanted)
+                && (keepsAll || kept.has(relationship: place, of: old))
+            {
+                keepsParts = true
+                keep(relationship: place, of: old, in: new)
+            }
+        }
+        guard keepsParts else { return }
+        compose()
+        keepLists()
+        link()
+    }
+
+    private mutating func keep(entity old: Int) {
+        keepsParts = true
+        var entity = Self.cleared(stored.entities[old])
+        let parent = entity.parent
+        entity.parent = parent.flatMap(heldEntity)
+        // Of a hierarchy that goes on, the row of what its entities have is that of the changed model.
+        if let top = entity.parent.map(topmost) {
+            (entity.attributes, entity.relationships) = (entities[top].attributes, entities[top].relationships)
+        } else {
+            (entity.attributes, entity.relationships) = ([], [])
+        }
+        (entity.unique, entity.indexes) = ([], [])
+        // They concern records, and there are none.
+        (entity.modified, entity.tombstone) = (nil, nil)
+        let identity = entity.identity
+        let new = entities.count
+        entities.append(entity)
+        olds.append(old)
+        own.append(([], []))
+        let inherited = parent.map { stored.entities[$0] }
+        for place in entity.attributeIndices where inherited?.attributeIndices.contains(place) != true {
+            keep(attribute: place, of: old, in: new)
+        }
+        for place in entity.relationshipIndices where inherited?.relationshipIndices.contains(place) != true {
+            keep(relationship: place, of: old, in: new)
+        }
+        entities[new].attributeIndices = []
+        entities[new].relationshipIndices = []
+        keptIdentities.append((new, identity))
+    }
+
+    /// Identities of kept entities, by places of the stored model.
+    private var keptIdentities: [(entity: Int, identity: [Int])] = []
+
+    private func heldEntity(_ old: Int) -> Int? { olds.firstIndex { $0 == old } }
+
+    private func topmost(of entity: Int) -> Int {
+        var topmost = entity
+        while let parent = entities[topmost].parent { topmost = parent }
+        return topmost
+    }
+
+    private mutating func keep(attribute: Int, of old: Int, in new: Int) {
+        let kept = Self.cleared(stored.entities[old]).attributes[attribute]
+        own[new].attributes.append(entities[new].attributes.count)
+        let topmost = topmost(of: new)
+        for index in entities.indices where self.topmost(of: index) == topmost {
+            entities[index].attributes.append(kept)
+        }
+    }
+
+    private mutating func keep(relationship: Int, of old: Int, in new: Int) {
+        let kept = Self.cleared(stored.entities[old]).relationships[relationship]
+        unlinked.append((new, entities[new].relationships.count, kept))
+        own[new].relationships.append(entities[new].relationships.count)
+        let topmost = topmost(of: new)
+        for index in entities.indices where self.topmost(of: index) == topmost {
+            entities[index].relationships.append(kept)
+        }
+    }
+
+    /// Each entity has what its parent has, and what it has itself.
+    private mutating func compose() {
+        for index in entities.indices {
+            var line = [index]
+            while let parent = entities[line[0]].parent { line.insert(parent, at: 0) }
+            entities[index].attributeIndices = line.flatMap { own[$0].attributes }
+            entities[index].relationshipIndices = line.flatMap { own[$0].relationships }
+        }
+        for (entity, identity) in keptIdentities {
+            entities[entity].identity = identity.compactMap { heldAttribute($0, olds[entity]!, in: entity) }
+        }
+    }
+
+    /// The place of what was an attribute of an entity; it may have another name, but not if it is kept.
+    private func heldAttribute(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
+        var ancestor: Int? = entity
+        while let current = ancestor {
+            if current < wanted.entities.count, let place = before.attribute(for: old, of: current) { return place }
+            ancestor = entities[current].parent
+        }
+        return entities[entity].index(ofAttribute: stored.entities[oldEntity].attributes[old].name)
+    }
+
+    private func heldRelationship(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
+        if entity < wanted.entities.count, let place = before.relationship(for: old, of: entity) { return place }
+        return entities[entity].index(ofRelationship: stored.entities[oldEntity].relationships[old].name)
+    }
+
+    /// Unique lists and indexes that need a kept attribute.
+    private mutating func keepLists() {
+        for index in entities.indices {
+            guard let old = olds[index] else { continue }
+            let entity = stored.entities[old]
+            let topmost = topmost(of: index)
+            let keptFrom = topmost < wanted.entities.count ? wanted.entities[topmost].attributes.count : 0
+            func mapped(_ list: [Int]) -> [Int]? {
+                guard list.allSatisfy(entity.attributeIndices.contains) else { return nil }
+                let places = list.compactMap { heldAttribute($0, old, in: index) }
+                return places.count == list.count && places.contains { $0 >= keptFrom } ? places : nil
+            }
+            let (unique, indexes) = (entity.unique.compactMap(mapped), entity.indexes.compactMap(mapped))
+            for member in entities.indices where self.topmost(of: member) == topmost {
+                for list in unique where !entities[member].unique.contains(list) {
+                    entities[member].unique.append(list)
+                }
+                for list in indexes where !entities[member].indexes.contains(list) {
+                    entities[member].indexes.append(list)
+                }
+            }
+        }
+    }
+
+    /// Kept relationships find their destinations and inverses again.
+    private mutating func link() {
+        for (entity, place, old) in unlinked {
+            // The destination is gone: then the store is refused anyway, and this model is for telling why alone.
+            let found = heldEntity(old.destination)
+            let destination = found ?? entity
+            let inverse =
+                found == nil ? nil : old.inverse.flatMap { heldRelationship($0, old.destination, in: destination) }
+            entities[entity].relationships[place].destination = destination
+            entities[entity].relationships[place].inverse = inverse
+            guard let inverse else { continue }
+            entities[destination].relationships[inverse].inverse = place
+            if destination < wanted.entities.count, inverse < wanted.entities[destination].relationships.count {
+                // What is in force has no inverse, and so its links end with what they lead to.
+                entities[entity].relationships[place].deleteRule = .nullify
+            }
+        }
+    }
+
+    // MARK: - Put together
+
+    var model: Model { Model(entities: entities) }
+
+    /// Of the stored model to this one, once it is written and read.
+    func match(of held: Model) -> ModelMatch {
+        let entities = held.entities.indices.map { index in
+            ModelMatch.Entity(
+                old: olds[index],
+                attributes: held.entities[index].attributes.indices.map { place in
+                    guard held.entities[index].attributeIndices.contains(place) else { return nil }
+                    return attribute(named: held.entities[index].attributes[place].name, of: index)
+                },
+                relationships: held.entities[index].relationships.indices.map { place in
+                    guard held.entities[index].relationshipIndices.contains(place) else { return nil }
+                    return relationship(named: held.entities[index].relationships[place].name, of: index)
+                })
+        }
+        return ModelMatch(from: stored, to: held, entities: entities)
+    }
+
+    private func attribute(named name: String, of entity: Int) -> Int? {
+        guard let old = olds[entity] else { return nil }
+        if entity < wanted.entities.count, let place = wanted.entities[entity].index(ofAttribute: name) {
+            return before.entities[entity].attributes[place]
+        }
+        if let parent = entities[entity].parent, entities[parent].index(ofAttribute: name) != nil,
+            let found = attribute(named: name, of: parent)
+        {
+            return stored.entities[old].attributeIndices.contains(found) ? found : nil
+        }
+        return stored.entities[old].index(ofAttribute: name)
+    }
+
+    private func relationship(named name: String, of entity: Int) -> Int? {
+        guard let old = olds[entity] else { return nil }
+        if entity < wanted.entities.count, let place = wanted.entities[entity].index(ofRelationship: name) {
+            return before.entities[entity].relationships[place]
+        }
+        if let parent = entities[entity].parent, entities[parent].index(ofRelationship: name) != nil,
+            let found = relationship(named: name, of: parent)
+        {
+            return stored.entities[old].relationshipIndices.contains(found) ? found : nil
+        }
+        return stored.entities[old].index(ofRelationship: name)
+    }
+}

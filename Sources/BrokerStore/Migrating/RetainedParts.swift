@@ -1,0 +1,28 @@
+internal import BrokerModel
+
+/// Of what a store holds, the parts that are not in force: kept from models before, unused.
+struct RetainedParts {
+    private let stored: Model
+    private let inForce: Model
+
+    init(in stored: Model, besides inForce: Model) {
+        self.stored = stored
+        self.inForce = inForce
+    }
+
+    func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
+
+    func has(attribute: Int, of entity: Int) -> Bool {
+        guard let found = inForceEntity(entity) else { return false }
+        return found.index(ofAttribute: stored.entities[entity].attributes[attribute].name) == nil
+    }
+
+    func has(relationship: Int, of entity: Int) -> Bool {
+        guard let found = inForceEntity(entity) else { return false }
+        return found.index(ofRelationship: stored.entities[entity].relationships[relationship].name) == nil
+    }
+
+    private func inForceEntity(_ entity: Int) -> Entity? {
+        inForce.index(ofEntity: stored.entities[entity].name).map { inForce.entities[$0] }
+    }
+}

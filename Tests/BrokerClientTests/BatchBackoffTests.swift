@@ -1,0 +1,176 @@
+import BrokerJSON
+import BrokerWire
+import NIOCore
+import Testing
+
+@testable import BrokerClient
+
+/// Errors that do not say whose they are.
+@Suite(.timeLimit(.minutes(5))) struct BatchBackoffTests {
+    private let record = Array(#"{"id":1}"#.utf8)
+
+    private func job(_ id: String) -> BrokerClient.Job {
+        var job = BrokerClient.Job.process(record, as: "E")
+        job.id = id
+        return job
+    }
+
+    /// A client with jobs on their way, and its connection, which has read them.
+    private func jobs(
+        _ ids: [String], _ server: inout FakeServer
+    ) async throws -> (BrokerClient, FakeConnection, [String: BrokerClient.SentJob]) {
+        let (client, opened) = try await server.connect()
+        var connection = opened
+        var sent: [String: BrokerClient.SentJob] = [:]
+        for id in ids { sent[id] = try await client.enqueue(job(id)) }
+        for id in ids { #expect(try await connection.nextMembers().id == id) }
+        return (client, connection, sent)
+    }
+
+    private func outcome(_ job: BrokerClient.SentJob?) async throws -> String {
+        do {
+            return "completed \(try await #require(job).completion.sequence)"
+        } catch let error as BrokerError {
+            return switch error {
+            case .outcomeUnknown: "unknown"
+            case .refused(let fault): "refused \(fault.code)"
+            default: "\(error)"
+            }
+        }
+    }
+
+    @Test func `an answer too large for a frame is its own job's alone, and no other is told wrong`() async throws {
+        var server = try await FakeServer()
+        let ids = (0..<8).map { "job \($0)" }
+        let (client, opened, sent) = try await jobs(ids, &server)
+        // An older server: two fail, the fifth's answer is too large, and nothing says that it is the fifth's.
+        try await opened.complete(ids[0], sequence: 1)
+        let apology = #"{"type":"error","error":{"code":"internal","message":"What it asked for was done."}}"#
+        try await opened.send(apology)
+        var connection = try await server.greet()
+        for id in ids.dropFirst() {
+            #expect(try await connection.nextMembers().id == id)
+            switch id {
+            case "job 3", "job 6":
+                try await connection.send(
+                    #"{"type":"failed","id":"\#(id)","error":{"code":"invalidValue","message":"m"}}"#)
+            case "job 5":
+                try await connection.send(apology)
+                connection = try await server.greet()
+            default: try await connection.complete(id, sequence: 2)
+            }
+        }
+        var told: [String] = []
+        for id in ids { told.append(try await outcome(sent[id])) }
+        #expect(
+            told == [
+                "completed 1", "completed 2", "completed 2", "invalidValue: m", "completed 2", "unknown",
+                "invalidValue: m", "completed 2",
+            ])
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a frame that cannot be read fails nobody but the one whose answer it stays`() async throws {
+        var server = try await FakeServer()
+        let (client, opened, sent) = try await jobs(["a", "b"], &server)
+        try await opened.send(bytes: Array("garbage".utf8))
+        var connection = try await server.greet()
+        #expect(try await connection.nextMembers().id == "a")
+        try await connection.send(bytes: Array("garbage".utf8))
+        connection = try await server.greet()
+        #expect(try await connection.nextMembers().id == "b")
+        try await connection.complete("b", sequence: 4)
+        #expect(try await outcome(sent["a"]) == "unknown")
+        #expect(try await outcome(sent["b"]) == "completed 4")
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a damaged answer is asked for again, also of a single job`() async throws {
+        var server = try await FakeServer()
+        let (client, opened, sent) = try await jobs(["a"], &server)
+        try await opened.send(#"{"type":"completed","id":"a"}"#)
+        var connection = try await server.greet()
+        #expect(try await connection.nextMembers().id == "a")
+        try await connection.complete("a", sequence: 4)
+        #expect(try await outcome(sent["a"]) == "completed 4")
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `what comes meanwhile waits, and all goes on as before when it is over`() async throws {
+        var server = try await FakeServer()
+        let (client, opened, sent) = try await jobs(["a", "b"], &server)
+        try await opened.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
+        var connection = try await server.greet()
+        let pong = Task { try await client.ping() }
+        let more = Task { [self] in [try await client.enqueue(job("c")), try await client.enqueue(job("d"))] }
+        while client.unansweredJobCount < 3 {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        #expect(try await connection.nextMembers().id == "a")
+        try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
+        connection = try await server.greet()
+        #expect(try await connection.nextMembers().id == "b")
+        try await connection.complete("b")
+        var next = Set([try await connection.next().prefix(9), try await connection.next().prefix(9)])
+        next.insert(try await connection.next().prefix(9))
+        #expect(next == [#"{"type":""#, #"{"id":"c""#, #"{"id":"d""#])
+        try await connection.complete("c")
+        try await connection.complete("d")
+        for job in try await more.value { _ = try await job.completion }
+        #expect(try await outcome(sent["a"]) == "refused contentTooLarge")
+        await client.close()
+        await #expect(throws: BrokerError.closed) { try await pong.value }
+        try await server.stop()
+    }
+
+    @Test func `a question's trouble is the question's`() async throws {
+        var server = try await FakeServer()
+        let (client, opened, sent) = try await jobs(["a"], &server)
+        var connection = opened
+        let stats = Task { try await client.stats() }
+        _ = try await connection.next()
+        try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"}}"#)
+        connection = try await server.greet()
+        #expect(try await connection.nextMembers().id == "a")
+        try await connection.complete("a")
+        #expect(try await connection.next().contains("stats"))
+        try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"}}"#)
+        await #expect(throws: BrokerError.refused(.init(code: .internal, message: "m"))) { _ = try await stats.value }
+        #expect(try await outcome(sent["a"]) == "completed 1")
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `an error of the server's own about a job does not tell that nothing was done`() async throws {
+        var server = try await FakeServer()
+        let (client, connection, sent) = try await jobs(["a", "b"], &server)
+        try await connection.send(
+            #"{"type":"error","id":"a","error":{"code":"internal","message":"m"}}"#,
+            #"{"type":"error","id":"b","error":{"code":"unsupportedMessage","message":"m"}}"#)
+        #expect(try await outcome(sent["a"]) == "unknown")
+        #expect(try await outcome(sent["b"]) == "refused unsupportedMessage")
+        await client.close()
+        try await server.stop()
+    }
+
+    @Test func `a server that does not want us back leaves the outcomes unknown`() async throws {
+        var server = try await FakeServer()
+        let (client, opened, sent) = try await jobs(["a"], &server)
+        try await opened.close()
+        let connection = try await server.hear().connection
+        try await connection.send(#"{"type":"error","error":{"code":"unauthorized","message":"not you"}}"#)
+        do {
+            _ = try await sent["a"]?.completion
+            Issue.record("it completed")
+        } catch let error as BrokerError {
+            #expect(error.isOutcomeUnknown)
+            #expect(error.description.contains("not you"))
+        }
+        await client.close()
+        try await server.stop()
+    }
+}

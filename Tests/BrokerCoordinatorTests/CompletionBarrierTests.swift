@@ -1,0 +1,42 @@
+import Synchronization
+import Testing
+
+@testable import BrokerCoordinator
+
+@Suite(.timeLimit(.minutes(5))) struct CompletionBarrierTests {
+    private final class Log: Sendable {
+        let told = Mutex<[Int]>([])
+        func waiter(_ place: Int) -> CompletionBarrier.Waiter { { self.told.withLock { $0.append(place) } } }
+    }
+
+    @Test func `who waits is told when every job before its place has ended, and not of later ones`() {
+        var ends = CompletionBarrier()
+        let log = Log()
+        // Opened out of order.
+        for place in [3, 1, 7, 4] { ends.began(place, from: place % 2) }
+        let waits = [1, 5, 2, 9].map { ends.wait(before: $0, log.waiter($0)) }
+        #expect(waits == [false, true, true, true])
+        for (ended, told) in [(1, [2]), (3, [2]), (4, [2, 5]), (7, [2, 5, 9])] {
+            ends.ended(ended, from: ended % 2)
+            for waiter in ends.takeReady() { waiter() }
+            #expect(log.told.withLock { $0 } == told)
+        }
+        let waitsLate = ends.wait(before: 99, log.waiter(99))
+        #expect(!waitsLate)
+    }
+
+    @Test func `who waits for the jobs of one source is told when those have ended, whatever others still do`() {
+        var ends = CompletionBarrier()
+        let log = Log()
+        for (place, source) in [(1, 10), (2, 20), (3, 10), (4, 20), (5, 20)] { ends.began(place, from: source) }
+        let waits = [(6, 10), (3, 20), (5, 20), (2, 20), (9, 30)].map { place, source in
+            ends.wait(before: place, from: source, log.waiter(place))
+        }
+        #expect(waits == [true, true, true, false, false])
+        for (ended, source, told) in [(1, 10, []), (2, 20, [3]), (3, 10, [3, 6]), (4, 20, [3, 6, 5])] {
+            ends.ended(ended, from: source)
+            for waiter in ends.takeReady() { waiter() }
+            #expect(log.told.withLock { $0 } == told)
+        }
+    }
+}

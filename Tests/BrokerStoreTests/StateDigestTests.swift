@@ -1,0 +1,83 @@
+import Testing
+
+@testable import BrokerStore
+
+/// The history of a store that is fed from a log covers what its jobs wrote.
+@Suite(.timeLimit(.minutes(5))) struct StateDigestTests {
+    private static let model = """
+        {"entities": {
+          "Note": {"attributes": {"text": "string"}},
+          "Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"},
+            "relationships": {"parts": {"entity": "Part", "toMany": true, "inverse": "row", "deleteRule": "cascade"}}},
+          "Part": {"identity": "id", "attributes": {"id": "integer64", "text": "string"},
+            "relationships": {"row": {"entity": "Row", "inverse": "parts"}}}}}
+        """
+
+    /// The digits of the history after the job that does the same to stores of which only the rows before differ.
+    ///
+    /// - Parameter before: jobs that the history does not cover.
+    private func history(before: [String] = [], _ payload: String, together: Bool = false) throws -> String {
+        let test = try TestStore(Self.model)
+        for payload in before { try test.apply(payload) }
+        test.nextSequence = 101
+        try test.store.beginLog("log", after: 100)
+        let job = StoreJob(
+            id: "job", contentHash: [1], sequence: 101, policy: .fail, wantsKeys: false,
+            work: try test.job(payload).work, now: 0)
+        try test.store.begin()
+        if together {
+            _ = try #require(try test.store.applyBatch([job]))
+        } else {
+            _ = try test.store.apply(job)
+        }
+        try test.store.commit()
+        return try #require(test.store.history).digits
+    }
+
+    @Test(arguments: [false, true])
+    func `another value, column or key of a written row gives another history`(isTogether: Bool) throws {
+        let history = { (before: [String], payload: String) in
+            try self.history(before: before, payload, together: isTogether)
+        }
+        let note = #"{"Note": {"text": "a"}}"#
+        let all = try [
+            history([], note), history([], #"{"Note": {"text": "b"}}"#), history([], #"{"Note": {"text": null}}"#),
+            history([note], note), history([], #"{"Row": {"id": 1}}"#), history([], #"{"Row": {"id": 2}}"#),
+            history([], #"{"Row": {"id": 1, "text": ""}}"#), history([], #"{"Row": {"id": 1, "text": "1"}}"#),
+            history([], #"{"Row": {"id": 1, "text": "123456789"}}"#),
+            history([], #"{"Row": {"id": 1, "text": "12345678"}}"#), history([], #"{"Part": {"id": 1}}"#),
+        ]
+        #expect(Set(all).count == all.count)
+        #expect(try history([], note) == all[0])
+    }
+
+    @Test func `a job gives the same history by itself and together with others`() throws {
+        for payload in [
+            #"{"Note": [{"text": "a"}, {"text": "b"}]}"#, #"{"Row": [{"id": 1, "text": "x"}]}"#,
+            #"{"Part": {"id": 1, "row": {"id": 5}}}"#,
+        ] {
+            #expect(try history(payload) == history(payload, together: true), "\(payload)")
+        }
+    }
+
+    @Test func `the history is that of the transactions that became durable`() throws {
+        let test = try TestStore(Self.model)
+        try test.store.beginLog("log", after: 0)
+        try test.apply(#"{"Row": {"id": 1}}"#)
+        let history = test.store.history
+        try test.store.begin()
+        _ = try test.store.apply(try test.job(#"{"Row": {"id": 2}}"#))
+        test.store.rollback()
+        #expect(test.store.history == history)
+    }
+
+    @Test func `a job of the log is not applied at a position that is applied already`() throws {
+        let test = try TestStore(Self.model)
+        try test.store.beginLog("log", after: 0)
+        try test.apply(#"{"Row": {"id": 1}}"#)
+        test.nextSequence = 1
+        let error = #expect(throws: StoreError.self) { try test.apply(#"{"Row": {"id": 2}}"#, id: "again") }
+        #expect(error?.code == .defect)
+        #expect(try test.rows("SELECT id FROM Row") == ["1"])
+    }
+}
