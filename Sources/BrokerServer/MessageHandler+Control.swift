@@ -121,7 +121,7 @@ extension MessageHandler {
 extension WALStatus {
     fileprivate var members: [UInt8] {
         var writer = JSONWriter()
-        writer.key("log")
+        writer.key("wal")
         writer.object { writer in
             writer.key("bytes")
             writer.integer(bytes)

@@ -39,10 +39,11 @@ struct ConnectionOptions: ParsableArguments {
     var removal: RemovalPolicy?
 
     @Option(
+        name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
             "How long to connect again when the connection is lost, before what is unanswered is given up.",
             valueName: "seconds"))
-    var patience = 30
+    var reconnectTimeout = 30
 
     @Option(
         help: ArgumentHelp(
@@ -53,7 +54,7 @@ struct ConnectionOptions: ParsableArguments {
     var timeout: Int?
 
     mutating func validate() throws {
-        try NumberOption("--patience", patience, in: 0...86_400).check()
+        try NumberOption("--reconnect-timeout", reconnectTimeout, in: 0...86_400).check()
         if let timeout { try NumberOption("--timeout", timeout, in: 1...86_400).check() }
         if store != nil, socket != nil {
             throw ValidationError("--socket is where a server is, and --store does without one; give one of them.")
@@ -87,7 +88,7 @@ struct ConnectionOptions: ParsableArguments {
     ) async throws -> Result {
         var options = BrokerClient.Options(clientName: name)
         options.maximumJobsInFlight = jobsInFlight
-        options.reconnectDeadline = .seconds(patience)
+        options.reconnectDeadline = .seconds(reconnectTimeout)
         if let timeout {
             options.answerTimeout = .seconds(timeout)
             options.connectTimeout = min(options.connectTimeout, .seconds(timeout))

@@ -93,7 +93,7 @@ struct AdminCommand: AsyncParsableCommand {
             pause       Jobs are accepted, and none is merged until `resume`.
             resume      Goes on merging.
             drain       New jobs are refused, those accepted are finished, and the server ends, as with SIGTERM.
-            checkpoint  Copies SQLite's log into the database, and prints what is left of it.
+            checkpoint  Copies the write-ahead log into the database, and prints what is left of it.
             reload      Reads the model anew, as with SIGHUP, and prints what changed, a line each.
             """)
 
@@ -125,14 +125,14 @@ struct AdminCommand: AsyncParsableCommand {
     private func lines(of done: JSONValue) -> [String] {
         switch action {
         case .pause, .resume, .drain: []
-        case .checkpoint: done["log"].map { [logLine($0)] } ?? []
+        case .checkpoint: done["wal"].map { [walLine($0)] } ?? []
         case .reload: done["changes"]?.elements.compactMap(\.string) ?? []
         }
     }
 
-    private func logLine(_ log: JSONValue) -> String {
-        let bytes = log["bytes"]?.int64 ?? 0
-        let pages = log["uncheckpointedPages"]?.int64 ?? 0
+    private func walLine(_ wal: JSONValue) -> String {
+        let bytes = wal["bytes"]?.int64 ?? 0
+        let pages = wal["uncheckpointedPages"]?.int64 ?? 0
         let rest = "\(bytes) bytes of the log are left"
         return pages == 0
             ? rest

@@ -34,8 +34,8 @@ struct Submission {
         onInvalid = command.onInvalid
         unknownKeys = command.unknown
         idPrefix = command.id
-        recordsPerJob = command.records
-        bytesPerJob = command.jobBytes
+        recordsPerJob = command.batchRecords
+        bytesPerJob = command.batchBytes
         toSkip = command.skip
         toTake = command.take
     }

@@ -46,16 +46,21 @@ struct SubmitCommand: AsyncParsableCommand {
             "Records of the input to submit at most, after those of --skip. Default: all.", valueName: "count"))
     var take: Int?
 
-    @Option(help: "Records in a job at most.")
-    var records = 5_000
+    @Option(
+        name: [.customLong("batch-records"), .customLong("records")],
+        help: ArgumentHelp("Records in a job at most.", valueName: "count"))
+    var batchRecords = 5_000
 
     @Option(
+        name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
             "Bytes of records in a job at most; one larger record is a job of its own.", valueName: "bytes"))
-    var jobBytes = 4 << 20
+    var batchBytes = 4 << 20
 
-    @Option(help: "Jobs in flight at most.")
-    var window = 4
+    @Option(
+        name: [.customLong("max-in-flight"), .customLong("window")],
+        help: ArgumentHelp("Jobs in flight at most.", valueName: "count"))
+    var maxInFlight = 4
 
     @Option(help: "What a bad record does: fail its job, or be left out (skip).")
     var onInvalid: BrokerClient.Job.OnInvalid = .fail
@@ -84,9 +89,9 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         try [
-            NumberOption("--records", records, in: 1...10_000_000),
-            NumberOption("--job-bytes", jobBytes, in: 1...1 << 30),
-            NumberOption("--window", window, in: 1...100_000),
+            NumberOption("--batch-records", batchRecords, in: 1...10_000_000),
+            NumberOption("--batch-bytes", batchBytes, in: 1...1 << 30),
+            NumberOption("--max-in-flight", maxInFlight, in: 1...100_000),
             NumberOption("--skip", skip, in: 0...Int.max),
         ].check()
         if let take { try NumberOption("--take", take, in: 1...Int.max).check() }
@@ -123,7 +128,7 @@ struct SubmitCommand: AsyncParsableCommand {
             SubmissionReport(state: state, command: command).sayInterrupted()
         }
         let state = try await connection.connected(
-            "broker submit", jobsInFlight: window, makesStore: true, inferred: inferred, onInterruption: interrupt
+            "broker submit", jobsInFlight: maxInFlight, makesStore: true, inferred: inferred, onInterruption: interrupt
         ) { broker in
             var submission = Submission(self, broker: broker, tally: tally)
             await submission.run(sources)

@@ -9,7 +9,7 @@ struct SyncCommand: AsyncParsableCommand {
         discussion: """
             The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
             packed by gzip or lz4 or not, of all files together; see --type. It is one \
-            job, which takes effect whole or not at all, unless it is larger than --job-bytes: then it is several, and \
+            job, which takes effect whole or not at all, unless it is larger than --batch-bytes: then it is several, and \
             the last one deletes. Behind a fault of the input nothing is sent, and when something is wrong with any \
             record, nothing is deleted. An input without records needs --empty, since it deletes all that matches, and a \
             pipe that broke looks the same.
@@ -30,14 +30,15 @@ struct SyncCommand: AsyncParsableCommand {
     var empty = false
 
     @Option(
+        name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
             "Bytes of records in a job at most; one larger record is a job of its own.", valueName: "bytes"))
-    var jobBytes = 12 << 20
+    var batchBytes = 12 << 20
 
     @OptionGroup var input: InputOptions
 
     mutating func validate() throws {
-        try NumberOption("--job-bytes", jobBytes, in: 1...1 << 30).check()
+        try NumberOption("--batch-bytes", batchBytes, in: 1...1 << 30).check()
         if let id = options.id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
         }

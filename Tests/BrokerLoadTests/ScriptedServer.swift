@@ -51,7 +51,7 @@ final class ScriptedServer: Sendable {
                 var answers: [String]
                 switch document.root["type"]?.string ?? "job" {
                 case "hello": answers = [#"{"type":"welcome","version":1,"server":"scripted 1"}"#]
-                case "stats": answers = [#"{"type":"stats","commits":3,"queues":{"opening":2},"log":{"bytes":7}}"#]
+                case "stats": answers = [#"{"type":"stats","commits":3,"queues":{"opening":2},"wal":{"bytes":7}}"#]
                 default:
                     answers = answer(jobs, document.root["id"]?.string ?? "")
                     jobs += 1

@@ -49,7 +49,8 @@ import Testing
         await broker.close()
         #expect(completed == 20)
         let submitted = try programs.run(
-            "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee", "--records", "100"], input: input)
+            "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee", "--batch-records", "100"],
+            input: input)
         #expect(submitted.status == 0)
         let database = try Database(programs.path("store.sqlite"))
         #expect(try database.rows("SELECT count(*), count(DISTINCT department) FROM Employee") == ["2000|7"])

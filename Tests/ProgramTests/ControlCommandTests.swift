@@ -105,7 +105,7 @@ import Testing
         let checkpoint = try broker(programs, ["admin", "checkpoint"])
         #expect(checkpoint.status == 0, "\(checkpoint.complaints)")
         #expect(checkpoint.output == "0 bytes of the log are left\n")
-        #expect(try broker(programs, ["admin", "checkpoint", "--json"]).output.contains(#""log":{"bytes":0,"#))
+        #expect(try broker(programs, ["admin", "checkpoint", "--json"]).output.contains(#""wal":{"bytes":0,"#))
     }
 
     @Test func `a reload tells what changed, or why the old model stays`() throws {

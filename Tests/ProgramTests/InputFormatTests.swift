@@ -94,7 +94,7 @@ import Testing
             try programs.write(text, to: name)
             _ = try programs.shell("\(packer) \(name)")
             let file = packer == "gzip" ? name + ".gz" : name
-            let result = try submit(programs, arguments + ["--records", "1", file])
+            let result = try submit(programs, arguments + ["--batch-records", "1", file])
             #expect(result.status == 1)
             #expect(
                 result.complaints.contains(told.replacingOccurrences(of: name, with: file))

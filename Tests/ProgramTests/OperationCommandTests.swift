@@ -174,7 +174,7 @@ import Testing
         let programs = try start()
         try programs.write((10..<30).map { "{\"id\": \($0)}\n" }.joined(), to: "a.ndjson")
         try programs.write("{\"id\": 3}\n{\"id\": 30}\n", to: "b.ndjson")
-        let sync = ["sync", "--entity", "Employee", "--job-bytes", "50", "a.ndjson", "b.ndjson"]
+        let sync = ["sync", "--entity", "Employee", "--batch-bytes", "50", "a.ndjson", "b.ndjson"]
         let result = try broker(programs, sync)
         #expect(result.status == 0, "\(result.complaints)")
         #expect(result.output.contains("22 records in 6 jobs committed"), "\(result.output)")
@@ -190,7 +190,7 @@ import Testing
         ] {
             try programs.write("{\"id\": 10}\n{\"id\": 11}\n\(bad)\n{\"id\": 12}\n", to: "a.ndjson")
             let result = try broker(
-                programs, ["sync", "--entity", "Employee", "--job-bytes", "12", "--id", "s\(bad.count)", "a.ndjson"])
+                programs, ["sync", "--entity", "Employee", "--batch-bytes", "12", "--id", "s\(bad.count)", "a.ndjson"])
             #expect(result.status == 1)
             #expect(result.complaints.contains("line 3"), "\(result.complaints)")
             #expect(

@@ -50,7 +50,7 @@ import Testing
     @Test func `a mixed list is cut into jobs like any other`() throws {
         let lines = (0..<250).map { #"{"kind": "\#($0 % 2 == 0 ? "cat" : "dog")", "name": "n\#($0)"}"# }.joined(
             separator: "\n")
-        let result = try submit(["--mapping", "animal", "--records", "100"], lines)
+        let result = try submit(["--mapping", "animal", "--batch-records", "100"], lines)
         #expect(result.output.contains("250 records in 3 jobs committed"), "\(result.output) \(result.complaints)")
         #expect(try rows("SELECT _entity, count(*) FROM Animal GROUP BY 1") == ["Cat|125", "Dog|125"])
     }

@@ -51,8 +51,8 @@ import Testing
 
     @Test func `the other programs refuse such numbers, too`() throws {
         for (program, arguments) in [
-            ("broker", ["submit", "--entity", "E", "--window", "9223372036854775807"]),
-            ("broker", ["submit", "--entity", "E", "--records", "0"]),
+            ("broker", ["submit", "--entity", "E", "--max-in-flight", "9223372036854775807"]),
+            ("broker", ["submit", "--entity", "E", "--batch-records", "0"]),
             ("brokerload", ["run", "--jobs", "9223372036854775807"]),
             ("brokerload", ["records", "--jobs", "1000000", "--records", "1000000"]),
             ("brokerload", ["records", "--first", "9223372036854775807"]),
@@ -145,10 +145,10 @@ import Testing
         #expect(value("batches.commitMicroseconds.max").map { $0 > 0 } == true)
     }
 
-    @Test func `stats tell the size of the log`() throws {
+    @Test func `stats report the size of the write-ahead log`() throws {
         _ = try programs.startServer()
         let result = try programs.run("broker", ["stats", "--socket", "broker.sock"])
-        let lines = result.output.split(separator: "\n").filter { $0.hasPrefix("log.") }
-        #expect(lines.map { $0.split(separator: " ")[0] } == ["log.bytes", "log.uncheckpointedPages"])
+        let lines = result.output.split(separator: "\n").filter { $0.hasPrefix("wal.") }
+        #expect(lines.map { $0.split(separator: " ")[0] } == ["wal.bytes", "wal.uncheckpointedPages"])
     }
 }

@@ -71,9 +71,11 @@ import Testing
     @Test(arguments: [
         [],
         [
-            "--socket", "s", "--patience", "3", "--timeout", "4", "--path", "/a b", "--records", "7", "--job-bytes",
+            "--socket", "s", "--reconnect-timeout", "3", "--timeout", "4", "--path", "/a b", "--batch-records", "7",
+            "--batch-bytes",
             "8",
-            "--window", "2", "--on-invalid", "skip", "--unknown", "fail", "--id", "x", "--json", "--empty", "--type",
+            "--max-in-flight", "2", "--on-invalid", "skip", "--unknown", "fail", "--id", "x", "--json", "--empty",
+            "--type",
             "csv", "--root", "/a/b", "--skip", "3", "--take", "4", "f", "-",
         ],
         ["--store", "s", "--model", "m", "--model", "n", "--migrate", "keep", "--mapping", "m", "--", "-f"],

@@ -17,7 +17,7 @@ import Testing
     ) throws {
         let programs = try Programs()
         let server = try programs.startServer()
-        let arguments = ["--records", "100", "--patience", "0"] + (hasID ? ["--id", "load"] : [])
+        let arguments = ["--batch-records", "100", "--reconnect-timeout", "0"] + (hasID ? ["--id", "load"] : [])
         let submission = try RunningSubmission(programs, arguments)
         try submission.write(1...101)
         try wait(programs, forJobs: 1)
@@ -38,7 +38,7 @@ import Testing
         _ = try programs.startServer()
         let again = try programs.run(
             "broker",
-            ["submit", "--socket", "broker.sock", "--entity", "Employee", "--records", "100", "--json"]
+            ["submit", "--socket", "broker.sock", "--entity", "Employee", "--batch-records", "100", "--json"]
                 + (hasID ? ["--id", "load"] : ["--skip", "100"]),
             input: (1...301).map { "{\"id\": \($0)}\n" }.joined())
         #expect(again.status == 0)
@@ -52,7 +52,7 @@ import Testing
     ) throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        let submission = try RunningSubmission(programs, ["--records", "100"])
+        let submission = try RunningSubmission(programs, ["--batch-records", "100"])
         try submission.write(1...150)
         try wait(programs, forJobs: 1)
         kill(submission.process.processIdentifier, signal)
@@ -62,7 +62,7 @@ import Testing
         #expect(
             try submission.complaints()
                 == "broker: interrupted: 100 records are committed; to go on, run with the same standard input: "
-                + "\(programs.executable("broker").path) submit --socket broker.sock --entity Employee --records 100 "
+                + "\(programs.executable("broker").path) submit --socket broker.sock --entity Employee --batch-records 100 "
                 + "--skip 100\n")
     }
 
@@ -74,7 +74,7 @@ import Testing
         _ = try programs.startServer()
         let lines = (1...250).map { "{\"id\": \($0)}\n" }.joined()
         try programs.write(lines, to: "my records.ndjson")
-        let options = ["--records", "100"] + (hasID ? ["--id", "load"] : [])
+        let options = ["--batch-records", "100"] + (hasID ? ["--id", "load"] : [])
         let submission = try RunningSubmission(programs, options + ["my records.ndjson", "-"])
         // The file is committed. The pause holds the job of standard input, and the end of the submission waits for it.
         try wait(programs, forJobs: 3)
@@ -110,7 +110,7 @@ import Testing
         try write(#"{"id": "x"}"#)
         let failed = try programs.run(
             "broker",
-            ["submit", "--socket", "broker.sock", "--entity", "Employee", "--records", "2", "--json", "e.ndjson"])
+            ["submit", "--socket", "broker.sock", "--entity", "Employee", "--batch-records", "2", "--json", "e.ndjson"])
         #expect(failed.status == 1)
         let line = try #require(failed.complaints.split(separator: "\n").last { $0.contains("to go on") })
         #expect(line.hasPrefix("broker: to go on, correct records 5 to 6 of e.ndjson and run: "), "\(line)")
@@ -126,7 +126,7 @@ import Testing
         let programs = try Programs()
         _ = try programs.startServer()
         try programs.write((1...5_000).map { "{\"id\": \($0)}\n" }.joined(), to: "e.ndjson")
-        let submission = try RunningSubmission(programs, ["--records", "50", "e.ndjson", "-"], columns: columns)
+        let submission = try RunningSubmission(programs, ["--batch-records", "50", "e.ndjson", "-"], columns: columns)
         _ = submission.show(until: "\r")
         kill(submission.process.processIdentifier, SIGINT)
         let shown = submission.show(until: "interrupted")

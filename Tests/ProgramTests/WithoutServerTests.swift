@@ -101,7 +101,7 @@ import Testing
 
     @Test func `input that takes many jobs is committed in its order, and all of it`() throws {
         let input = (1...3_000).map { "{\"id\": \($0 % 1_000), \"name\": \"\($0)\"}\n" }.joined()
-        let result = try submit(["--records", "10", "--window", "64"], input)
+        let result = try submit(["--batch-records", "10", "--max-in-flight", "64"], input)
         #expect(result.status == 0, "\(result.complaints)")
         #expect(result.output.contains("3000 records in 300 jobs committed"))
         #expect(try rows("SELECT count(*), min(CAST(name AS INTEGER)) FROM Employee") == ["1000|2001"])
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test func `of two commands at once, the second is refused with the process of the first`() throws {
-        let first = try RunningSubmission(programs, ["--records", "10"], to: Self.local)
+        let first = try RunningSubmission(programs, ["--batch-records", "10"], to: Self.local)
         try first.write(1...11)
         try wait(forEmployees: 10)
         let second = try submit()
@@ -140,7 +140,7 @@ import Testing
     // MARK: - Ends in the middle
 
     @Test func `killed in the middle and run again with the same id, each record is applied once`() throws {
-        let arguments = ["--records", "100", "--id", "load"]
+        let arguments = ["--batch-records", "100", "--id", "load"]
         let killed = try RunningSubmission(programs, arguments, to: Self.local)
         try killed.write(1...101)
         try wait(forEmployees: 100)
@@ -157,7 +157,7 @@ import Testing
     func `a signal finishes what was sent, says how far it came, and closes the store`(
         signal: Int32, status: Int32
     ) throws {
-        let submission = try RunningSubmission(programs, ["--records", "100"], to: Self.local)
+        let submission = try RunningSubmission(programs, ["--batch-records", "100"], to: Self.local)
         try submission.write(1...250)
         try wait(forEmployees: 200)
         kill(submission.process.processIdentifier, signal)
@@ -168,7 +168,7 @@ import Testing
             try submission.complaints()
                 == "broker: interrupted: 200 records are committed; to go on, run with the same standard input: "
                 + "\(programs.executable("broker").path) submit --store app.sqlite --model model.json --entity Employee "
-                + "--records 100 --skip 200\n")
+                + "--batch-records 100 --skip 200\n")
         #expect(try files == Self.closedStore)
         #expect(try rows("SELECT count(*) FROM Employee") == ["200"])
     }
@@ -178,7 +178,8 @@ import Testing
         let input = (1...40_000).map { "{\"id\": \($0), \"name\": \"\(name)\"}\n" }.joined()
         try programs.write(input, to: "e.ndjson")
         let arguments =
-            ["submit", "--entity", "Employee", "--records", "500", "--window", "16", "e.ndjson"] + Self.local
+            ["submit", "--entity", "Employee", "--batch-records", "500", "--max-in-flight", "16", "e.ndjson"]
+            + Self.local
         // The system's limit for files stands for the disk's end: 2,048 blocks of 512 bytes.
         let full = try programs.shell(
             "ulimit -f 2048; exec \(programs.executable("broker").path) \(arguments.joined(separator: " "))")
@@ -195,7 +196,7 @@ import Testing
 
     @Test func `a sync that a signal ends has committed whole jobs, deleted nothing, and closed the store`() throws {
         #expect(try submit([], #"[{"id": 1000}]"#).status == 0)
-        let sync = try RunningSubmission(programs, command: "sync", ["--job-bytes", "200"], to: Self.local)
+        let sync = try RunningSubmission(programs, command: "sync", ["--batch-bytes", "200"], to: Self.local)
         try sync.write(1...100)
         while try !files.contains("app.sqlite-wal") || rows("SELECT count(*) FROM Employee") == ["1"] {}
         kill(sync.process.processIdentifier, SIGTERM)

@@ -77,7 +77,7 @@ final class Statistics: Sendable {
             writer.key("cause")
             writer.string(cause)
         }
-        writer.key("log")
+        writer.key("wal")
         writer.object { writer in
             writer.member("bytes", counters.log.bytes)
             writer.member("uncheckpointedPages", counters.log.uncheckpointedPages)

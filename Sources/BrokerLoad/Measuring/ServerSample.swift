@@ -23,8 +23,8 @@ package struct ServerSample: Sendable, Equatable {
         opening = count("queues", "opening")
         staging = count("queues", "staging")
         queuedBytes = count("queues", "bytes")
-        logBytes = count("log", "bytes")
-        uncheckpointedPages = count("log", "uncheckpointedPages")
+        logBytes = count("wal", "bytes")
+        uncheckpointedPages = count("wal", "uncheckpointedPages")
         residentBytes = count("memory", "residentBytes")
     }
 }

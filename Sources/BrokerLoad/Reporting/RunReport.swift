@@ -118,7 +118,7 @@ extension RunReport {
                 ))
             lines.append(
                 (
-                    "log",
+                    "wal",
                     "at most \(Self.megabytes(peak(\.logBytes))), \(peak(\.uncheckpointedPages)) pages not checkpointed"
                 ))
         }
