@@ -73,7 +73,9 @@ let package = Package(
         .target(name: "BrokerJSON", dependencies: ["CSimdjson"], swiftSettings: strict),
         .target(name: "BrokerPaths", swiftSettings: strict),
         .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
-        .target(name: "BrokerCoreData", dependencies: ["BrokerJSON", "BrokerModel"], swiftSettings: strict),
+        .target(name: "BrokerXML", dependencies: ["CXML2"], swiftSettings: strict),
+        .target(
+            name: "BrokerCoreData", dependencies: ["BrokerJSON", "BrokerModel", "BrokerXML"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(
             name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
@@ -138,7 +140,8 @@ let package = Package(
             swiftSettings: strict),
 
         // The programs, what the three have in common, and what the command reads.
-        .target(name: "BrokerFormats", dependencies: ["BrokerJSON", "CLZ4", "CXML2", "CZlib"], swiftSettings: strict),
+        .target(
+            name: "BrokerFormats", dependencies: ["BrokerJSON", "BrokerXML", "CLZ4", "CZlib"], swiftSettings: strict),
         .target(
             name: "BrokerCommandLine",
             dependencies: [

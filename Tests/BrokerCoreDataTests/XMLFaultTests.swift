@@ -16,15 +16,20 @@ import Testing
 
     @Test func `malformed XML is one fault, with its line and the reason`() {
         for (text, line, reason) in [
-            ("", 1, "; mend it here"), ("<model>\n<entity name=\"A\">\n</model>", 3, "(an element is not closed"),
+            ("", 1, "(there is no element)"), ("{}", 1, "(there is no element)"), ("<?", 1, "(there is no element)"),
+            ("text", 1, "(there is no element)"), ("<model", 1, "(an element is not closed"),
+            ("<model>\n<entity name=\"A\">\n</model>", 3, "(an element is not closed"),
             ("<model>\n<entity name=\"A\"", 2, "(an element is not closed"),
-            ("<model>\n<entity name=A/></model>", 2, "its attributes are not in order"),
+            ("<model>\n<entity name=A/></model>", 2, "without a value in quotes"),
             ("<model>\n\n<entity name=\"A\" name=\"B\"/></model>", 3, "stands twice"),
             ("<model>\n<entity name=\"&what;\"/></model>", 2, "write & as &amp;"),
             ("<model>\n<entity name=\"R&D\"/></model>", 2, "write & as &amp;"),
-            ("<model>\n<entity name=\"a<b\"/></model>", 2, "its attributes are not in order"),
+            ("<model>\n<entity name=\"a<b\"/></model>", 2, "write &lt;"),
+            ("<model>\n<entity name=\"a\"syncable=\"YES\"/></model>", 2, "its attributes are not in order"),
+            ("<model>\n<!ENTITY x SYSTEM \"http://localhost/\"></model>", 2, "an error in element content"),
+            ("<?xml version='1.0' ><!DOCTYPE model [<!ENTITY a 'ha'>]> ?><model/>", 1, "'?>' expected"),
+            ("<?xml?>\n<model/>", 1, "XML declaration"), ("<model><entity<?a?></model>", 1, "a name is missing"),
             ("<model/><model/>", 1, "(an element is not closed"), ("<m:model/>", 1, "a name with a prefix"),
-            ("{}", 1, "; mend it here"),
         ] {
             let found = faults(text)
             #expect(found.count == 1, "\(text)")
@@ -34,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `a document type declaration is refused before a parser sees it`() {
+    @Test func `a document type declaration is refused before anything in it is read`() {
         let laughs = """
             <?xml version="1.0"?>
             <!-- a comment with <!DOCTYPE in it -->
@@ -42,12 +47,14 @@ import Testing
             <model><entity name="&b;"/></model>
             """
         let external = "<!DOCTYPE model SYSTEM \"file:///etc/passwd\">\n<model/>"
-        let parameter = "<model>\n<!ENTITY x SYSTEM \"http://localhost/\"></model>"
-        for (text, place) in [(laughs, "3:1"), (external, "1:1"), (parameter, "2:1")] {
+        let parameter = "<?xml version='1.0'?>\n\n <!DOCTYPE m [<!ENTITY % p SYSTEM 'file:///p'> %p;]><m/>"
+        let late = "<model/>\n<!DOCTYPE model>"
+        for (text, place) in [(laughs, "3:1"), (external, "1:1"), (parameter, "3:2")] {
             let found = faults(text)
             #expect(found.count == 1)
             #expect(found.first?.hasPrefix("\(place) a document type declaration is refused") == true, "\(found)")
         }
+        #expect(faults(late).first?.hasPrefix("2:1 the model is not well-formed XML") == true, "\(faults(late))")
     }
 
     @Test func `what looks like a declaration in a comment, a string or CDATA is none`() {
@@ -60,26 +67,31 @@ import Testing
         #expect(found == [])
     }
 
-    @Test func `a processing instruction without content is refused before the parser that it would crash sees it`() {
-        for (text, place) in [
-            ("<?xml?>\n<model/>", "1:1"), ("<model>\n <?a b?><?a?><?c?></model>", "2:9"),
-            // Behind a fault the parser sees what it is not in, and a comment with it is none that any model has.
-            ("<model><entity<?xml?></model>", "1:15"), ("<model><entity name='<?a?>'/></model>", "1:22"),
-            ("<model><!-- <?a?> --></model>", "1:13"),
-        ] {
-            let message = "a processing instruction without content is refused: a model has none; take it out"
-            #expect(faults(text) == ["\(place) \(message)"])
-        }
-        let others = "<?a b?><?a ?><!-- <? ?> ? > -->"
-        #expect(faults("<?xml version=\"1.0\"?><model>\(others)<entity name=\"A\"/></model>") == [])
-        for unfinished in ["<model/><?a", "<model/><?", "<model/><?a?", "<?"] {
-            #expect(faults(unfinished).first?.contains("not well-formed XML") == true, "\(unfinished)")
-        }
+    @Test func `comments and processing instructions mean nothing, with or without content`() {
+        let others = "<?a?><?a b?><?a ?><!-- <? ?> ? <?c?> > --><!---->"
+        #expect(faults("<?xml version=\"1.0\"?>\(others)<model>\(others)<entity name=\"A\"/></model>\(others)") == [])
     }
 
-    @Test func `a declaration cannot hide in an XML declaration that is not well-formed`() {
-        let found = faults("<?xml version='1.0' ><!DOCTYPE model [<!ENTITY a 'ha'>]> ?><model/>")
-        #expect(found.count == 1 && found[0].hasPrefix("1:22 a document type declaration is refused"), "\(found)")
+    @Test func `an attribute may be long, and an element has few attributes`() {
+        func model(_ attributes: String) -> String { "<model>\n <entity name=\"A\" \(attributes)/></model>" }
+        #expect(faults(model("x='\(String(repeating: "=", count: 8 << 20))'")) == [])
+        let huge = faults(model("x='\(String(repeating: "x", count: 12 << 20))'"))
+        #expect(huge.count == 1 && huge.first?.contains("not well-formed XML (") == true, "\(huge)")
+        let few = (0..<2_000).map { "a\($0)=''" }.joined(separator: " ")
+        #expect(faults(model(few)) == [])
+        let many = (0..<100_000).map { "a\($0)=''" }.joined(separator: " ")
+        #expect(faults(model(many)) == ["2:2 an element has more than 2048 attributes"])
+        #expect(faults(model("a=''/>" + String(repeating: "<b a='' b=''/>", count: 5_000) + "<c")) == [])
+    }
+
+    @Test func `what stands for a character is that character`() throws {
+        let text =
+            "<model><entity name='A'><attribute name='id' attributeType='String'/>"
+            + "<attribute name='x' attributeType='String' defaultValueString='R&amp;D &#38;lt; &lt;&gt;&quot;&apos;&#233;'><userInfo>"
+            + "<entry key='useDefaultValueWhenNotPresent' value='YES'/></userInfo></attribute></entity></model>"
+        let document = try CoreDataModel.read(contents: Array(text.utf8), source: "contents")
+        let attribute = document.root["entities"]?["A"]?["attributes"]?["x"]
+        #expect(attribute?["default"]?.string == "R&D &lt; <>\"'é", "\(document.root)")
     }
 
     @Test func `other encodings are refused, in which a declaration could hide`() {

@@ -6,6 +6,7 @@ import Testing
     @Test(arguments: [
         ("<e><id>1</id><name>Ada</name></e>", #"{"id":"1","name":"Ada"}"#),
         ("<e id='1' a='&lt;&#233;'><n/></e>", #"{"@id":"1","@a":"<é","n":null}"#),
+        ("<e a='&amp;&#38;amp;&quot;'>&amp;&#38;amp;</e>", ##"{"@a":"&&amp;\"","#text":"&&amp;"}"##),
         ("<e><n a='x'>Ada</n></e>", ##"{"n":{"@a":"x","#text":"Ada"}}"##),
         ("<e><t>1</t><u/><t>2</t><t a='b'/></e>", #"{"t":["1","2",{"@a":"b"}],"u":null}"#),
         ("<e>x <b>bold</b> y</e>", ##"{"b":"bold","#text":"x  y"}"##),
@@ -213,6 +214,33 @@ import Testing
         let piece = [UInt8](repeating: UInt8(ascii: "x"), count: 1 << 20)
         let reading = Reading(.xml, RepeatedBytes("<r><e>1</e><e a='", then: piece, times: 1024), root: "r.e")
         #expect(reading.records == ["\"1\""] && reading.told.contains("may have 10 MB"), "\(reading.told)")
+    }
+
+    @Test func `a tag of too many attributes is refused before the parser has all of it`() throws {
+        let attributes = Array((0..<1_000).map { " a\($0)='>'" }.joined().utf8)
+        let endless = RepeatedBytes("<r><e>1</e>\n<e", then: attributes, times: 1_000)
+        let reading = Reading(.xml, endless, root: "r.e")
+        #expect(reading.records == ["\"1\""] && endless.bytesRead < 200_000, "\(endless.bytesRead)")
+        #expect(reading.told == "line 2, column 1 (byte 12): an element has more than 2048 attributes and namespaces")
+        let few = (0..<2_000).map { " a\($0)='\"='" }.joined()
+        #expect(try #require(Reading.always(.xml, "<r\(few)/>")).fault == nil)
+        let many = (0..<2_049).map { "\na\($0)=''" }.joined()
+        for size in [1_000, 1 << 16] {
+            let reading = Reading(.xml, "<r><e\(many)/></r>", pieces: size)
+            #expect(reading.told.hasPrefix("line 1, column 4 (byte 3): an element has more than"), "\(reading.told)")
+        }
+        let quotes = String(repeating: "<a b=''/>", count: 20_000)
+        let others = "<![CDATA[\(quotes)]]><!--\(quotes)--><?a \(quotes)?>"
+        #expect(Reading(.xml, "<r>\(others)</r>").records == ["\"\(quotes)\""])
+    }
+
+    @Test func `namespaces count while their elements are open`() {
+        func elements(_ count: Int, _ end: String) -> String {
+            (0..<count).map { "<e xmlns:a\($0)='u'\(end)>" }.joined()
+        }
+        #expect(Reading(.xml, "<r>\(elements(5_000, "/"))</r>").fault == nil)
+        let nested = (0..<250).map { level in "<e" + (0..<10).map { " xmlns:a\(level)b\($0)='u'" }.joined() + ">" }
+        #expect(Reading(.xml, nested.joined()).told.contains("more than 2048 attributes and namespaces"))
     }
 
     @Test func `records of a document without end are handed on as they end`() {

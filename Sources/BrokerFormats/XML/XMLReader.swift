@@ -1,3 +1,5 @@
+internal import BrokerXML
+
 /// Records of XML: the elements at a path, each as it ends, or else the whole document as one.
 ///
 /// Whatever libxml2 tells as an error ends the reading, and so does what a document declares that would be something else
@@ -31,7 +33,7 @@ final class XMLReader: RecordReader, XMLEvents {
         parser.events = self
     }
 
-    var place: InputPlace { parser.place }
+    var place: InputPlace { InputPlace(parser.place) }
 
     func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
         // So that what is found in them is never much.
@@ -61,9 +63,11 @@ final class XMLReader: RecordReader, XMLEvents {
         if let fault { throw fault }
     }
 
-    private func stop(_ reason: String) {
+    /// - Parameter place: nil for where the parser stands.
+    private func stop(_ reason: String, at place: XMLPlace? = nil) {
         guard fault == nil else { return }
-        fault = InputFault(reason: reason, place: place, recordPlace: recordPlace)
+        fault = InputFault(
+            reason: reason, place: InputPlace(place ?? parser.place), recordPlace: recordPlace)
         parser.stop()
     }
 
@@ -78,7 +82,7 @@ final class XMLReader: RecordReader, XMLEvents {
         }
         if recordPlace == nil {
             guard path.begins(name, at: depth) else { return }
-            recordPlace = parser.tagPlace
+            recordPlace = InputPlace(parser.tagPlace)
             recordDepth = depth
         }
         record.open(name, attributes)
@@ -110,20 +114,29 @@ final class XMLReader: RecordReader, XMLEvents {
         stop(limits.tooLarge + (root.isWhole ? "; --root picks elements of the document as records" : ""))
     }
 
-    func entity(_ name: String) {
-        stop(
-            "the document declares an entity, \"\(name)\", and such are not read, since they may stand for files or for "
-                + "more than there is room for; take the declaration out, and write what it stands for")
-    }
-
-    func attributeDefault(_ name: String) {
-        stop(
-            "the document declares a default for the attribute \"\(name)\", and such are not read; take the declaration "
-                + "out, and write the attribute where it is meant")
+    func refuse(_ construct: XMLConstruct) {
+        switch construct {
+        // Its declarations come one by one.
+        case .documentType: break
+        case .entity(let name):
+            stop(
+                "the document declares an entity, \"\(name)\", and such are not read, since they may stand for files or for "
+                    + "more than there is room for; take the declaration out, and write what it stands for")
+        case .attributeDefault(let name):
+            stop(
+                "the document declares a default for the attribute \"\(name)\", and such are not read; take the "
+                    + "declaration out, and write the attribute where it is meant")
+        case .attributes:
+            stop(
+                "an element has more than \(XMLPushParser.mostAttributes) attributes and namespaces",
+                at: parser.tagPlace)
+        }
     }
 
     func error(_ code: Int, _ message: String) {
         switch code {
+        // A prefix without a namespace is a name like any other here.
+        case 200..<300: break
         // Where there are only spaces, or brackets of another kind, the parser misses something.
         case _ where !hasBegun && (code == 4 || code == 5): stop(Self.nothing)
         case 5 where isEnding && depth > 0, 77 where isEnding && depth > 0:
@@ -138,4 +151,8 @@ final class XMLReader: RecordReader, XMLEvents {
         default: stop("this is not well-formed XML: \(message)")
         }
     }
+}
+
+extension InputPlace {
+    init(_ place: XMLPlace) { self.init(line: place.line, column: place.column, offset: place.offset) }
 }

@@ -1,4 +1,5 @@
 import BrokerJSON
+internal import BrokerXML
 
 /// The elements of one record, as they are read, and then as JSON.
 ///

@@ -1,45 +1,34 @@
-import CXML2
-import Glibc
+internal import CXML2
+internal import Glibc
 
-/// An attribute of a tag, as it is written there.
-struct XMLAttribute {
-    let name: [UInt8]
-    let value: [UInt8]
-}
-
-/// Takes what a parser finds, in the order of the document.
-protocol XMLEvents: AnyObject {
-    func begin(_ name: [UInt8], _ attributes: [XMLAttribute])
-    func end()
-    func text(_ bytes: UnsafeBufferPointer<UInt8>)
-    func entity(_ name: String)
-    func attributeDefault(_ name: String)
-    /// - Parameter code: of libxml2 (`xmlParserErrors`).
-    func error(_ code: Int, _ message: String)
-}
-
-/// libxml2, which gets a document in pieces and loads nothing by itself. Belongs to one thread.
+/// libxml2's push parser: it takes a document in pieces and opens no other file and no address. Belongs to one thread.
 ///
-/// Foundation's parser is libxml2, too, but it follows a null pointer at an instruction without data (`<?x?>`), and tells
-/// nothing of entities that a document declares.
-final class XMLPushParser {
-    /// Bytes that may be handed over at once.
-    static let largestPiece = 32 << 10
+/// The caller refuses what ``XMLEvents/refuse(_:)`` reports, and bounds the depth; the parser bounds everything else.
+package final class XMLPushParser {
+    /// Bytes of one piece, so that one call of ``parse(_:)`` finds a bounded number of elements.
+    package static let largestPiece = 32 << 10
+
+    /// Attributes of an element and namespaces in force, together: a table of SQLite has at most 2,000 columns.
+    ///
+    /// libxml2 before 2.12 compares each attribute of a tag with all others, and each prefix with all namespaces.
+    package static let mostAttributes = 2_048
 
     private let context: xmlParserCtxtPtr
-    weak var events: (any XMLEvents)?
+    package weak var events: (any XMLEvents)?
 
-    /// The library's own tables, made once.
+    /// The library's own tables, initialized once.
     private static let library: Void = xmlInitParser()
 
-    init() {
+    package init() {
         _ = Self.library
         var handler = Self.handler()
         // It is copied.
         guard let context = xmlCreatePushParserCtxt(&handler, nil, nil, 0, nil) else {
             preconditionFailure("out of memory for an XML parser")
         }
-        xmlCtxtUseOptions(context, Int32(XML_PARSE_NONET.rawValue))
+        // With `XML_PARSE_NOENT`, `&amp;` in an attribute is `&`; without, libxml2 gives `&#38;` for a tree that it would build.
+        // Other entities it cannot have: no handler stores any.
+        xmlCtxtUseOptions(context, Int32(XML_PARSE_NONET.rawValue | XML_PARSE_NOENT.rawValue))
         self.context = context
         context.pointee.userData = Unmanaged.passUnretained(self).toOpaque()
     }
@@ -49,35 +38,72 @@ final class XMLPushParser {
         xmlFreeParserCtxt(context)
     }
 
-    func parse(_ bytes: ArraySlice<UInt8>) {
+    /// - Parameter bytes: at most ``largestPiece`` of them.
+    package func parse(_ bytes: ArraySlice<UInt8>) {
         lines.append(bytes)
         bytes.withUnsafeBytes {
             _ = xmlParseChunk(context, $0.baseAddress?.assumingMemoryBound(to: CChar.self), Int32($0.count), 0)
         }
+        if stoppedPlace == nil { countOpenTag() }
         lines.pass(stoppedPlace == nil ? place(before: 0).offset ?? .max : .max)
     }
 
     /// The document is over.
-    func end() { xmlParseChunk(context, nil, 0, 1) }
+    package func end() { xmlParseChunk(context, nil, 0, 1) }
 
-    /// Finds nothing any more.
-    func stop() {
+    /// Reports nothing any more.
+    package func stop() {
         stoppedPlace = place
         xmlStopParser(context)
+    }
+
+    // MARK: - Attributes
+
+    /// Namespaces that each open element declares, and their sum.
+    private var namespaceCounts: [Int] = []
+    private var namespaceCount = 0
+    private var openTag = OpenTag()
+
+    /// libxml2 parses a tag when all of it is there; too many attributes are refused before that.
+    private func countOpenTag() {
+        guard context.pointee.instate == XML_PARSER_START_TAG, let input = context.pointee.input,
+            let base = input.pointee.base, let current = input.pointee.cur, let end = input.pointee.end
+        else { return }
+        openTag.read(
+            UnsafeBufferPointer(start: current, count: end - current),
+            at: Int(input.pointee.consumed) + (current - base))
+        if openTag.attributeCount > Self.mostAttributes { events?.refuse(.attributes) }
+    }
+
+    private func begin(
+        _ name: [UInt8], _ attributes: UnsafeMutablePointer<UnsafePointer<xmlChar>?>?, _ count: Int, namespaces: Int
+    ) {
+        namespaceCounts.append(namespaces)
+        namespaceCount += namespaces
+        guard count + namespaceCount <= Self.mostAttributes else {
+            events?.refuse(.attributes)
+            return
+        }
+        events?.begin(name, Self.attributes(attributes, count))
+    }
+
+    private func endElement() {
+        namespaceCount -= namespaceCounts.popLast() ?? 0
+        events?.end()
     }
 
     // MARK: - Places
 
     /// Where it stands, or stood when it was stopped.
-    var place: InputPlace { stoppedPlace ?? place(before: 0) }
+    package var place: XMLPlace { stoppedPlace ?? place(before: 0) }
 
-    private var stoppedPlace: InputPlace?
+    private var stoppedPlace: XMLPlace?
 
     /// Where the lines begin that may still be asked for.
     private let lines = LineStarts()
 
-    /// Where the tag begins that was found last; only while that is told.
-    var tagPlace: InputPlace {
+    /// Where the tag or document type begins that is being reported.
+    package var tagPlace: XMLPlace {
         guard let input = context.pointee.input, let base = input.pointee.base, let current = input.pointee.cur else {
             return place
         }
@@ -88,13 +114,13 @@ final class XMLPushParser {
     }
 
     /// - Parameter distance: bytes back from where it stands, which it still has.
-    private func place(before distance: Int) -> InputPlace {
+    private func place(before distance: Int) -> XMLPlace {
         guard let input = context.pointee.input, let base = input.pointee.base, let current = input.pointee.cur else {
             return lines.place(at: 0)
         }
         // What it has converted is not what was read.
         if input.pointee.buf?.pointee.encoder != nil {
-            return InputPlace(
+            return XMLPlace(
                 line: max(1, Int(input.pointee.line)), column: max(1, Int(input.pointee.col) - distance),
                 offset: nil)
         }
@@ -106,29 +132,30 @@ final class XMLPushParser {
     private static func handler() -> xmlSAXHandler {
         var handler = xmlSAXHandler()
         handler.initialized = broker_xml_sax2_magic()
-        handler.startElementNs = { context, name, prefix, _, _, _, count, _, attributes in
+        handler.startElementNs = { context, name, prefix, _, namespaceCount, _, count, _, attributes in
             guard let parser = XMLPushParser.of(context), let name else { return }
-            parser.events?.begin(qualified(name, prefix), XMLPushParser.attributes(attributes, Int(count)))
+            parser.begin(qualified(name, prefix), attributes, Int(count), namespaces: Int(namespaceCount))
         }
-        handler.endElementNs = { context, _, _, _ in XMLPushParser.of(context)?.events?.end() }
-        handler.characters = { context, text, count in XMLPushParser.tell(context, text, count) }
-        handler.ignorableWhitespace = { context, text, count in XMLPushParser.tell(context, text, count) }
-        handler.cdataBlock = { context, text, count in XMLPushParser.tell(context, text, count) }
+        handler.endElementNs = { context, _, _, _ in XMLPushParser.of(context)?.endElement() }
+        handler.characters = { context, text, count in XMLPushParser.report(context, text, count) }
+        handler.ignorableWhitespace = { context, text, count in XMLPushParser.report(context, text, count) }
+        handler.cdataBlock = { context, text, count in XMLPushParser.report(context, text, count) }
+        handler.internalSubset = { context, _, _, _ in XMLPushParser.of(context)?.events?.refuse(.documentType) }
         handler.entityDecl = { context, name, _, _, _, _ in
-            XMLPushParser.of(context)?.events?.entity(XMLPushParser.text(name))
+            XMLPushParser.of(context)?.events?.refuse(.entity(XMLPushParser.text(name)))
         }
         handler.unparsedEntityDecl = { context, name, _, _, _ in
-            XMLPushParser.of(context)?.events?.entity(XMLPushParser.text(name))
+            XMLPushParser.of(context)?.events?.refuse(.entity(XMLPushParser.text(name)))
         }
         handler.attributeDecl = { context, _, name, _, _, value, choices in
             xmlFreeEnumeration(choices)
-            if value != nil { XMLPushParser.of(context)?.events?.attributeDefault(XMLPushParser.text(name)) }
+            guard value != nil else { return }
+            XMLPushParser.of(context)?.events?.refuse(.attributeDefault(XMLPushParser.text(name)))
         }
         handler.serror = { context, error in
-            // A prefix without a namespace is a name like any other here.
-            guard let error, error.pointee.level != XML_ERR_WARNING,
-                error.pointee.domain != Int32(XML_FROM_NAMESPACE.rawValue), let parser = XMLPushParser.of(context)
-            else { return }
+            guard let error, error.pointee.level != XML_ERR_WARNING, let parser = XMLPushParser.of(context) else {
+                return
+            }
             let message = error.pointee.message.map { String(cString: $0) } ?? "error \(error.pointee.code)"
             parser.events?.error(
                 Int(error.pointee.code), message.split(whereSeparator: \.isWhitespace).joined(separator: " "))
@@ -140,7 +167,7 @@ final class XMLPushParser {
         context.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
     }
 
-    private static func tell(
+    private static func report(
         _ context: UnsafeMutableRawPointer?, _ text: UnsafePointer<xmlChar>?, _ count: Int32
     ) {
         of(context)?.events?.text(UnsafeBufferPointer(start: text, count: Int(count)))
@@ -170,48 +197,4 @@ private func qualified(_ name: UnsafePointer<xmlChar>, _ prefix: UnsafePointer<x
     let local = UnsafeBufferPointer(start: name, count: Int(xmlStrlen(name)))
     guard let prefix else { return Array(local) }
     return Array(UnsafeBufferPointer(start: prefix, count: Int(xmlStrlen(prefix)))) + [UInt8(ascii: ":")] + local
-}
-
-/// Where lines begin, in bytes that come in pieces. Places are asked for from the first to the last, more or less.
-private final class LineStarts {
-    /// Passed lines that are kept at most.
-    private static let kept = 4096
-
-    private var starts = [0]
-    /// The line that was asked for last: its place in ``starts``, and how many were thrown away before them.
-    private var index = 0
-    private var thrownAway = 0
-    private var count = 0
-
-    func append(_ bytes: ArraySlice<UInt8>) {
-        bytes.withUnsafeBytes { bytes in
-            guard let base = bytes.baseAddress else { return }
-            var index = 0
-            while let end = memchr(base + index, Int32(UInt8(ascii: "\n")), bytes.count - index) {
-                index = UnsafeRawPointer(end) - base + 1
-                starts.append(count + index)
-            }
-        }
-        count += bytes.count
-    }
-
-    func place(at offset: Int) -> InputPlace {
-        go(to: offset)
-        return InputPlace(
-            line: thrownAway + index + 1, column: max(1, offset - starts[index] + 1), offset: offset)
-    }
-
-    /// Of what stands before, little is asked for any more.
-    func pass(_ offset: Int) {
-        go(to: min(offset, count))
-        guard index > 2 * Self.kept else { return }
-        starts.removeFirst(index - Self.kept)
-        thrownAway += index - Self.kept
-        index = Self.kept
-    }
-
-    private func go(to offset: Int) {
-        while index + 1 < starts.count, starts[index + 1] <= offset { index += 1 }
-        while index > 0, starts[index] > offset { index -= 1 }
-    }
 }

@@ -1,0 +1,37 @@
+/// What a parser finds, in the order of the document.
+package protocol XMLEvents: AnyObject {
+    func begin(_ name: [UInt8], _ attributes: [XMLAttribute])
+    func end()
+    func text(_ bytes: UnsafeBufferPointer<UInt8>)
+    /// The document has something that can cost more than its length, or read other files.
+    func refuse(_ construct: XMLConstruct)
+    /// - Parameter code: of libxml2 (`xmlParserErrors`).
+    func error(_ code: Int, _ message: String)
+}
+
+package enum XMLConstruct {
+    /// `<!DOCTYPE`; its internal subset is not read yet.
+    case documentType
+    /// The declaration of an entity of that name.
+    case entity(String)
+    /// The declaration of a default for an attribute of that name.
+    case attributeDefault(String)
+    /// More than ``XMLPushParser/mostAttributes`` of an element.
+    case attributes
+}
+
+/// An attribute of a tag, with its prefix, as it is written there.
+package struct XMLAttribute {
+    package let name: [UInt8]
+    package let value: [UInt8]
+}
+
+/// Lines and columns count from 1 (columns in bytes), offsets from 0.
+package struct XMLPlace: Equatable {
+    package let line: Int
+    package let column: Int
+    /// Nil in a text that is not UTF-8, where columns are characters.
+    package let offset: Int?
+
+    package static let start = XMLPlace(line: 1, column: 1, offset: 0)
+}
