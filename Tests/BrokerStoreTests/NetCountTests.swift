@@ -55,6 +55,15 @@ import Testing
         #expect(try store.run([relate(1, "tags", "[9]"), delete("T", "[9]")].joined(separator: ", ")) == "E =1, T -1")
     }
 
+    @Test func `an object with the former key of one that the same job inserted and renamed is inserted, too`() throws {
+        let rename = #"{"op": "process", "entity": "E", "object": 3, "json": {"id": 4}}"#
+        let both = [process("E", #"{"id": 3}"#), rename, process("E", #"{"id": 3}"#)].joined(separator: ", ")
+        #expect(try store.run(both) == "E +2")
+        #expect(try store.rows("SELECT id FROM E ORDER BY id") == ["1", "2", "3", "4"])
+        let stored = [process("E", #"{"id": 3}"#), rename.replacing("4", with: "5"), process("E", #"{"id": 3}"#)]
+        #expect(try store.run(stored.joined(separator: ", ")) == "E +1 ~1")
+    }
+
     @Test func `an order that is changed and changed back changes nothing`() throws {
         let back = [relate(1, "list", "[8, 7]"), relate(1, "list", "[7, 8]")].joined(separator: ", ")
         #expect(try store.run(back) == "E =1, T =2")

@@ -70,6 +70,8 @@ struct JobTally {
 
     /// What the first step did to the entry's object; nil when it did not touch it. The history tells of it now.
     private mutating func takeBase(_ entry: NetChanges.Entry, _ base: BaseRows?) -> BaseState? {
+        // A later step inserted the row: the object that the first step named by this key has been renamed since.
+        guard entry.original != .absent else { return nil }
         if let row = base?.row(of: entry.originalKey, entry.entity) {
             defer { states[entry.entity][row] = Self.heard }
             return BaseState(
