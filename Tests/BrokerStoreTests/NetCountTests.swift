@@ -115,4 +115,25 @@ import Testing
             #"{"op": "sync", "entity": "E", "json": [\#(records)], "where": "id == 50"}, {"op": "delete", "entity": "E", "objects": [2]}, {"op": "delete", "entity": "T", "objects": [7]}"#
         #expect(try store.run(back) == "E ~\(count) -1, T -1")
     }
+
+    @Test func `an object whose unique value another object had meanwhile is unchanged if it ends as it began`() throws
+    {
+        let store = try TestStore(
+            """
+            {"entities": {"U": {"identity": "id", "unique": [["v"]],
+              "attributes": {"id": "integer64", "v": "integer64", "text": "string"}}}}
+            """)
+        try store.apply(#"{"U": [{"id": 1, "v": 1}, {"id": 2, "v": 2}]}"#)
+        func change(_ id: Int, _ json: String) -> String { #"{"entity": "U", "object": \#(id), "json": \#(json)}"# }
+        let exchange = [change(2, #"{"v": 1}"#), change(1, #"{"v": 1}"#), change(2, #"{"v": 2}"#)]
+        #expect(try store.run(exchange.joined(separator: ", ")) == "U =2")
+        let merge = #"{"entity": "U", "json": [{"id": 2, "v": 1}]}"#
+        #expect(try store.run(([merge] + exchange.dropFirst()).joined(separator: ", ")) == "U =2")
+        let text = [
+            merge, change(1, #"{"text": "x"}"#), change(1, #"{"text": null}"#), change(2, #"{"v": 2}"#),
+        ]
+        #expect(try store.run(text.joined(separator: ", ")) == "U =2")
+        #expect(try store.run((text + [change(1, #"{"v": 3}"#)]).joined(separator: ", ")) == "U ~1 =1")
+        #expect(try store.rows("SELECT * FROM U ORDER BY id") == ["1|3|NULL", "2|2|NULL"])
+    }
 }

@@ -333,6 +333,7 @@ struct JobRun {
         if let history { return history }
         let history = NetChanges(merger.historyTables, on: merger.connection, hasDigest: merger.digest != nil)
         self.history = history
+        resources.parked.history = history
         return history
     }
 }

@@ -58,6 +58,9 @@ final class NetChanges {
     private(set) var baseOriginals: [Place: (content: Int, kind: Int)] = [:]
     private(set) var links = LinkChanges()
     private var isHearingBase = false
+    private var isHearingParking = false
+    /// What rows were before a value of theirs was parked.
+    private var parkedOriginals: [Place: Int] = [:]
     private var places: [Place: Int] = [:]
     private var deleted: [Name: Int] = [:]
     /// In the last step of a job, whether more than a count is wanted of an object; nil where more may follow.
@@ -100,6 +103,14 @@ final class NetChanges {
         try body()
     }
 
+    /// Hears of values that are parked, or given back: neither changes an object, and an object that is changed meanwhile is
+    /// compared with what it was before.
+    func listenToParking<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+        isHearingParking = true
+        defer { isHearingParking = false }
+        try listen(body)
+    }
+
     private func hear(
         _ operation: Int32, _ table: UnsafePointer<CChar>, old: Int64, new: Int64, _ database: OpaquePointer
     ) {
@@ -125,12 +136,15 @@ final class NetChanges {
                 return value
             }
         }
+        if isHearingParking {
+            return parked(Place(entity: entity, number: old), before().content, after().content)
+        }
         if isHearingBase {
             let place = Place(entity: entity, number: old)
             // It inserts and updates; which rows it inserted, it counts itself.
             guard operation == SQLITE_UPDATE, baseOriginals[place] == nil else { return }
             let original = before()
-            baseOriginals[place] = (original.content, original.kind)
+            baseOriginals[place] = (parkedOriginals[place] ?? original.content, original.kind)
             return
         }
         switch operation {
@@ -225,6 +239,18 @@ final class NetChanges {
         }
     }
 
+    private func parked(_ place: Place, _ before: Int, _ after: Int) {
+        guard let index = places[place] else {
+            if parkedOriginals[place] == nil { parkedOriginals[place] = before }
+            return
+        }
+        let original = parkedOriginals[place] ?? before
+        change(index) {
+            if $0.original == .untouched { $0.original = .content(original) }
+            $0.content = after
+        }
+    }
+
     private func isOnlyCounted(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Bool {
         guard let wants, places[Place(entity: entity, number: number)] == nil else { return false }
         let old = old()
@@ -234,9 +260,10 @@ final class NetChanges {
 
     /// The entry of a row that is about to change, begun with what it is.
     private func entry(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Int {
-        if let known = places[Place(entity: entity, number: number)] {
+        let place = Place(entity: entity, number: number)
+        if let known = places[place] {
             if entries[known].original == .untouched {
-                let content = old().content
+                let content = parkedOriginals[place] ?? old().content
                 change(known) { $0.original = .content(content) }
             }
             return known
@@ -244,7 +271,8 @@ final class NetChanges {
         let old = old()
         add(
             Entry(
-                entity: entity, kind: old.kind, original: .content(old.content), originalKey: old.key,
+                entity: entity, kind: old.kind, original: .content(parkedOriginals[place] ?? old.content),
+                originalKey: old.key,
                 originalNumber: number,
                 number: number, content: old.content, key: old.key))
         return entries.count - 1

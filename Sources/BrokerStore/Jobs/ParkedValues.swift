@@ -33,6 +33,8 @@ final class ParkedValues {
     private let settled: Set<OccupiedValue.Value>
     private let parksNothing: Bool
     private let memory: MergeMemory
+    /// Of the job's changes; nil until they are recorded.
+    var history: NetChanges?
 
     /// - Parameter memory: asked for the memory of the values.
     init(_ merger: Merger, _ memory: MergeMemory, settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) {
@@ -76,7 +78,7 @@ final class ParkedValues {
                 let update = try statements(of: value).park
                 update.bind(blob: mark, at: 1)
                 value.key.bind(to: update, from: 2)
-                try update.run()
+                try run(update)
                 parked.append(Parked(occupied: occupied, rows: rows, mark: mark))
                 columns.insert([value.entity, value.attributes[0]])
             }
@@ -116,7 +118,12 @@ final class ParkedValues {
         let update = try statements(of: value).unpark
         value.key.bind(to: update, from: 1)
         update.bind(blob: one.mark, at: value.attributes.count + 1)
-        try update.run()
+        try run(update)
+    }
+
+    private func run(_ update: Statement) throws(StoreError) {
+        guard let history else { return try update.run() }
+        try history.listenToParking { () throws(StoreError) in try update.run() }
     }
 
     private func statements(
