@@ -205,4 +205,27 @@ import Testing
         #expect(outcome.rejections == ["constraintViolation /B/0/r2/0", "constraintViolation /B/1"])
         #expect(try store.rows("SELECT id, p, r FROM B ORDER BY 1") == ["2|x|NULL", "3|y|1", "4|w|NULL"])
     }
+
+    /// `{}` stands between operations that are not judged together.
+    @Test(arguments: [
+        // The holder has been left out, so no one has the value.
+        (#"{"id": 1, "u": "a", "v": "p"}, {"id": 2, "v": "p"}"#, ["9|a|b", "2|NULL|p"], ["/0/json/0"]),
+        (#"{"id": 1, "u": "a", "v": "p"}], {}, [{"id": 2, "v": "p"}"#, ["9|a|b", "2|NULL|p"], ["/0/json/0"]),
+        // The value is given up in the end, but not by the first that claimed it: then each claim is judged at once.
+        (
+            #"{"id": 1, "u": "a"}], {}, [{"id": 2, "u": "a"}], {}, [{"id": 9, "u": "c"}"#, ["9|c|b"],
+            ["/0/json/0", "/2/json/0"]
+        ),
+        (#"{"id": 1, "u": "a"}], {}, [{"id": 9, "u": "c"}"#, ["9|c|b", "1|a|NULL"], []),
+    ]) func `a claim of a later operation meets no holder that was left out`(
+        records: String, rows: [String], rejections: [String]
+    ) throws {
+        let store = try TestStore(Self.model)
+        try store.apply(#"{"U": [{"id": 9, "u": "a", "v": "b"}]}"#)
+        let operations = "[\(records)]".split(separator: ", {}, ").map { #"{"entity": "U", "json": \#($0)}"# }
+        let outcome = try store.outcome(
+            ofOperations: operations.joined(separator: #", {"op": "delete", "entity": "U", "objects": []}, "#), .skip)
+        #expect(outcome.rejections == rejections.map { "constraintViolation \($0)" })
+        #expect(try Set(store.rows("SELECT id, u, v FROM U")) == Set(rows))
+    }
 }
