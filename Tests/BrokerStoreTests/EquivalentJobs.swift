@@ -1,74 +1,76 @@
 import TestSupport
+import Testing
 
-/// Random jobs over a model with a hierarchy, optional identities, `modified`, tombstones, ordered relationships and links
-/// that both sides name.
+/// Random jobs over a model with a hierarchy, delete rules at each of its levels, optional identities, `modified`, tombstones,
+/// ordered relationships and links that both sides name.
 struct EquivalentJobs {
-    /// Features whose rules are tested here only when they are asked for.
-    struct Features: OptionSet {
+    /// Features of the model. What the contract says of them limits what can be compared, so each may be left out.
+    struct Features: OptionSet, CustomTestStringConvertible {
         let rawValue: Int
 
-        /// Records that delete their objects.
+        /// Records that delete their objects. Then no relationship replaces: an operation with tombstones may be applied in
+        /// several batches, and takes what the last one says.
         static let tombstones = Features(rawValue: 1)
         /// Attributes that are unique beside the identity.
         static let uniqueValues = Features(rawValue: 2)
-    }
 
-    /// One operation, as JSON in two forms.
-    struct Operation {
-        let json: String
-        /// The same effect on an object that exists, as a plain `process`; nil of an operation that names no object.
-        var plain: String?
-        /// Of an object without a key in the model, what it is named by and where that stands in `json`.
-        var name: (entity: String, identity: String)?
-        /// It merges records.
-        var isMerged = true
-    }
+        static let all: [Features] = [[], .tombstones, .uniqueValues, [.tombstones, .uniqueValues]]
 
-    static let mark = "$KEY"
+        var testDescription: String { "features \(rawValue)" }
+    }
 
     static func model(_ features: Features) -> String {
-        """
-        {"entities": {
-          "Bee": {"identity": "no", "modified": "at", "tombstone": "gone == YES",
-            "attributes": {"no": "integer64", "at": "integer64", "gone": "boolean", "text": "string", "size": "double"},
-            \(features.contains(.uniqueValues) ? #""unique": [["text"]],"# : "")
-            "relationships": {
-              "friend": {"entity": "Bee"},
-              "cells": {"entity": "Cell", "toMany": true, "ordered": true, "inverse": "bee", "deleteRule": "cascade"},
-              "fans": {"entity": "Bee", "toMany": true, "ordered": true, "inverse": "idols"},
-              "idols": {"entity": "Bee", "toMany": true, "assignment": "replace", "inverse": "fans"}}},
-          "Drone": {"parent": "Bee", "attributes": {"wing": "float"}, "relationships": {
-            "queen": {"entity": "Queen", "inverse": "drones"}, "pal": {"entity": "Drone", "inverse": "pal"},
-            "hive": {"entity": "Hive", "inverse": "drone"}}},
-          "Queen": {"parent": "Bee", "relationships": {
-            "drones": {"entity": "Drone", "toMany": true, "ordered": true, "inverse": "queen"},
-            "court": {"entity": "Bee", "toMany": true, "ordered": true, "assignment": "replace"}}},
-          "Cell": {"identity": "no", "attributes": {"no": "integer64", "text": "string"}, "relationships": {
-            "bee": {"entity": "Bee", "inverse": "cells"}}},
-          "Hive": {"identity": "name", "identityOptional": true, "attributes": {"name": "string", "text": "string"},
-            "relationships": {
-              "drone": {"entity": "Drone", "inverse": "hive"}, "guests": {"entity": "Bee", "toMany": true},
-              "inside": {"entity": "Hive", "inverse": "rooms"},
-              "rooms": {"entity": "Hive", "toMany": true, "ordered": true, "inverse": "inside"},
-              "near": {"entity": "Hive", "toMany": true, "inverse": "near"}}}
-        }}
-        """
+        let replace = features.contains(.tombstones) ? "" : #""assignment": "replace", "#
+        return """
+            {"entities": {
+              "Bee": {"identity": "no", "modified": "at", "tombstone": "gone == YES",
+                "attributes": {"no": "integer64", "at": "integer64", "gone": "boolean", "text": "string", "size": "double"},
+                \(features.contains(.uniqueValues) ? #""unique": [["text"]],"# : "")
+                "relationships": {
+                  "friend": {"entity": "Bee"},
+                  "cells": {"entity": "Cell", "toMany": true, "ordered": true, "inverse": "bee", "deleteRule": "cascade"},
+                  "fans": {"entity": "Bee", "toMany": true, "ordered": true, "inverse": "idols"},
+                  "idols": {"entity": "Bee", "toMany": true, \(replace)"inverse": "fans"}}},
+              "Drone": {"parent": "Bee", "attributes": {"wing": "float"}, "relationships": {
+                "queen": {"entity": "Queen", "inverse": "drones"}, "pal": {"entity": "Drone", "inverse": "pal"},
+                "hive": {"entity": "Hive", "inverse": "drone", "deleteRule": "cascade"}}},
+              "Scout": {"parent": "Drone", "relationships": {
+                "finds": {"entity": "Hive", "toMany": true, "deleteRule": "deny"}}},
+              "Queen": {"parent": "Bee", "relationships": {
+                "drones": {"entity": "Drone", "toMany": true, "ordered": true, "inverse": "queen", "deleteRule": "deny"},
+                "court": {"entity": "Bee", "toMany": true, \(replace)"ordered": true}}},
+              "Cell": {"identity": "no", "attributes": {"no": "integer64", "text": "string"}, "relationships": {
+                "bee": {"entity": "Bee", "inverse": "cells"}}},
+              "Hive": {"identity": "name", "identityOptional": true, "attributes": {"name": "string", "text": "string"},
+                "relationships": {
+                  "drone": {"entity": "Drone", "inverse": "hive"}, "guests": {"entity": "Bee", "toMany": true},
+                  "inside": {"entity": "Hive", "inverse": "rooms"},
+                  "rooms": {"entity": "Hive", "toMany": true, "ordered": true, "inverse": "inside", "deleteRule": "cascade"},
+                  "near": {"entity": "Hive", "toMany": true, "inverse": "near"}}}
+            }}
+            """
     }
 
-    private static let relationships: [String: [(name: String, entity: String, isToMany: Bool)]] = {
+    private typealias Relationship = (name: String, entity: String, isToMany: Bool)
+
+    private static let relationships: [String: [Relationship]] = {
         let bee = [("friend", "Bee", false), ("cells", "Cell", true), ("fans", "Bee", true), ("idols", "Bee", true)]
+        let drone = bee + [("queen", "Queen", false), ("pal", "Drone", false), ("hive", "Hive", false)]
         return [
-            "Bee": bee, "Drone": bee + [("queen", "Queen", false), ("pal", "Drone", false), ("hive", "Hive", false)],
+            "Bee": bee, "Drone": drone, "Scout": drone + [("finds", "Hive", true)],
             "Queen": bee + [("drones", "Drone", true), ("court", "Bee", true)], "Cell": [("bee", "Bee", false)],
             "Hive": [
-                ("drone", "Drone", false), ("guests", "Bee", true), ("inside", "Hive", false), ("rooms", "Hive", true),
-                ("near", "Hive", true),
+                ("guests", "Bee", true), ("near", "Hive", true), ("inside", "Hive", false), ("rooms", "Hive", true),
+                ("drone", "Drone", false),
             ],
         ]
     }()
 
     private var generator: SeededGenerator
     private let features: Features
+    private var favorites: [String: String] = [:]
+    /// Operations that clear a relationship and fill it again.
+    private var refilling: [EquivalentOperation] = []
 
     init(seed: UInt64, _ features: Features) {
         generator = SeededGenerator(seed: seed)
@@ -76,67 +78,69 @@ struct EquivalentJobs {
     }
 
     /// Operations that fill a store.
-    mutating func filling() -> [Operation] {
-        ["Drone", "Queen", "Bee", "Cell", "Hive"].map { process($0, 4) }
+    mutating func filling() -> [EquivalentOperation] {
+        ["Drone", "Scout", "Queen", "Bee", "Cell", "Hive"].map { process($0, 4) }
     }
 
-    mutating func job() -> [Operation] { (0..<number(1...4)).map { _ in operation() } }
-
-    private mutating func operation() -> Operation {
+    /// Its operations often name one object of each entity, so that they change what others of them have changed.
+    mutating func job() -> [EquivalentOperation] {
+        favorites = [:]
         let entity = entity()
-        switch number(0...9) {
-        case 0...4: return process(entity, number(1...3))
-        case 5, 6:
-            let relationship = pick(Self.relationships[entity]!)
+        for entity in Self.relationships.keys.sorted() { favorites[entity] = key(entity) }
+        let operations = (0..<number(1...4)).map { _ in operation(chance(2) ? entity : self.entity()) }
+        // The second of two such jobs changes nothing.
+        guard chance(2) else { return operations }
+        if refilling.isEmpty || chance(3) {
+            let entity = self.entity()
+            let (relationship, name) = (relationship(entity), name(entity))
+            let full = value(relationship, depth: 0)
+            refilling = ["null", full].map {
+                EquivalentOperation(.relate(relationship.name), entity, name: name, [$0])
+            }
+        }
+        return chance(2) ? refilling : refilling + operations
+    }
+
+    private mutating func operation(_ entity: String) -> EquivalentOperation {
+        switch number(0...10) {
+        case 0...3: return process(entity, number(1...3))
+        case 4, 5:
+            let (name, relationship) = (name(entity), relationship(entity))
             let value = value(relationship, depth: 1)
-            let key = key(entity)
-            return named(
-                entity, key,
-                #"{"op": "relate", "entity": "\#(entity)", "object": \#(Self.mark), "relationship": "\#(relationship.name)", "json": \#(value)}"#,
-                [#""\#(relationship.name)": \#(value)"#])
-        case 7:
-            let (key, members) = (key(entity), members(entity, depth: 1))
-            return named(
-                entity, key,
-                #"{"entity": "\#(entity)", "object": \#(Self.mark), "json": {\#(members.joined(separator: ", "))}}"#,
-                members)
-        case 8:
-            // Of an optional identity the key is a number, which the operation does not know.
-            let entity = entity == "Hive" ? "Cell" : entity
-            return Operation(
-                json: #"{"op": "delete", "entity": "\#(entity)", "objects": [\#(key(entity))]}"#, isMerged: false)
+            return EquivalentOperation(.relate(relationship.name), entity, name: name, [value])
+        case 6, 7:
+            let name = name(entity)
+            var members = members(entity, depth: 1)
+            var isRenaming = false
+            if chance(3) {
+                isRenaming = chance(4)
+                let identity = isRenaming ? key(entity) : EquivalentOperation.identityMark
+                members.insert("\"\(EquivalentOperation.identity(entity))\": \(identity)", at: 0)
+            }
+            return EquivalentOperation(isRenaming ? .rename : .change, entity, name: name, members)
+        case 8, 9: return EquivalentOperation(.delete, entity, name: name(entity), [EquivalentOperation.mark])
         default:
-            let condition = entity == "Hive" ? "name == 'a'" : "no == \(number(1...7))"
-            return Operation(
-                json:
-                    #"{"op": "sync", "entity": "\#(entity)", "json": [\#(record(entity, depth: 1))], "where": "\#(condition)"}"#,
-                isMerged: false)
+            let condition = entity == "Hive" ? "name == 'a'" : "#no == \(number(1...7))"
+            return EquivalentOperation(.sync(condition), entity, [record(entity, depth: 1)])
         }
     }
 
-    private func named(_ entity: String, _ key: String, _ json: String, _ members: [String]) -> Operation {
-        let identity = "\"\(entity == "Hive" ? "name" : "no")\": \(key)"
-        var operation = Operation(
-            json: json,
-            plain: #"{"entity": "\#(entity)", "json": {\#(([identity] + members).joined(separator: ", "))}}"#)
-        operation.isMerged = false
-        operation.name = (entity, key)
-        return operation
-    }
-
-    private mutating func process(_ entity: String, _ count: Int) -> Operation {
-        let records = (0..<count).map { _ in record(entity, depth: 1) }
-        return Operation(json: #"{"entity": "\#(entity)", "json": [\#(records.joined(separator: ", "))]}"#)
+    private mutating func process(_ entity: String, _ count: Int) -> EquivalentOperation {
+        EquivalentOperation(.process, entity, (0..<count).map { _ in record(entity, depth: 1) })
     }
 
     private mutating func record(_ entity: String, depth: Int) -> String {
-        let identity = "\"\(entity == "Hive" ? "name" : "no")\": \(key(entity))"
-        return "{\(([identity] + members(entity, depth: depth)).joined(separator: ", "))}"
+        var members = members(entity, depth: depth)
+        let isNameless = entity == "Hive" && chance(8)
+        if !isNameless { members.insert("\"\(EquivalentOperation.identity(entity))\": \(key(entity))", at: 0) }
+        return "{\(members.joined(separator: ", "))}"
     }
 
     private mutating func members(_ entity: String, depth: Int) -> [String] {
         var members: [String] = []
-        if chance(3) { members.append(#""text": "\#(pick(["a", "b", "c"]))""#) }
+        // Few texts, or unique values never meet; many while the store is filled, or that would mostly fail.
+        let texts = favorites.isEmpty ? "abcdefghijkl" : "abcd"
+        if chance(3) { members.append(#""text": "\#(pick(texts.map(String.init)))""#) }
         if entity != "Cell", entity != "Hive" {
             if chance(3) { members.append("\"at\": \(number(1...4))") }
             if chance(4) { members.append("\"size\": \(pick(["5", "5.0", "5.5"]))") }
@@ -150,24 +154,41 @@ struct EquivalentJobs {
         return members
     }
 
-    private mutating func value(
-        _ relationship: (name: String, entity: String, isToMany: Bool), depth: Int
-    ) -> String {
+    private mutating func value(_ relationship: Relationship, depth: Int) -> String {
         if chance(6) { return "null" }
         guard relationship.isToMany else { return element(relationship.entity, depth: depth) }
-        return
-            "[\((0..<number(0...3)).map { _ in element(relationship.entity, depth: depth) }.joined(separator: ", "))]"
+        let elements = (0..<number(0...3)).map { _ in element(relationship.entity, depth: depth) }
+        return "[\(elements.joined(separator: ", "))]"
     }
 
     private mutating func element(_ entity: String, depth: Int) -> String {
         depth == 0 || chance(2) ? key(entity) : record(entity, depth: depth - 1)
     }
 
-    private mutating func entity() -> String { pick(["Bee", "Drone", "Drone", "Queen", "Cell", "Hive", "Hive"]) }
+    private mutating func entity() -> String {
+        pick(["Bee", "Drone", "Scout", "Scout", "Queen", "Queen", "Cell", "Hive", "Hive", "Hive"])
+    }
+
+    /// Often one that is not the topmost entity's.
+    private mutating func relationship(_ entity: String) -> Relationship {
+        let all = Self.relationships[entity]!
+        return pick(chance(2) ? all.suffix(3) : all)
+    }
+
+    /// What an operation names its object by: its identity; of a Hive without one, NULL.
+    private mutating func name(_ entity: String) -> String {
+        if entity == "Hive", chance(8) { return "NULL" }
+        let name = key(entity)
+        // Its `json` often names it, too, which a Hive has another name for.
+        favorites[entity] = name
+        return name
+    }
 
     private mutating func key(_ entity: String) -> String {
-        switch entity {
+        if let favorite = favorites[entity], chance(2) { return favorite }
+        return switch entity {
         case "Drone": "\(number(1...3))"
+        case "Scout": "\(number(2...3))"
         case "Queen": "\(number(4...5))"
         case "Hive": #""\#(pick(["a", "b", "c"]))""#
         default: "\(number(1...7))"

@@ -23,6 +23,7 @@ struct StoreDump {
     private static let linkTables:
         [(name: String, source: String, destination: String, positions: [String], isPair: Bool)] = [
             ("Bee_fans", "Bee", "Bee", ["position"], true), ("Queen_court", "Bee", "Bee", ["position"], false),
+            ("Scout_finds", "Bee", "Hive", [], false),
             ("Hive_guests", "Hive", "Bee", [], false), ("Hive_near", "Hive", "Hive", [], true),
         ]
     /// Table, the column of the owner, that of the element, and the position.
@@ -35,7 +36,8 @@ struct StoreDump {
     init(_ store: TestStore) throws {
         for table in Self.tables {
             func rows(_ columns: [String]) throws -> [String] {
-                try store.rows("SELECT \(columns.joined(separator: ", ")) FROM \(table.entity) ORDER BY \(table.key)")
+                try store.ownRows(
+                    "SELECT \(columns.joined(separator: ", ")) FROM \(table.entity) ORDER BY \(table.key)")
             }
             lines += try rows(table.columns).map { "\(table.entity): \($0)" }
             let keys = try rows([table.key])
@@ -43,10 +45,10 @@ struct StoreDump {
                 uniqueKeysWithValues: zip(keys, try rows(table.columns + table.positions)))
         }
         for table in Self.linkTables {
-            lines += try store.rows("SELECT source, destination FROM \(table.name) ORDER BY 1, 2")
+            lines += try store.ownRows("SELECT source, destination FROM \(table.name) ORDER BY 1, 2")
                 .map { "\(table.name): \($0)" }
             let columns = ["source", "destination"] + table.positions
-            for row in try store.rows("SELECT \(columns.joined(separator: ", ")) FROM \(table.name)") {
+            for row in try store.ownRows("SELECT \(columns.joined(separator: ", ")) FROM \(table.name)") {
                 let ends = row.split(separator: "|").map(String.init)
                 links[table.source, default: [:]][ends[0], default: []].insert("\(table.name) \(row)")
                 if table.isPair {
@@ -55,32 +57,35 @@ struct StoreDump {
             }
         }
         for (table, owner, element, position) in Self.orders {
-            lines += try store.rows(
+            lines += try store.ownRows(
                 "SELECT \(owner), \(element) FROM \(table) WHERE \(owner) IS NOT NULL ORDER BY \(owner), \(position)"
             ).map { "order of \(table).\(owner): \($0)" }
-            faults += try store.rows(
+            faults += try store.ownRows(
                 "SELECT \(owner), \(element) FROM \(table) WHERE \(owner) IS NOT NULL AND \(position) IS NULL"
             ).map { "\(table).\(owner) has no position: \($0)" }
         }
-        faults += try store.rows(
+        faults += try store.ownRows(
             """
             SELECT d.no, d.hive, h._pk, h.drone FROM Bee AS d JOIN Hive AS h ON d.hive = h._pk AND h.drone IS NOT d.no
               OR h.drone = d.no AND d.hive IS NOT h._pk
             """
         ).map { "a drone and a hive do not name each other: \($0)" }
-        faults += try store.rows(
+        faults += try store.ownRows(
             "SELECT a.no, a.pal, b.pal FROM Bee AS a JOIN Bee AS b ON a.pal = b.no AND b.pal IS NOT a.no"
         )
         .map { "two pals do not name each other: \($0)" }
-        faults += try store.rows(
+        faults += try store.ownRows(
             "SELECT 1 FROM Hive_near AS a WHERE NOT EXISTS (SELECT 1 FROM Hive_near AS b WHERE a.source = b.destination AND a.destination = b.source)"
         )
         .map { _ in "a link of Hive_near has no other direction" }
-        faults += try store.rows("PRAGMA foreign_key_check").map { "a link leads nowhere: \($0)" }
+        faults += try store.ownRows("PRAGMA foreign_key_check").map { "a link leads nowhere: \($0)" }
     }
 
     /// What no job may leave; nil for nothing.
     func inconsistency() -> String? { faults.first }
+
+    /// By topmost entity, the keys of its objects.
+    var keys: [String: Set<String>] { objects.mapValues { Set($0.keys) } }
 
     func difference(from other: StoreDump) -> String? {
         guard lines != other.lines else { return nil }
@@ -95,7 +100,7 @@ struct StoreDump {
     static func miscount(_ outcome: Outcome, _ before: StoreDump, _ after: StoreDump) throws -> String? {
         let json = try JSONSerialization.jsonObject(with: Data(outcome.keys ?? [])) as? [String: [String: [Any]]] ?? [:]
         for (entity, key, _, _) in tables {
-            let own = entity == "Bee" ? ["Bee", "Drone", "Queen"] : [entity]
+            let own = entity == "Bee" ? ["Bee", "Drone", "Scout", "Queen"] : [entity]
             func told(_ word: String) -> [String] {
                 own.flatMap { json[$0]?[word] ?? [] }.map { "\($0)" }.sorted()
             }

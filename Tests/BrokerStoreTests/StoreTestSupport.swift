@@ -110,6 +110,9 @@ final class TestStore {
     /// The rows that a reader sees: columns with `|` between them, `NULL` and `x'00'` as SQL writes them.
     func rows(_ sql: String) throws -> [String] { try SQLRows.of(sql, in: path) }
 
+    /// The rows that the store's connection sees, also inside a transaction.
+    func ownRows(_ sql: String) throws -> [String] { try SQLRows.of(sql, on: store.connection) }
+
     /// Runs SQL on a connection of its own.
     func execute(_ sql: String) throws { try Connection(path: path).execute(sql) }
 
@@ -164,7 +167,10 @@ func stagingPlan(_ model: String) throws -> StagingPlan {
 
 enum SQLRows {
     static func of(_ sql: String, in path: String) throws -> [String] {
-        let connection = try Connection(path: path, .read)
+        try of(sql, on: Connection(path: path, .read))
+    }
+
+    static func of(_ sql: String, on connection: Connection) throws -> [String] {
         let statement = try connection.prepare(sql)
         var rows: [String] = []
         while try statement.step() {
