@@ -75,10 +75,7 @@ extension ObjectGraph {
         for (place, name) in reading.names.enumerated() {
             guard let node = named[place] else { continue }
             for (attribute, value) in name.values { set(attribute, of: node, to: value) }
-            // A to-many null clears what came before its record, not what the record itself says of the same links from
-            // the other side; where one record contradicts itself the contract is silent.
-            let (clearing, others) = (name.words.filter(\.clearsSet), name.words.filter { !$0.clearsSet })
-            for word in clearing + others { say(word, of: node, name.operation, named, spared, &united) }
+            for word in name.words { say(word, of: node, name.operation, named, spared, &united) }
         }
     }
 

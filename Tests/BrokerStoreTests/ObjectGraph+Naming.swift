@@ -31,7 +31,6 @@ struct JobReading {
         /// Names, by their places; nil is `null`.
         let elements: [Int]?
 
-        var clearsSet: Bool { relationship.isToMany && elements == nil }
     }
 
     let model: RandomModel
