@@ -80,11 +80,13 @@ let package = Package(
         .target(
             name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
             swiftSettings: strict),
+        .target(name: "BrokerSQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(
-            name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "CSQLite"], swiftSettings: strict),
+            name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "CSQLite"],
+            swiftSettings: strict),
         .target(
             name: "BrokerStore",
-            dependencies: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"],
+            dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "CSQLite"],
             swiftSettings: strict),
         .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
         .target(
@@ -134,7 +136,7 @@ let package = Package(
         .target(
             name: "BrokerLoad",
             dependencies: [
-                "BrokerJSON", "BrokerWire", "CGlibc", "CSQLite", "CZlib",
+                "BrokerJSON", "BrokerSQLite", "BrokerWire", "CGlibc", "CSQLite", "CZlib",
                 forPrograms("Histogram", "hdrhistogram-swift"),
             ],
             swiftSettings: strict),

@@ -40,7 +40,7 @@ public final class Store {
         location = file.location
         isSyncedAtCommit = options.synchronous == .full
         try Self.check(file, plan, options.removal, vfs: options.vfs)
-        connection = try Connection(path: file.location, vfs: options.vfs)
+        connection = try Connection(store: file.location, vfs: options.vfs)
         connection.work.watch(connection.handle)
         connection.work.jobLimit = options.jobWork
         logKeeper = try WALCheckpointer(of: connection, file: file.location + "-wal", workingPages: options.logPages)
@@ -160,9 +160,9 @@ public final class Store {
         if fileSize(file.location + "-journal") ?? 0 > 0 {
             // A change that a crash has left half done is undone first, by whoever opens the database; only one that may write
             // can do it.
-            _ = try Connection(path: file.location, vfs: vfs).bounded().integer("SELECT count(*) FROM sqlite_schema")
+            _ = try Connection(store: file.location, vfs: vfs).bounded().integer("SELECT count(*) FROM sqlite_schema")
         }
-        return try Connection(path: file.location, .look, vfs: vfs).bounded()
+        return try Connection(store: file.location, .look, vfs: vfs).bounded()
     }
 
     // MARK: - Sequences

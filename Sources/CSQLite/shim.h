@@ -9,7 +9,8 @@
 
 /// The bytes stay where they are until the statement is done with them.
 static inline int broker_sqlite_bind_static_text(sqlite3_stmt *statement, int index, const char *text, uint64_t count) {
-    return sqlite3_bind_text64(statement, index, text, count, SQLITE_STATIC, SQLITE_UTF8);
+    // A null pointer would bind NULL, but an empty text is no NULL.
+    return sqlite3_bind_text64(statement, index, count == 0 ? "" : text, count, SQLITE_STATIC, SQLITE_UTF8);
 }
 
 static inline int broker_sqlite_bind_static_blob(sqlite3_stmt *statement, int index, const void *bytes, uint64_t count) {
@@ -18,7 +19,7 @@ static inline int broker_sqlite_bind_static_blob(sqlite3_stmt *statement, int in
 }
 
 static inline int broker_sqlite_bind_text(sqlite3_stmt *statement, int index, const char *text, uint64_t count) {
-    return sqlite3_bind_text64(statement, index, text, count, SQLITE_TRANSIENT, SQLITE_UTF8);
+    return sqlite3_bind_text64(statement, index, count == 0 ? "" : text, count, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
 static inline int broker_sqlite_bind_blob(sqlite3_stmt *statement, int index, const void *bytes, uint64_t count) {

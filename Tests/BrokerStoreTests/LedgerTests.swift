@@ -347,12 +347,12 @@ import Testing
 
     @Test func `every connection waits for locks from its first statement on`() throws {
         for access in [Connection.Access.write, .read, .look] {
-            #expect(try Connection(path: store.path, access).integer("PRAGMA busy_timeout") == 5_000)
+            #expect(try Connection(store: store.path, access).integer("PRAGMA busy_timeout") == 5_000)
         }
     }
 
     @Test func `a transaction that meets a lock says so at once, and the next one goes through`() throws {
-        let other = try Connection(path: store.path)
+        let other = try Connection(store: store.path)
         try other.execute("BEGIN IMMEDIATE")
         let error = try #require(throws: StoreError.self) { try store.store.begin() }
         #expect(error.isLocked)

@@ -59,11 +59,11 @@ import Testing
             // There is room for a statement around it.
             let table = "SELECT id FROM Employee AS object WHERE"
             let statement = "DELETE FROM Employee WHERE id IN (\(table) id IN (\(table) (NOT (\(sql.condition)))))"
-            _ = try Connection(path: test.path).prepare(statement)
+            _ = try Connection(store: test.path).prepare(statement)
             let counted = PredicateSQL(
                 try test.predicate("NOT (\(both))", of: "Employee"), entity: 0, plan: test.plan, alias: "o",
                 isCounted: true)
-            _ = try Connection(path: test.path).prepare("DELETE FROM Employee AS o WHERE (\(counted.condition)) AND 1")
+            _ = try Connection(store: test.path).prepare("DELETE FROM Employee AS o WHERE (\(counted.condition)) AND 1")
         }
     }
 

@@ -21,7 +21,7 @@ import Testing
             let test = try TestStore(Self.model)
             let rows = (0..<40).map { random.record(id: $0) }.joined(separator: ",")
             try test.apply("{\"Thing\": [\(rows)]}")
-            let cells = try Connection(path: test.path, .read)
+            let cells = try Connection(store: test.path, .read)
             for _ in 0..<60 {
                 let (text, arguments) = random.predicate(depth: 3)
                 let predicate = try test.predicate(text, arguments, of: "Thing")

@@ -26,7 +26,7 @@ extension TestStore {
     }
 
     func matching(_ sql: PredicateSQL, of entity: String) throws -> [Int64] {
-        let connection = try Connection(path: path, .read)
+        let connection = try Connection(store: path, .read)
         let table = plan.model.entities[plan.model.index(ofEntity: entity)!].table
         let statement = try connection.prepare(
             "SELECT id FROM \(quoted(table)) AS object WHERE \(sql.condition) ORDER BY id")
@@ -39,7 +39,7 @@ extension TestStore {
     /// How SQLite would find the rows.
     func queryPlan(_ text: String, _ arguments: String? = nil, of entity: String = "Employee") throws -> String {
         let sql = try sql(text, arguments, of: entity)
-        let connection = try Connection(path: path, .read)
+        let connection = try Connection(store: path, .read)
         let table = plan.model.entities[plan.model.index(ofEntity: entity)!].table
         let statement = try connection.prepare(
             "EXPLAIN QUERY PLAN SELECT id FROM \(quoted(table)) AS object WHERE \(sql.condition)")

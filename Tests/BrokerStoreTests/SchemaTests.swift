@@ -174,7 +174,7 @@ import TestSupport
     @Test func `the printed schema makes the tables that the store makes`() throws {
         let store = try TestStore(company)
         let printed = TemporaryFolder()
-        try Connection(path: printed.path("x")).execute(Schema(store.plan.model).sql)
+        try Connection(store: printed.path("x")).execute(Schema(store.plan.model).sql)
         let list = "SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE '%_broker_%' ORDER BY name"
         #expect(try SQLRows.of(list, in: printed.path("x")) == store.rows(list))
         #expect(try store.rows("PRAGMA journal_mode") == ["wal"])

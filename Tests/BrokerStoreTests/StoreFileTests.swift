@@ -75,7 +75,7 @@ import TestSupport
         ("CREATE TABLE a (x); CREATE TABLE b (x); CREATE TABLE c (x); CREATE VIEW d AS SELECT 1", "tables a, b, c …"),
     ])
     func `a stranger's database is refused and stays as it is`(sql: String, held: String) throws {
-        try Connection(path: path).execute(sql)
+        try Connection(store: path).execute(sql)
         let error = try refusal(path)
         #expect(error.code == .incompatible)
         #expect(error.message.contains("not one that Broker made"))
@@ -83,7 +83,7 @@ import TestSupport
     }
 
     @Test func `a stranger's database with a log is refused and the log stays`() throws {
-        let stranger = try Connection(path: path)
+        let stranger = try Connection(store: path)
         try stranger.execute("PRAGMA journal_mode = WAL; CREATE TABLE Note (text)")
         let error = try refusal(path)
         #expect(error.message.contains("tables Note"))
@@ -116,19 +116,19 @@ import TestSupport
     @Test func `a store of a newer format is refused`() throws {
         do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
         for (version, told) in [("2", "newer Broker: format 2"), ("x", "newer Broker: format x")] {
-            try Connection(path: path).execute(
+            try Connection(store: path).execute(
                 "UPDATE _broker_meta SET value = '\(version)' WHERE key = 'formatVersion'")
             let error = try refusal(path)
             #expect(error.code == .incompatible)
             #expect(error.message.contains(told))
         }
-        try Connection(path: path).execute("DELETE FROM _broker_meta WHERE key = 'formatVersion'")
+        try Connection(store: path).execute("DELETE FROM _broker_meta WHERE key = 'formatVersion'")
         #expect(try refusal(path).message.contains("does not tell the version of its format"))
     }
 
     @Test func `a store of the version before there were marks is taken over`() throws {
         do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
-        try Connection(path: path).execute(
+        try Connection(store: path).execute(
             "PRAGMA application_id = 0; DELETE FROM _broker_meta; INSERT INTO Person VALUES (1, 'a')")
         do { _ = try Store(path: path, plan: stagingPlan(Self.model)) }
         #expect(try SQLRows.of("PRAGMA application_id", in: path) == ["1114795883"])
@@ -137,7 +137,7 @@ import TestSupport
     }
 
     @Test func `a defect's message tells no SQL, and its description for the log does`() throws {
-        let connection = try Connection(path: path)
+        let connection = try Connection(store: path)
         let error = try #require(throws: StoreError.self) { try connection.execute("SELEKT secret") }
         #expect(error.code == .defect)
         #expect(error.message.contains(path) && !error.message.contains("secret"))

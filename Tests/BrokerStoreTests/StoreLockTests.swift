@@ -55,7 +55,7 @@ import TestSupport
 
     @Test func `an owner that is refused in the same process does not end SQLite's own locks`() throws {
         let lock = try StoreLock(storePath: path)
-        let connection = try Connection(path: path)
+        let connection = try Connection(store: path)
         try connection.execute("CREATE TABLE t (x); BEGIN; SELECT * FROM t")
         try files.linkItem(atPath: path, toPath: folder.path("hard"))
         // Open until the end: to close it would end SQLite's locks, too. A lock of an open file meets the process's own.
@@ -148,7 +148,7 @@ import TestSupport
         }
         let lock = try StoreLock(storePath: path, mode: 0o600)
         #expect(try [mode(""), mode(".lock")] == [0o666, 0o666])
-        let connection = try Connection(path: path)
+        let connection = try Connection(store: path)
         try connection.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (x)")
         #expect(try [mode("-wal"), mode("-shm")] == [0o666, 0o666])
         try lock.setMode(0o600)

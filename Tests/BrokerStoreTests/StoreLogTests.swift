@@ -71,7 +71,7 @@ import TestSupport
     }
 
     @Test func `a long reader's growth is told once, and given back when it has ended`() throws {
-        let reader = try Connection(path: store.path, .read)
+        let reader = try Connection(store: store.path, .read)
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
         var notices: [WALNotice] = []
@@ -108,7 +108,7 @@ import TestSupport
         throws
     {
         for id in 0..<5 { try write(id) }
-        let reader = try Connection(path: store.path, .read)
+        let reader = try Connection(store: store.path, .read)
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
         for id in 5..<10 { try write(id) }
@@ -130,7 +130,7 @@ import TestSupport
     }
 
     @Test func `a store whose log has no room left is opened, and the log is written over`() throws {
-        let reader = try Connection(path: store.path, .read)
+        let reader = try Connection(store: store.path, .read)
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
         for id in 0..<100 { try write(id % 2) }

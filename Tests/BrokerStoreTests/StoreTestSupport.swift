@@ -114,7 +114,7 @@ final class TestStore {
     func ownRows(_ sql: String) throws -> [String] { try SQLRows.of(sql, on: store.connection) }
 
     /// Runs SQL on a connection of its own.
-    func execute(_ sql: String) throws { try Connection(path: path).execute(sql) }
+    func execute(_ sql: String) throws { try Connection(store: path).execute(sql) }
 
     /// Every row refers to what exists, and the file is sound.
     func isSound() throws -> Bool {
@@ -167,7 +167,7 @@ func stagingPlan(_ model: String) throws -> StagingPlan {
 
 enum SQLRows {
     static func of(_ sql: String, in path: String) throws -> [String] {
-        try of(sql, on: Connection(path: path, .read))
+        try of(sql, on: Connection(store: path, .read))
     }
 
     static func of(_ sql: String, on connection: Connection) throws -> [String] {

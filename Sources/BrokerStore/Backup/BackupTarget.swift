@@ -50,7 +50,7 @@ final class BackupTarget {
 
     /// The partial file as an empty database, for SQLite's backup alone: it has no journal, and nobody waits for the disk.
     func open(maximumPages: Int?) throws(StoreError) -> Connection {
-        let connection = try Connection(path: partial.path)
+        let connection = try Connection(store: partial.path)
         try connection.execute("PRAGMA journal_mode = OFF")
         try connection.execute("PRAGMA synchronous = OFF")
         if let maximumPages { try connection.execute("PRAGMA max_page_count = \(maximumPages)") }

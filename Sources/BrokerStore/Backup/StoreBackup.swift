@@ -69,7 +69,7 @@ public struct StoreBackup: Sendable {
     private func copy(
         _ source: StoreFile, to target: BackupTarget, _ isWanted: () -> Bool, _ progress: (Progress) -> Void
     ) throws(StoreError) -> Int64? {
-        let store = try Connection(path: source.location, .read)
+        let store = try Connection(store: source.location, .read)
         try store.execute("PRAGMA query_only = ON")
         let pageBytes = Int(try store.integer("PRAGMA page_size") ?? 4_096)
         try store.execute("BEGIN")

@@ -10,7 +10,7 @@ public final class StoreReader {
     /// - Parameter path: of a store that the writer has opened before.
     public init(path: String, plan: StagingPlan) throws(StoreError) {
         self.plan = plan
-        connection = try Connection(path: path, .read)
+        connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         try connection.execute("PRAGMA cache_size = -\(Self.cacheBytes / 1024)")
     }

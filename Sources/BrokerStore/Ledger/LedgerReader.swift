@@ -29,7 +29,7 @@ public final class LedgerReader {
     ///   - path: of a store that the writer has opened before.
     ///   - index: the writer's (``Store/jobs``).
     public init(path: String, _ index: JobIndex) throws(StoreError) {
-        let connection = try Connection(path: path, .read)
+        let connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         lines = try LedgerLines(on: connection, index)
     }

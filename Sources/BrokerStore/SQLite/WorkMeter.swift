@@ -1,3 +1,4 @@
+internal import BrokerSQLite
 internal import BrokerStaging
 internal import CSQLite
 
@@ -18,7 +19,7 @@ internal import CSQLite
 ///     undoes the whole transaction (sqlite.org/c3ref/interrupt.html); ``Store/apply(_:)`` says how it goes on.
 ///
 /// Whether a job exceeds its budget depends on the exact sums only, so it is the same when the job is replayed.
-final class WorkMeter {
+final class WorkMeter: StatementMeter {
     /// Instructions between two calls of the progress handler.
     private static let instructionsPerLook = 1_000
     /// A statement is interrupted so many instructions after the budget is spent, so that a function can fail before.

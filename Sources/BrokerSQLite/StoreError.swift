@@ -47,14 +47,14 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 }
 
 extension StoreError {
-    static let overworked = StoreError(.overworked, "The job makes the store do more work than one job may.")
+    package static let overworked = StoreError(.overworked, "The job makes the store do more work than one job may.")
     /// What SQLite just said on that connection.
     ///
     /// - Parameters:
     ///   - path: of the database, when the connection does not know it yet.
     ///   - sql: what it was asked to run.
     ///   - cause: an `errno`, of what SQLite does not tell the cause of by itself.
-    init(
+    package init(
         _ result: Int32, on database: OpaquePointer?, path: String? = nil, running sql: String? = nil,
         cause: Int32? = nil
     ) {

@@ -2,15 +2,16 @@ internal import CSQLite
 internal import Glibc
 
 /// One SQLite connection. Belongs to the thread that opened it.
-final class Connection {
-    let handle: OpaquePointer
-    let work = WorkMeter()
+package final class Connection {
+    package let handle: OpaquePointer
+    /// Counts the work of the statements; nil where nothing bounds it.
+    package var meter: (any StatementMeter)?
     /// The first error after which nobody knows what is on the disk.
-    private(set) var failure: StoreError?
+    package private(set) var failure: StoreError?
     /// What is read is bounded; see ``bounded()``.
     private var isBounded = false
 
-    enum Access {
+    package enum Access {
         /// The file is made when it is new.
         case write
         case read
@@ -20,12 +21,12 @@ final class Connection {
 
     /// How long a lock of another program's is waited for: longer than any that a careful reader or backup holds, short
     /// enough to be told of. It counts from the very first statement: even opening a database may meet a lock.
-    static let lockMilliseconds: Int32 = 5_000
+    package static let lockMilliseconds: Int32 = 5_000
 
     /// - Parameters:
     ///   - path: of the database file.
     ///   - vfs: SQLite's name for what stands between it and the files; nil for its own.
-    init(path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
+    package init(path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
         var handle: OpaquePointer?
         // One thread uses a connection, so SQLite's own mutexes would be paid for nothing.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
@@ -41,7 +42,6 @@ final class Connection {
         }
         self.handle = handle
         waitForLocks(milliseconds: Self.lockMilliseconds)
-        try PredicateFunctions.install(on: self)
     }
 
     deinit { sqlite3_close_v2(handle) }
@@ -67,23 +67,23 @@ final class Connection {
     private static let mostMemory: Int64 = 256 << 20
 
     /// Bounds what is read, for a file that may be anybody's: its schema alone could take all memory.
-    func bounded() -> Connection {
+    package func bounded() -> Connection {
         isBounded = true
         broker_sqlite_bound(handle, Self.mostValueBytes, Self.mostSchemaBytes, Self.mostMemory)
         return self
     }
 
     /// From now on a lock is waited for so long; 0 fails at once.
-    func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
+    package func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
     /// Runs statements that give no rows of interest.
-    func execute(_ sql: String) throws(StoreError) {
+    package func execute(_ sql: String) throws(StoreError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
         guard result == SQLITE_OK else { throw error(result, running: sql) }
     }
 
     /// What SQLite just said. Every error comes by here, so that none is forgotten after which the disk is not to be trusted.
-    func error(_ result: Int32, running sql: String? = nil) -> StoreError {
+    package func error(_ result: Int32, running sql: String? = nil) -> StoreError {
         if isBounded, [SQLITE_TOOBIG, SQLITE_INTERRUPT].contains(result & 0xFF) {
             return StoreError(tooLarge: handle, result, memory: Self.mostMemory)
         }
@@ -96,7 +96,7 @@ final class Connection {
     ///
     /// Without room, with another program's lock and with a constraint that does not hold, nothing is committed. After any other
     /// error the transaction's end may have come to the disk, where the next one who opens the database finds it.
-    func commit(by statement: Statement) throws(StoreError) {
+    package func commit(by statement: Statement) throws(StoreError) {
         let result = sqlite3_step(statement.handle)
         defer { sqlite3_reset(statement.handle) }
         guard result != SQLITE_DONE else { return }
@@ -108,7 +108,7 @@ final class Connection {
 
     /// Nobody knows any more what is on the disk. What the log holds is left to whoever opens it next, who finds out; closing
     /// does not copy it into the database.
-    func fail(_ error: StoreError) {
+    package func fail(_ error: StoreError) {
         guard failure == nil else { return }
         failure = error
         _ = broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -117,40 +117,40 @@ final class Connection {
     /// Triggers that others put into the file do nothing here.
     ///
     /// With one, SQLite reads a whole `SELECT` before it inserts the first row, and nobody can tell which row it is at.
-    func ignoreTriggers() throws(StoreError) {
+    package func ignoreTriggers() throws(StoreError) {
         let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         guard result == SQLITE_OK else { throw error(result) }
     }
 
     /// What SQLite said of the newest call that failed.
-    var lastMessage: String { String(cString: sqlite3_errmsg(handle)) }
+    package var lastMessage: String { String(cString: sqlite3_errmsg(handle)) }
 
-    func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
+    package func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
 
     /// The first column of the first row; nil when there is no row or it is NULL.
-    func integer(_ sql: String) throws(StoreError) -> Int64? {
+    package func integer(_ sql: String) throws(StoreError) -> Int64? {
         let statement = try prepare(sql)
         guard try statement.step(), !statement.isNull(0) else { return nil }
         return statement.integer(0)
     }
 
-    func text(_ sql: String) throws(StoreError) -> String? {
+    package func text(_ sql: String) throws(StoreError) -> String? {
         let statement = try prepare(sql)
         guard try statement.step(), !statement.isNull(0) else { return nil }
         return statement.text(0)
     }
 
     /// Rows that the newest INSERT, UPDATE or DELETE changed.
-    var changes: Int { Int(sqlite3_changes64(handle)) }
+    package var changes: Int { Int(sqlite3_changes64(handle)) }
 
     /// Rows that all statements so far have changed, those among them that followed a foreign key.
-    var totalChanges: Int { Int(sqlite3_total_changes64(handle)) }
+    package var totalChanges: Int { Int(sqlite3_total_changes64(handle)) }
 
     /// No transaction is open; after an error it tells that SQLite undid the whole one.
-    var isAutocommit: Bool { sqlite3_get_autocommit(handle) != 0 }
+    package var isAutocommit: Bool { sqlite3_get_autocommit(handle) != 0 }
 
     /// A row refers to one that does not exist (yet).
-    var hasDanglingReferences: Bool {
+    package var hasDanglingReferences: Bool {
         var current: Int32 = 0
         var highest: Int32 = 0
         sqlite3_db_status(handle, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)

@@ -1,0 +1,91 @@
+internal import CSQLite
+
+/// A prepared statement. Belongs to its connection's thread; reset by whoever begins to use it.
+package final class Statement {
+    package let handle: OpaquePointer
+    private let connection: Connection
+    private let sql: String
+
+    package init(_ sql: String, on connection: Connection) throws(StoreError) {
+        var handle: OpaquePointer?
+        let result = sqlite3_prepare_v3(
+            connection.handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &handle, nil)
+        guard result == SQLITE_OK, let handle else {
+            throw connection.error(result, running: sql)
+        }
+        self.handle = handle
+        self.connection = connection
+        self.sql = sql
+    }
+
+    deinit {
+        reset()
+        sqlite3_finalize(handle)
+    }
+
+    /// Whether there is a row. After the last one, and after an error, the statement is reset.
+    package func step() throws(StoreError) -> Bool {
+        let result = sqlite3_step(handle)
+        if result == SQLITE_ROW { return true }
+        // The message is the connection's until the next call, so it is read before the reset.
+        let error = result == SQLITE_DONE ? nil : connection.error(result, running: sql)
+        reset()
+        if let error { throw error }
+        return false
+    }
+
+    /// Runs the statement to its end.
+    ///
+    /// - Throws: `overworked`, before it has done anything, when the job's work is spent.
+    package func run() throws(StoreError) {
+        try connection.meter?.check()
+        while try step() {}
+    }
+
+    package func reset() {
+        sqlite3_reset(handle)
+        let instructions = UInt32(bitPattern: sqlite3_stmt_status(handle, SQLITE_STMTSTATUS_VM_STEP, 1))
+        if instructions != 0 { connection.meter?.charge(ended: Int(instructions)) }
+    }
+
+    // MARK: - Binding, from 1
+
+    package func bind(_ value: Int64, at index: Int) { sqlite3_bind_int64(handle, Int32(index), value) }
+
+    package func bind(_ value: String, at index: Int) {
+        var value = value
+        value.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                _ = broker_sqlite_bind_text(
+                    handle, Int32(index), characters.baseAddress, UInt64(characters.count))
+            }
+        }
+    }
+
+    package func bind(blob: [UInt8]?, at index: Int) {
+        guard let blob else {
+            sqlite3_bind_null(handle, Int32(index))
+            return
+        }
+        blob.withUnsafeBytes { _ = broker_sqlite_bind_blob(handle, Int32(index), $0.baseAddress, UInt64($0.count)) }
+    }
+
+    package func bind(text: [UInt8], at index: Int) {
+        text.withUnsafeBytes { bytes in
+            let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            _ = broker_sqlite_bind_text(handle, Int32(index), start, UInt64(bytes.count))
+        }
+    }
+
+    // MARK: - Columns of the current row, from 0
+
+    package func isNull(_ column: Int) -> Bool { sqlite3_column_type(handle, Int32(column)) == SQLITE_NULL }
+    package func integer(_ column: Int) -> Int64 { sqlite3_column_int64(handle, Int32(column)) }
+    package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
+
+    /// Valid until the next step, reset or conversion of the column.
+    package func bytes(_ column: Int) -> UnsafeBufferPointer<UInt8> {
+        let start = sqlite3_column_blob(handle, Int32(column))?.assumingMemoryBound(to: UInt8.self)
+        return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(column))))
+    }
+}

@@ -1,0 +1,7 @@
+/// Counts what the statements of a connection take. Belongs to the connection's thread.
+package protocol StatementMeter: AnyObject {
+    /// - Throws: `overworked` when no statement may begin.
+    func check() throws(StoreError)
+    /// - Parameter instructions: of a statement that has ended (`SQLITE_STMTSTATUS_VM_STEP`).
+    func charge(ended instructions: Int)
+}
