@@ -82,8 +82,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "BrokerSQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(
-            name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "CSQLite"],
-            swiftSettings: strict),
+            name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite"], swiftSettings: strict),
         .target(
             name: "BrokerStore",
             dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "CSQLite"],

@@ -1,6 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
-internal import CSQLite
+internal import BrokerSQLite
 
 /// The model of a SQLite database that is there already.
 public enum DatabaseModel {
@@ -16,8 +16,11 @@ public enum DatabaseModel {
     ///
     /// The file is only read.
     public static func modelText(ofDatabaseAt path: String) throws(Failure) -> String {
-        let tables = try DatabaseReader(path).tables()
-        return DatabaseConversion(tables).model().text
+        do throws(StoreError) {
+            return DatabaseConversion(try DatabaseReader(path).tables()).model().text
+        } catch {
+            throw Failure(description: "The database \(path) cannot be read: \(DatabaseReader.reason(error))")
+        }
     }
 }
 
@@ -70,18 +73,13 @@ struct DatabaseTable {
 
 /// Reads what a database tells of its tables. For one call.
 final class DatabaseReader {
-    private var handle: OpaquePointer?
-    private let path: String
+    private let connection: Connection
     /// Rows of each table whose values are looked at.
     private static let sampledRows = 1_000
 
-    init(_ path: String) throws(DatabaseModel.Failure) {
-        self.path = path
-        guard sqlite3_open_v2(path, &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nil) == SQLITE_OK else {
-            throw failure()
-        }
-        sqlite3_busy_timeout(handle, 5_000)
-        broker_sqlite_bound(handle, Self.mostBytes, Self.mostBytes, Self.mostMemory)
+    init(_ path: String) throws(StoreError) {
+        connection = try Connection(path: path, .read).bounded(
+            valueBytes: Self.mostBytes, schemaBytes: Self.mostBytes, memory: Self.mostMemory)
     }
 
     /// Bytes of a statement of the schema, and of a value that is read.
@@ -93,20 +91,14 @@ final class DatabaseReader {
     /// A relationship takes several columns, when what it leads to has a compound key.
     private static let mostColumns = 4 * ModelLimits.mostPropertiesInAll
 
-    deinit { sqlite3_close_v2(handle) }
-
-    private func failure() -> DatabaseModel.Failure {
-        if let handle, [SQLITE_TOOBIG, SQLITE_INTERRUPT].contains(sqlite3_errcode(handle)) {
-            return DatabaseModel.Failure(
-                description: "The database \(path) cannot be read: its schema has a statement of more than "
-                    + "\(Self.mostBytes >> 20) MiB, or takes more than \(Self.mostMemory >> 20) MiB of memory. Check the "
-                    + "file, or write the model by hand.")
-        }
-        let cause = handle.map { String(cString: sqlite3_errmsg($0)) } ?? "no memory"
-        return DatabaseModel.Failure(description: "The database \(path) cannot be read: \(cause). Check the file.")
+    static func reason(_ error: StoreError) -> String {
+        if error.sqliteCode == 0 { return error.message }
+        guard error.isBeyondBound else { return "\(error.sqliteMessage). Check the file." }
+        return "its schema has a statement of more than \(mostBytes >> 20) MiB, or takes more than "
+            + "\(mostMemory >> 20) MiB of memory. Check the file, or write the model by hand."
     }
 
-    func tables() throws(DatabaseModel.Failure) -> [DatabaseTable] {
+    func tables() throws(StoreError) -> [DatabaseTable] {
         var tables: [DatabaseTable] = []
         // Of many views, SQLite lists the tables in quadratic time.
         let count = try rows("SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view')", [])
@@ -124,15 +116,13 @@ final class DatabaseReader {
     }
 
     /// Before a database that is larger than any model takes time and memory.
-    private func check(_ count: Int, _ most: Int, _ what: String) throws(DatabaseModel.Failure) {
+    private func check(_ count: Int, _ most: Int, _ what: String) throws(StoreError) {
         guard count > most else { return }
-        throw DatabaseModel.Failure(
-            description:
-                "The database \(path) cannot be read: there are \(count) \(what), and at most \(most) are read; "
-                + "split the model")
+        throw StoreError(
+            .incompatible, "there are \(count) \(what), and at most \(most) are read; split the model")
     }
 
-    private func read(_ table: inout DatabaseTable) throws(DatabaseModel.Failure) {
+    private func read(_ table: inout DatabaseTable) throws(StoreError) {
         let name = [table.name]
         for row in try rows("SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1)", name)
         {
@@ -167,7 +157,7 @@ final class DatabaseReader {
         table.triggers = Int(triggers[0][0]!) ?? 0
     }
 
-    private func sample(_ column: inout DatabaseTable.Column, of table: String) throws(DatabaseModel.Failure) {
+    private func sample(_ column: inout DatabaseTable.Column, of table: String) throws(StoreError) {
         guard !column.isGenerated else { return }
         let value = Self.quoted(column.name)
         // `typeof` does not read the value.
@@ -179,12 +169,12 @@ final class DatabaseReader {
         guard column.storedTypes == ["text"] else { return }
         let date = "____-__-__T__:__:__.___Z"
         let forms = "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v))"
-        do throws(DatabaseModel.Failure) {
+        do throws(StoreError) {
             let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))", [])
             (column.hasOurDates, column.hasOurUUIDs) = (found[0][0] == "1", found[0][1] == "1")
         } catch {
             // A text beyond the bound is neither.
-            guard sqlite3_errcode(handle) == SQLITE_TOOBIG else { throw error }
+            guard error.isTooLarge else { throw error }
         }
     }
 
@@ -192,26 +182,13 @@ final class DatabaseReader {
         "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
     }
 
-    private func rows(_ sql: String, _ texts: [String]) throws(DatabaseModel.Failure) -> [[String?]] {
-        var statement: OpaquePointer?
-        guard sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK else { throw failure() }
-        defer { sqlite3_finalize(statement) }
-        for (index, text) in texts.enumerated() {
-            text.utf8CString.withUnsafeBufferPointer {
-                _ = broker_sqlite_bind_text(statement, Int32(index + 1), $0.baseAddress!, UInt64($0.count - 1))
-            }
-        }
+    private func rows(_ sql: String, _ texts: [String]) throws(StoreError) -> [[String?]] {
+        let statement = try connection.prepare(sql)
+        for (index, text) in texts.enumerated() { statement.bind(text, at: index + 1) }
         var rows: [[String?]] = []
-        while true {
-            switch sqlite3_step(statement) {
-            case SQLITE_ROW:
-                rows.append(
-                    (0..<sqlite3_column_count(statement)).map { column in
-                        sqlite3_column_text(statement, column).map { String(cString: $0) }
-                    })
-            case SQLITE_DONE: return rows
-            default: throw failure()
-            }
+        while try statement.step() {
+            rows.append((0..<statement.columnCount).map { statement.isNull($0) ? nil : statement.text($0) })
         }
+        return rows
     }
 }

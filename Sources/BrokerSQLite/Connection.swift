@@ -8,8 +8,8 @@ package final class Connection {
     package var meter: (any StatementMeter)?
     /// The first error after which nobody knows what is on the disk.
     package private(set) var failure: StoreError?
-    /// What is read is bounded; see ``bounded()``.
-    private var isBounded = false
+    /// Of ``bounded(valueBytes:schemaBytes:memory:)``; nil when what is read has no bounds.
+    private var memoryBound: Int64?
 
     package enum Access {
         /// The file is made when it is new.
@@ -59,17 +59,15 @@ package final class Connection {
         }.joined()
     }
 
-    /// Bytes of a value that is read before it is known whose file it is: the model in a store is the largest.
-    private static let mostValueBytes: Int32 = 64 << 20
-    /// Bytes of a statement of the schema: a table of 2,000 columns with the longest names has less.
-    private static let mostSchemaBytes: Int32 = 4 << 20
-    /// Bytes of memory that SQLite may take for it.
-    private static let mostMemory: Int64 = 256 << 20
-
     /// Bounds what is read, for a file that may be anybody's: its schema alone could take all memory.
-    package func bounded() -> Connection {
-        isBounded = true
-        broker_sqlite_bound(handle, Self.mostValueBytes, Self.mostSchemaBytes, Self.mostMemory)
+    ///
+    /// - Parameters:
+    ///   - valueBytes: of a value.
+    ///   - schemaBytes: of a statement of the schema.
+    ///   - memory: bytes that SQLite may take for it.
+    package func bounded(valueBytes: Int32, schemaBytes: Int32, memory: Int64) -> Connection {
+        memoryBound = memory
+        broker_sqlite_bound(handle, valueBytes, schemaBytes, memory)
         return self
     }
 
@@ -84,10 +82,8 @@ package final class Connection {
 
     /// What SQLite just said. Every error comes by here, so that none is forgotten after which the disk is not to be trusted.
     package func error(_ result: Int32, running sql: String? = nil) -> StoreError {
-        if isBounded, [SQLITE_TOOBIG, SQLITE_INTERRUPT].contains(result & 0xFF) {
-            return StoreError(tooLarge: handle, result, memory: Self.mostMemory)
-        }
         let error = StoreError(result, on: handle, running: sql)
+        if let memoryBound, error.isBeyondBound { return StoreError(tooLarge: handle, result, memory: memoryBound) }
         if error.isDiskFailure { fail(error) }
         return error
     }

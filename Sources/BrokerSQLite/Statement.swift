@@ -81,9 +81,17 @@ package final class Statement {
 
     package func isNull(_ column: Int) -> Bool { sqlite3_column_type(handle, Int32(column)) == SQLITE_NULL }
     package func integer(_ column: Int) -> Int64 { sqlite3_column_int64(handle, Int32(column)) }
-    package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
 
-    /// Valid until the next step, reset or conversion of the column.
+    /// In UTF-8, whatever the encoding of the database is; NULL is empty.
+    package func text(_ column: Int) -> String {
+        let start = sqlite3_column_text(handle, Int32(column))
+        let count = Int(sqlite3_column_bytes(handle, Int32(column)))
+        return String(decoding: UnsafeBufferPointer(start: start, count: count), as: UTF8.self)
+    }
+
+    package var columnCount: Int { Int(sqlite3_column_count(handle)) }
+
+    /// In the encoding of the database. Valid until the next step, reset or conversion of the column.
     package func bytes(_ column: Int) -> UnsafeBufferPointer<UInt8> {
         let start = sqlite3_column_blob(handle, Int32(column))?.assumingMemoryBound(to: UInt8.self)
         return UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes(handle, Int32(column))))

@@ -24,6 +24,9 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     /// SQLite's extended result code, zero when the error is not SQLite's.
     public let sqliteCode: Int32
 
+    /// What SQLite says of it, in its own words; empty when the error is not SQLite's.
+    package private(set) var sqliteMessage = ""
+
     /// Our own SQL that failed, of a defect.
     private let statement: String?
 
@@ -39,6 +42,12 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 
     /// Another program holds a lock: the same again, later, may succeed.
     public var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
+
+    /// A value or a statement is larger than the connection reads.
+    package var isTooLarge: Bool { sqliteCode & 0xFF == SQLITE_TOOBIG }
+
+    /// A value, a statement or the memory is beyond a bound of the connection.
+    package var isBeyondBound: Bool { isTooLarge || sqliteCode & 0xFF == SQLITE_INTERRUPT }
 
     /// The disk has failed, or the file is damaged: what was to be written may be on the disk, or not, or in part.
     public var isDiskFailure: Bool {
@@ -98,6 +107,7 @@ extension StoreError {
                 .defect, "\(store) refused what Broker asked of it (\(said)). This is a defect of Broker's; report it.",
                 sqliteCode: result, statement: sql)
         }
+        sqliteMessage = said
     }
 
     /// The schema, or a value that is read at the opening, is larger than any of a store.

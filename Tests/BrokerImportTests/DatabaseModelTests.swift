@@ -99,6 +99,13 @@ import Testing
         #expect(throws: DatabaseModel.Failure.self) { try DatabaseModel.modelText(ofDatabaseAt: "/missing/file") }
     }
 
+    @Test func `a database in UTF-16 is read as any other`() throws {
+        let sql = #"CREATE TABLE "Größe" (id INTEGER PRIMARY KEY, "état" TEXT NOT NULL DEFAULT 'né')"#
+        let (model, _) = try convert("PRAGMA encoding = 'UTF-16le'; \(sql)")
+        #expect(model.entities.map(\.name) == ["Größe"])
+        #expect(model.entities[0].attributes.map(\.name) == ["id", "état"])
+    }
+
     @Test func `a schema that is larger than any real one is not read`() throws {
         let comment = String(repeating: "x", count: 5 << 20)
         let error = #expect(throws: DatabaseModel.Failure.self) {

@@ -1,4 +1,5 @@
 internal import BrokerJSON
+internal import BrokerSQLite
 internal import CSQLite
 internal import Glibc
 
@@ -7,7 +8,9 @@ internal import Glibc
 /// What it does for a record is what a loop in C would do: walk the parsed record, bind, step. Texts are bound where they
 /// lie.
 final class FloorDatabase {
-    private let handle: OpaquePointer
+    private let connection: Connection
+    /// The owners of those below, which are bound and stepped without anything between.
+    private var statements: [Statement] = []
     private let layout: RecordLayout
     private let columns: [Column]
     /// The records' keys come in the order of the columns and none is missing, so that not even a key is compared.
@@ -39,14 +42,11 @@ final class FloorDatabase {
     /// Makes the database anew.
     init(path: String, options: RecordOptions) throws(LoadError) {
         for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
-        var opened: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX
-        guard sqlite3_open_v2(path, &opened, flags, nil) == SQLITE_OK, let opened else {
-            let message = opened.map { String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
-            sqlite3_close(opened)
-            throw LoadError(.failed, "The database \(path) cannot be made: \(message).")
+        do throws(StoreError) {
+            connection = try Connection(path: path)
+        } catch {
+            throw LoadError(.failed, "The database \(path) cannot be made: \(error.sqliteMessage).")
         }
-        handle = opened
         let layout = RecordLayout(options)
         self.layout = layout
         isPlain = options.presence >= 1 && options.keyOrder == .declared
@@ -59,11 +59,6 @@ final class FloorDatabase {
         }
         for sql in Self.pragmas.map({ "PRAGMA " + $0 }) + layout.tables { try execute(sql) }
         try prepareStatements(isPartial: options.presence < 1)
-    }
-
-    deinit {
-        for statement in [record, department, departmentStub, project, membership, line] { sqlite3_finalize(statement) }
-        sqlite3_close(handle)
     }
 
     private static func writing(_ kind: RecordField.Kind, _ keys: RecordKeys) -> Column.Writing {
@@ -237,24 +232,25 @@ final class FloorDatabase {
     }
 
     private func step(_ statement: OpaquePointer?) throws(LoadError) {
-        guard sqlite3_step(statement) == SQLITE_DONE else { throw failure() }
+        guard sqlite3_step(statement) == SQLITE_DONE else { throw failure(connection.lastMessage) }
         sqlite3_reset(statement)
     }
 
     private func execute(_ sql: String) throws(LoadError) {
-        guard sqlite3_exec(handle, sql, nil, nil, nil) == SQLITE_OK else { throw failure() }
+        do throws(StoreError) { try connection.execute(sql) } catch { throw failure(error.sqliteMessage) }
     }
 
     private func prepare(_ sql: String) throws(LoadError) -> OpaquePointer? {
-        var statement: OpaquePointer?
-        guard sqlite3_prepare_v3(handle, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &statement, nil) == SQLITE_OK
-        else {
-            throw failure()
+        do throws(StoreError) {
+            let statement = try connection.prepare(sql)
+            statements.append(statement)
+            return statement.handle
+        } catch {
+            throw failure(error.sqliteMessage)
         }
-        return statement
     }
 
-    private func failure() -> LoadError { LoadError(.failed, "SQLite: \(String(cString: sqlite3_errmsg(handle)))") }
+    private func failure(_ message: String) -> LoadError { LoadError(.failed, "SQLite: \(message)") }
 }
 
 extension JSONValue {

@@ -1,3 +1,4 @@
+internal import BrokerSQLite
 internal import CSQLite
 internal import Glibc
 
@@ -28,23 +29,13 @@ package struct RunEnvironment: Sendable {
 
     private mutating func describe(_ store: String, _ arguments: [String]) {
         add("file system", Self.fileSystem(of: store))
-        var handle: OpaquePointer?
-        defer { sqlite3_close(handle) }
-        guard sqlite3_open_v2(store, &handle, SQLITE_OPEN_READONLY, nil) == SQLITE_OK else { return }
+        guard let connection = try? Connection(path: store, .read) else { return }
         let pragmas = ["journal_mode", "page_size", "auto_vacuum"].compactMap { name in
-            Self.value("PRAGMA \(name)", handle).map { "\(name) = \($0)" }
+            (try? connection.text("PRAGMA \(name)")).map { "\(name) = \($0)" }
         }
         // This one is a connection's own: what the server was told, or its default.
         let synchronous = "synchronous = \(Self.option("--synchronous", arguments) ?? "full")"
         add("pragmas", (pragmas + [synchronous]).joined(separator: ", "))
-    }
-
-    private static func value(_ sql: String, _ handle: OpaquePointer?) -> String? {
-        var statement: OpaquePointer?
-        defer { sqlite3_finalize(statement) }
-        guard sqlite3_prepare_v2(handle, sql, -1, &statement, nil) == SQLITE_OK, sqlite3_step(statement) == SQLITE_ROW
-        else { return nil }
-        return sqlite3_column_text(statement, 0).map { String(cString: $0) }
     }
 
     private static func arguments(of process: Int32) -> [String]? {
