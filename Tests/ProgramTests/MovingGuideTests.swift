@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The examples of `protocol/moving.md`, run as they stand.
+/// The examples of `protocol/guides/moving.md`, run as they stand.
 @Suite(.timeLimit(.minutes(5))) struct MovingGuideTests {
     private struct Block {
         /// The words behind the backticks.
@@ -12,7 +12,7 @@ import Testing
     /// The blocks of each chapter, by its heading.
     private static func chapters() throws -> [(name: String, blocks: [Block])] {
         let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-            .appendingPathComponent("../../protocol/moving.md").standardizedFileURL
+            .appendingPathComponent("../../protocol/guides/moving.md").standardizedFileURL
         var chapters: [(name: String, blocks: [Block])] = []
         var open: (words: [String], lines: [String])?
         for line in try String(contentsOf: page, encoding: .utf8).components(separatedBy: "\n") {

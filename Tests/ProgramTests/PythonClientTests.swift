@@ -1,13 +1,13 @@
 import Foundation
 import Testing
 
-/// The client of `protocol/clients.md`, run against a server.
+/// The client of `protocol/guides/clients.md`, run against a server.
 @Suite(.timeLimit(.minutes(5))) struct PythonClientTests {
     private let programs: Programs
 
     init() throws {
         programs = try Programs()
-        let blocks = try Repository.codeBlocks(of: "protocol/clients.md").filter { $0.language == "python" }
+        let blocks = try Repository.codeBlocks(of: "protocol/guides/clients.md").filter { $0.language == "python" }
         let client = try #require(blocks.first { $0.text.contains("class Broker:") }?.text)
         let paging = try #require(blocks.first { $0.text.hasPrefix("def fetch(") }?.text)
         #expect(client.split(separator: "\n", omittingEmptySubsequences: false).count <= 100)
