@@ -220,7 +220,7 @@ public final class Store {
     // MARK: - Transactions
 
     /// Begins a transaction. When another program has locked the store it fails at once, with an error that
-    /// ``StoreError/isLocked``: nothing has happened then, and whoever has jobs keeps them and tries again.
+    /// ``/BrokerSQLite/StoreError/isLocked``: nothing has happened then, and whoever has jobs keeps them and tries again.
     public func begin() throws(StoreError) {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)

@@ -14,8 +14,8 @@ extension Store {
         if loss == nil, failure == nil { logKeeper.copyAll() }
     }
 
-    /// Copies the log because a transaction that was undone found no room (``StoreError/Code/full``): the next one is then
-    /// written over it.
+    /// Copies the log because a transaction that was undone found no room (``/BrokerSQLite/StoreError/Code/full``): the next one
+    /// is then written over it.
     ///
     /// - Returns: whether the next one may find more.
     public func makeRoom() -> Bool { loss == nil && failure == nil && logKeeper.makeRoom() }
