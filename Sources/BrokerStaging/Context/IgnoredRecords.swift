@@ -1,24 +1,24 @@
 internal import BrokerModel
 
-/// Objects of one entity whose records are passed over, because they may not be inserted, or not be updated. What is
-/// nested in such a record is staged all the same.
+/// Objects of one entity whose records a sync ignores, because it may not insert or not update them. Records nested in
+/// an ignored record are staged.
 public final class IgnoredRecords {
     enum Word {
-        /// The record is taken.
+        /// The record is staged.
         case taken
-        /// Its object exists, and stays as it is.
+        /// The object exists, and does not change.
         case named
-        /// Its object does not exist, and is not made.
+        /// The object does not exist, and is not inserted.
         case absent
     }
 
-    /// And its subentities.
+    /// The entity of the sync; its subentities belong to it.
     let entity: Int
     private let table: Int
     private let inserts: Bool
     private let updates: Bool
     private let existing: TableSet
-    /// Objects that are not made, though the newest staging named them: of its rows' memory.
+    /// Objects that the latest staging named and did not insert; in the memory of its rows.
     private var absent: TableSet
     private let plan: StagingPlan
     private var arena = ByteArena()
@@ -33,21 +33,21 @@ public final class IgnoredRecords {
         self.plan = plan
     }
 
-    /// A new staging names anew.
+    /// Prepares for a new staging.
     func begin() { absent = TableSet(plan) }
 
-    /// The identities of those of that table which the newest staging named and did not make.
+    /// Returns the identities of the objects of that table that the latest staging named and did not insert.
     func namedAlone(_ table: Int) -> [[Cell]] {
         guard absent.exists(table) else { return [] }
         return (0..<absent[table].pointee.rowCount).map { absent[table].pointee.identity(ofRow: $0) }
     }
 
-    /// The object of that staged row is in the store.
+    /// Notes that the object of a staged row is in the store.
     public func noteExisting(_ row: Int, of rows: StagedRows) {
         let staged = rows.tables[table]!
         let identity = staged.row(row)
         var cells = Array(repeating: Cell.absent, count: staged.columnCount)
-        // The rows that the cells point into go before this object does.
+        // The rows own the memory of the cells and are freed before this object.
         for column in staged.identityColumns(ofRow: row) { cells[column] = arena.copy(of: identity[column]) }
         cells.withUnsafeBufferPointer {
             _ = existing[table].pointee.findOrAdd(
@@ -55,7 +55,7 @@ public final class IgnoredRecords {
         }
     }
 
-    /// - Parameter identity: a row's worth of cells; nil of a record that has none.
+    /// - Parameter identity: a row's worth of cells; nil for a record without an identity.
     func word(_ identity: UnsafePointer<Cell>?, kind: Int) -> Word {
         let exists = identity.map { existing[table].pointee.find(identity: $0, kind: kind) != nil } ?? false
         if exists { return updates ? .taken : .named }
@@ -68,9 +68,9 @@ public final class IgnoredRecords {
 }
 
 extension StagingContext {
-    /// What becomes of a record, or a bare key, of that identity.
+    /// Returns the decision for a record, or a bare key, of that identity.
     ///
-    /// Mutating, though it changes nothing: else the context would be copied for the call, and it is large.
+    /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
     mutating func passing(_ entity: EntityPlan, identity: Int?) -> IgnoredRecords.Word {
         guard let passedOver = exclusions?.passedOver else { return .taken }
         return passing(entity, identity: identity, passedOver)

@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// Counts the values that their attributes do not hold exactly, by attribute.
+/// Counts, by attribute, the values that their attributes cannot represent exactly.
 struct InexactValues {
     private struct Place: Hashable {
         let entity: Int
@@ -13,7 +13,7 @@ struct InexactValues {
         counts[Place(entity: entity, attribute: attribute), default: 0] += 1
     }
 
-    /// One warning for each attribute, in the order of the model.
+    /// Returns one warning for each attribute, in the order of the model.
     func warnings(_ model: Model) -> [Warning] {
         counts.sorted { ($0.key.entity, $0.key.attribute) < ($1.key.entity, $1.key.attribute) }.map { place, count in
             let entity = model.entities[place.entity]

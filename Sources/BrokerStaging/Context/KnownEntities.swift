@@ -1,9 +1,10 @@
-/// What objects of hierarchies are: in the store, and, while a job is staged again, after the records that were taken so far.
+/// The concrete entities of objects in hierarchies: in the store, and, while a job is staged again, after the records
+/// that were accepted so far.
 ///
-/// With it staging is exact: records are taken or refused as if they had been applied to the store one after the other.
+/// With it staging is exact: records are accepted or rejected as if they were applied to the store one by one.
 final class KnownEntities {
     private struct Kind {
-        /// Nil of an object that is not there.
+        /// Nil if the object does not exist.
         let stored: Int?
         var current: Int?
     }
@@ -21,9 +22,9 @@ final class KnownEntities {
     }
 
     /// - Parameters:
-    ///   - entity: of the table.
+    ///   - entity: index of the table's entity.
     ///   - identity: a row's worth of cells, which are copied.
-    ///   - kind: whose identity that is.
+    ///   - kind: the entity whose identity that is.
     func note(stored: Int?, _ entity: Int, identity: UnsafePointer<Cell>, kind: Int) {
         let columns = plan.entities[entity].identityColumns(of: kind)
         guard tables[entity].pointee.find(identity: identity, kind: kind) == nil else { return }
@@ -35,20 +36,20 @@ final class KnownEntities {
         kinds[entity].append(Kind(stored: stored, current: stored))
     }
 
-    /// What is known of an object.
+    /// A stored or staged fact about an object.
     struct Known {
-        /// Nil when there is none.
+        /// Nil if the object does not exist.
         let kind: Int?
     }
 
-    /// What the last staging took is forgotten.
+    /// Forgets the records of the last staging.
     func begin() {
         for entity in kinds.indices {
             for row in kinds[entity].indices { kinds[entity][row].current = kinds[entity][row].stored }
         }
     }
 
-    /// What the object is now; nil when nothing was told of it.
+    /// Returns the object's concrete entity at this point; nil if the store was not asked about the object.
     func meet(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Known? {
         place(entity, identity).map { Known(kind: kinds[entity.index][$0].current) }
     }
@@ -57,7 +58,7 @@ final class KnownEntities {
         if let place = place(entity, identity) { kinds[entity.index][place].current = kind }
     }
 
-    /// The object is deleted by a record.
+    /// Notes that a record deletes the object.
     func noteDeletion(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
         guard let place = place(entity, identity) else { return }
         kinds[entity.index][place].current = nil

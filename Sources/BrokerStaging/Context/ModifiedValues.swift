@@ -1,11 +1,11 @@
-/// What objects have of their `modified` attribute: in the store, and, while a job is staged again, after the records
-/// that were taken so far.
+/// The values of objects' `modified` attributes: in the store, and, while a job is staged again, after the records that
+/// were accepted so far.
 ///
-/// With it staging is exact: records are taken or left out as if they had been applied to the store one after the other.
+/// With it staging is exact: records are accepted or skipped as if they were applied to the store one by one.
 final class ModifiedValues {
     private struct Value {
         let stored: Cell
-        /// Of a record being staged: points into what that staging keeps alive.
+        /// The value of a staged record; points into memory of that staging.
         var current: Cell
     }
 
@@ -13,12 +13,12 @@ final class ModifiedValues {
     private let tables: TableSet
     /// By entity index and row in `tables`.
     private var values: [[Value]]
-    /// What the object has in the store that the operation names by its key.
+    /// The stored value of the object that the operation names by its key.
     private(set) var subject: Cell?
     private var arena = ByteArena()
-    /// What the store has was noted of all objects that the staging before named.
+    /// The stored values of all objects that the previous staging named were noted.
     var isComplete = false
-    /// The newest staging met objects of which it was not, since it left out other records.
+    /// The latest staging met objects without a noted value, because it skipped other records.
     private(set) var hasMetUnknown = false
 
     init(_ plan: StagingPlan) {
@@ -33,12 +33,12 @@ final class ModifiedValues {
         values[entity][place(entity, identity)] = Value(stored: value, current: value)
     }
 
-    /// Whatever the store has of the object was noted.
+    /// Notes that the store was asked about the object.
     func know(_ entity: Int, identity: UnsafePointer<Cell>) { _ = place(entity, identity) }
 
     func note(subject stored: Cell) { subject = arena.copy(of: stored) }
 
-    /// What the last staging took is forgotten.
+    /// Forgets the records of the last staging.
     func begin() {
         hasMetUnknown = false
         for entity in plan.entitiesWithModified {
@@ -46,24 +46,24 @@ final class ModifiedValues {
         }
     }
 
-    /// Whether a record is newer than what its object has.
+    /// Whether a record is newer than its object.
     func isNewer(_ cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>) -> Bool {
         cell.kind == .absent || isNewer(tombstone: cell, modified, entity, identity: identity)
     }
 
-    /// As ``isNewer(_:_:_:identity:)``, of a record that deletes the object.
+    /// As ``isNewer(_:_:_:identity:)``, for a record that deletes the object.
     func isNewer(
         tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>
     ) -> Bool {
         !modified.isStale(cell, against: values[entity][meet(entity, identity)].current)
     }
 
-    /// A record was taken: the next one of that identity must be newer than this.
+    /// Notes an accepted record: the next one of that identity must be newer.
     func note(current cell: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
         if cell.kind != .absent { values[entity][meet(entity, identity)].current = cell }
     }
 
-    /// A record that deletes the object was taken: the next one makes a fresh one.
+    /// Notes an accepted record that deletes the object: the next record inserts a new object.
     func noteDeletion(_ entity: Int, identity: UnsafePointer<Cell>) {
         values[entity][meet(entity, identity)].current = .absent
     }

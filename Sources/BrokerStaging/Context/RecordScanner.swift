@@ -1,22 +1,22 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Walks the keys of records and puts the known ones' values into slots, one slot per node of the entity's key tree.
+/// Walks the keys of records and stores the values of known keys in slots, one slot per node of the entity's key tree.
 ///
-/// Records of one collection mostly have the same keys in the same order, so each position remembers the key it met
-/// last: one comparison of bytes then replaces a search.
+/// Records of one collection mostly have the same keys in the same order, so each position remembers its last key. One
+/// comparison of bytes then replaces a search.
 struct RecordScanner: ~Copyable {
-    /// A key as it was last seen at one position of an object.
+    /// The last key at one position of an object.
     private struct Prediction {
         let key: UnsafeBufferPointer<UInt8>
         /// The tree's node, or -1 - the index among the unknown keys.
         let target: Int
     }
 
-    /// An unknown key of an object at one node of all trees. Its bytes lie in the document.
+    /// An unknown key of an object at one node of all trees. Its bytes are in the document.
     private struct UnknownKey: Hashable {
         let place: Int
-        /// Nil stands for all keys of the entity that are too many to name.
+        /// Nil for the keys of the entity beyond the limit.
         let key: BytesKey?
     }
 
@@ -27,11 +27,11 @@ struct RecordScanner: ~Copyable {
         var count = 0
     }
 
-    /// Unknown keys named in the warnings of one job: a record that uses keys as data must not fill the answer.
+    /// Limit on the unknown keys in the warnings of one job. A record that uses keys as data must not fill the answer.
     private static let namedUnknownKeys = 1_000
-    /// Positions of an object whose keys are remembered: more than records have, when they are no dictionaries.
+    /// Limit on the positions of an object whose keys are remembered: more than records have that are not dictionaries.
     private static let predictedPositions = 4_096
-    /// Bytes of an unknown key that a warning shows.
+    /// Limit in bytes on an unknown key in a warning.
     private static let shownKeyBytes = 128
 
     /// By node over all trees. The keys point into the document, which outlives the scanner.
@@ -40,9 +40,9 @@ struct RecordScanner: ~Copyable {
     private var unknownCounts: [UnknownCount] = []
     private var slots: [JSONValue?] = []
     private(set) var depth = 0
-    /// The first unknown key of the record that was opened last, in the order of the text; nil when it has none.
+    /// The first unknown key of the latest record, in the order of the text; nil when it has none.
     private(set) var firstUnknownKey: JSONValue?
-    /// The record that was opened last has keys, and all of its own ones are unknown.
+    /// The latest record has keys, and all of its own keys are unknown.
     private(set) var hasOnlyUnknownKeys = false
     private var knownKeyCount = 0
 
@@ -50,16 +50,16 @@ struct RecordScanner: ~Copyable {
         predictions = Array(repeating: [], count: nodeCount)
     }
 
-    /// Scans one record and returns where its slots begin; ``close(_:)`` gives them back.
+    /// Scans one record and returns the index of its first slot; ``close(_:)`` gives the slots back.
     ///
-    /// - Parameter nested: what is in the record, or is it, below a key that is a value of it.
+    /// - Parameter nested: the nested record, or the record itself, below a key that is one of its values.
     mutating func open(
         _ record: JSONValue?, nested: (key: JSONValue, value: JSONValue)? = nil, _ entity: EntityPlan
     ) -> Int {
         let base = depth
         let count = entity.tree.nodes.count
         if slots.count < base + count {
-            // With room for a record nested in it.
+            // With room for a nested record.
             slots.append(contentsOf: repeatElement(nil, count: 2 * (base + count) - slots.count))
         }
         for slot in base..<base + count { slots[slot] = nil }
@@ -68,14 +68,14 @@ struct RecordScanner: ~Copyable {
         knownKeyCount = 0
         if let record { scan(record, 0, entity, base, apartFrom: nested?.key) }
         if let nested, let nesting = entity.nesting { scan(nested.value, nesting.node, entity, base) }
-        // The key above a nested record is one of its values.
+        // The key of a nested record is one of its values.
         hasOnlyUnknownKeys = firstUnknownKey != nil && knownKeyCount == 0 && nested == nil
         return base
     }
 
     mutating func close(_ base: Int) { depth = base }
 
-    /// The value at the most preferred path that has one: the first that is not null, else null, else nil.
+    /// Returns the value at the most preferred path: the first that is not null, else null, else nil.
     @inline(__always)
     func value(_ nodes: [Int], _ base: Int) -> JSONValue? {
         var null: JSONValue?
@@ -139,14 +139,14 @@ struct RecordScanner: ~Copyable {
         return -unknownCounts.count
     }
 
-    /// One warning per unknown key that was met, in the order of meeting.
+    /// Returns one warning per unknown key, in the order of first occurrence.
     func warnings() -> [Warning] {
         struct Told: Hashable {
             let entity: Int
             let path: [UInt8]?
         }
         var warnings: [Warning] = []
-        /// An entity may be read in several ways, each of which meets the same key.
+        /// Several plans of one entity may have the same unknown key.
         var places: [Told: Int] = [:]
         for unknown in unknownCounts {
             let path = unknown.key.map {
@@ -163,7 +163,7 @@ struct RecordScanner: ~Copyable {
         return warnings
     }
 
-    /// The key, or its beginning.
+    /// Returns the key, or its beginning.
     static func shown(_ key: UnsafeBufferPointer<UInt8>) -> String {
         guard key.count > shownKeyBytes else { return String(decoding: key, as: UTF8.self) }
         var end = shownKeyBytes
@@ -173,7 +173,7 @@ struct RecordScanner: ~Copyable {
 }
 
 extension EntityPlan {
-    /// The keys from the record down to that node.
+    /// Returns the keys from the record to that node.
     fileprivate func path(to node: Int) -> [String] {
         var path: [String] = []
         var node = node

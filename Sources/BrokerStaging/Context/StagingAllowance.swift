@@ -1,23 +1,23 @@
 public import BrokerModel
 
-/// The memory that one job may still take. It is asked in steps, from whichever threads stage the job, before the memory
-/// is used; what was granted is given back by its owner when the job's rows are gone.
+/// The memory that one job may still use. The threads that stage the job ask for it in steps, before they use it. Its
+/// owner gives back the granted memory when it releases the job's rows.
 public protocol StagingAllowance: AnyObject, Sendable {
-    /// Whether `bytes` more may be taken. Staging ends with ``StagingRefusal/noRoom`` when they may not.
+    /// Whether `bytes` more may be used. If not, staging ends with ``StagingRefusal/noRoom``.
     func take(_ bytes: Int) -> Bool
 }
 
-/// Why a job, or a part of it, was not staged.
+/// The reason why a job, or a part of it, was not staged.
 public enum StagingRefusal: Error, Sendable {
-    /// Something in it is wrong, and the job asked to fail then.
+    /// The job has a fault, and its policy is `fail`.
     case fault(Fault)
-    /// The allowance was refused. Nothing is kept, and the same may be staged again later.
+    /// The allowance refused the memory. Nothing was staged; a later attempt may succeed.
     case noRoom
 }
 
-/// Counts what a staging context takes, and asks for it in steps, so that asking costs nothing for each row.
+/// Counts the memory of a staging context, and asks the allowance in steps, so that a row costs no call.
 struct StagingMemory {
-    /// Bytes asked for at first, and at most at a time beyond what is needed: small jobs take little.
+    /// The first step, and the largest step beyond the memory that is needed: small jobs use little.
     private static let firstStep = 1 << 10
     private static let largestStep = 64 << 10
 
@@ -25,7 +25,7 @@ struct StagingMemory {
     private var granted = 0
     private var used = 0
 
-    /// - Parameter allowance: nil takes what it wants.
+    /// - Parameter allowance: nil grants all.
     init(_ allowance: (any StagingAllowance)?) { self.allowance = allowance }
 
     /// Whether so much more may be used.

@@ -1,21 +1,21 @@
 internal import BrokerModel
 
-/// Which entity of a hierarchy an object is.
+/// The concrete entity of an object in a hierarchy.
 ///
-/// A record or a bare key of an entity finds the object of its identity in the whole hierarchy. What is there of one of its
-/// subentities stays what it is; what is there of one of its ancestors becomes one of it; anything else is refused.
+/// A record or a bare key of an entity finds the object of its identity in the whole hierarchy. An object of a
+/// subentity stays one. An object of an ancestor becomes an object of the entity. Any other object is a fault.
 /// ```
-/// first staging    knows what the job has said so far; the merge then asks the store
-/// staged again     knows what the store has (``KnownEntities``), and the order over all parts
+/// first staging    compares the records of the job; the merge then asks the store
+/// staged again     has the stored facts (``KnownEntities``), and the order over all parts
 /// ```
 extension StagingContext {
-    /// What the object becomes that a record or a bare key names, and why it is there.
+    /// Returns the object's concrete entity for a record or a bare key, and the origin of its row.
     ///
-    /// A key of an abstract entity cannot make an object, so that there must be one.
+    /// A key of an abstract entity cannot insert an object, so the object must exist.
     ///
-    /// - Parameter identity: where its cells begin on the stack.
-    /// - Throws: `constraintViolation` when the object is of another branch, `unmappable` when it would have to be made of
-    ///   an abstract entity.
+    /// - Parameter identity: index of its cells on the stack.
+    /// - Throws: `constraintViolation` when the object is of another branch, `unmappable` when the entity is abstract
+    ///   and the object does not exist.
     @inline(__always)
     mutating func kind(
         of entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
@@ -49,7 +49,7 @@ extension StagingContext {
         return (entity.kind, origin)
     }
 
-    /// Nothing is there that is of the entity already; what is of an ancestor cannot become so.
+    /// No object of the entity is known; an object of an ancestor cannot become one, because the entity is abstract.
     private mutating func kind(
         ofAbstract entity: EntityPlan, _ family: HierarchyPlan, _ known: KnownEntities.Known?, offset: Int,
         _ origin: RowOrigin
@@ -63,7 +63,7 @@ extension StagingContext {
         return (entity.kind, origin == .stub ? .mustExist : origin)
     }
 
-    /// What a record without identity is.
+    /// Returns the concrete entity of a record without identity.
     func kind(ofFresh entity: EntityPlan, at offset: Int) throws(StagingFault) -> Int {
         if entity.isAbstract { throw abstract(entity, offset: offset) }
         return entity.kind

@@ -1,15 +1,15 @@
 internal import BrokerModel
 
-/// Records that may be left out because they are not newer than their object (`modified` of the model).
+/// Records that may be skipped because they are not newer than their object (`modified` of the model).
 ///
 /// ```
 /// first staging    compares the records of one part with each other; the merge then asks the store (``StagedRows``)
-/// staged again     knows what the store has (``ModifiedValues``), and the order over all parts
+/// staged again     has the stored values (``ModifiedValues``), and the order over all parts
 /// ```
 extension StagingContext {
-    /// Whether the record is newer than what its object has, as far as this staging knows.
+    /// Whether the record is newer than its object, as far as this staging knows.
     ///
-    /// - Parameter cells: where the record's converted attributes begin on the stack.
+    /// - Parameter cells: index of the record's converted attributes on the stack.
     mutating func isTaken(
         _ row: Int, _ entity: EntityPlan, _ cells: Int, _ modified: ModifiedColumn, hasIdentity: Bool
     ) -> Bool {
@@ -31,8 +31,8 @@ extension StagingContext {
 }
 
 extension StagingContext {
-    /// The row of the record's object in a hierarchy, if it is known that the record is not newer: then it does not say what
-    /// the object is, either. Nil when the record is taken.
+    /// Returns the row of the record's object in a hierarchy, if the record is known not to be newer. Such a record
+    /// does not decide the object's concrete entity. Nil when the record is accepted.
     mutating func staleRelative(_ entity: EntityPlan, _ cells: Int, at offset: Int) throws(StagingFault) -> Int? {
         guard let modified = entity.modified, entity.family != nil else { return nil }
         let cell = scratch[cells + modified.column]
@@ -60,8 +60,8 @@ extension StagingContext {
 // MARK: - Tombstones
 
 extension StagingContext {
-    /// Whether a record that deletes its object is newer than what the object has, as far as this staging knows. If it is
-    /// not, it is left out like any other.
+    /// Whether a record that deletes its object is newer than the object, as far as this staging knows. If not, it is
+    /// skipped like any other.
     mutating func isTaken(tombstone entity: EntityPlan, _ cells: Int, hasIdentity: Bool) -> Bool {
         guard let modified = entity.modified, hasIdentity else { return true }
         let cell = scratch[cells + modified.column]
@@ -76,18 +76,19 @@ extension StagingContext {
             return tombstones?.isDeleted(entity, identity) == true
                 || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }
-        // What is deleted is not there to be compared when the rows are merged.
+        // The merge cannot compare the age of a deleted object.
         if isTaken, cell.kind.rawValue > Cell.Kind.null.rawValue { wantsComparison = true }
         return isTaken
     }
 }
 
-// MARK: - The object that an operation names
+// MARK: - The target of an operation
 
 extension StagingContext {
-    /// The row of the operation's object, if it is known that its record is not newer; nil when the record is taken.
+    /// Returns the row of the operation's target, if its record is known not to be newer; nil when the record is
+    /// accepted.
     ///
-    /// A record that is left out does not rename its object either.
+    /// A skipped record does not rename its target.
     mutating func staleSubject(_ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Int? {
         guard let modified = entity.modified, let stored = exclusions?.modified?.subject, let subject,
             modified.isStale(scratch[cells + modified.column], against: stored)
@@ -99,14 +100,14 @@ extension StagingContext {
     }
 }
 
-// MARK: - Faults that may not count
+// MARK: - Conditional faults
 
-/// A fault in what is nested in a record that the merge may find to be left out; then nobody looks at it.
+/// A fault in a record nested in one that the merge may skip. Then the fault does not count.
 struct ConditionalFault {
     let fault: Fault
     let offset: Int
 
-    /// The one that begins first in the text.
+    /// Returns the fault that begins first in the text.
     static func first(_ one: ConditionalFault?, _ other: ConditionalFault?) -> ConditionalFault? {
         guard let one, let other else { return one ?? other }
         return other.offset < one.offset ? other : one
@@ -114,17 +115,17 @@ struct ConditionalFault {
 }
 
 extension StagingContext {
-    /// Whether the job would fail for what is nested in this record only if the record is newer than its object, which
-    /// the first staging cannot know.
+    /// Whether a fault nested in this record counts only if the record is newer than its object, which the first
+    /// staging cannot know.
     @inline(__always)  // A call would copy the context, which is large.
     func isConditional(_ entity: EntityPlan, _ row: Int) -> Bool {
         guard policy == .fail, exclusions == nil, let modified = entity.modified else { return false }
         return tables[entity.index].pointee.row(row)[modified.column].kind.rawValue > Cell.Kind.null.rawValue
     }
 
-    /// Notes a fault for which the job fails later or not at all; false when it must fail now.
+    /// Notes a fault that the merge decides on; returns false when the job must fail now.
     ///
-    /// Once one is noted, so are all that follow: the first in the text is to be told, if it counts.
+    /// After the first such fault all faults are noted, so that the job reports the first in the text that counts.
     mutating func noteConditional(_ fault: Fault, at offset: Int) -> Bool {
         guard conditionalDepth > 0 || conditionalFault != nil else { return false }
         conditionalFault = .first(conditionalFault, ConditionalFault(fault: fault, offset: offset))

@@ -1,7 +1,8 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Objects that a sync's `json` names inside records whose contents do not count: they stay, though nothing becomes of them.
+/// Objects that a sync's `json` names inside records whose contents do not count. The sync does not delete them, and
+/// does not change them.
 struct InnerNames {
     let table: Int
     private let plan: StagingPlan
@@ -13,7 +14,7 @@ struct InnerNames {
         names = TableSet(plan)
     }
 
-    /// - Parameter identity: its cells stay valid as long as what was staged.
+    /// - Parameter identity: its cells are valid as long as the staged rows.
     func add(_ identity: [Cell], of entity: EntityPlan, at offset: Int) {
         var cells = Array(repeating: Cell.absent, count: entity.layout.columnCount)
         for (column, cell) in zip(entity.identity, identity) { cells[column] = cell }
@@ -23,13 +24,12 @@ struct InnerNames {
         }
     }
 
-    /// Nil when there are none. Ends this list.
+    /// Returns nil when there are none. Consumes this list.
     func freeze() -> FrozenTable? { names.freeze()[table] }
 }
 
 extension StagingContext {
-    /// Notes the objects that are named inside a record, at any depth, and looks at nothing else there: what is wrong in it is
-    /// no fault.
+    /// Notes the objects that are named inside a record, at any depth. Faults in the record are ignored.
     mutating func nameInside(_ entity: EntityPlan, _ slots: Int) throws(StagingFault) {
         guard innerNames != nil else { return }
         for relationship in entity.ownRelationships {

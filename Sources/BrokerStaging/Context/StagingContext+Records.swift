@@ -1,25 +1,25 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// What a record's object takes of it.
+/// The part of a record that staging uses.
 enum RecordDecision {
     case taken
-    /// Its object is known to be as new: neither the record nor what is nested in it counts.
+    /// The object is known to be as new: neither the record nor its nested records count.
     case notNewer
-    /// It may not insert or change its object: only what is nested in it counts.
+    /// The sync may not insert or change the object: only the nested records count.
     case passedOver
 }
 
 extension StagingContext {
     /// Stages one record with everything nested in it, and returns its row.
     ///
-    /// - Throws: when this very record is to be left out; faults deeper inside are rejected there, or, when the job is to
-    ///   fail, thrown.
+    /// - Throws: when this very record is rejected or skipped. Faults in nested records are rejected there, or thrown
+    ///   if the policy is `fail`.
     mutating func stage(_ record: MappedRecord) throws(StagingFault) -> Int {
         try stageTelling(record, nil).row
     }
 
-    /// Stages a record of the operation's own, and notes which object it is.
+    /// Stages a record of the operation's own, and notes its object.
     mutating func stageOwn(_ record: MappedRecord) throws(StagingFault) {
         let (row, taking) = try stageTelling(record, parameters)
         try notePayload(taking == .passedOver ? nil : (record.entity.index, row))
@@ -97,7 +97,7 @@ extension StagingContext {
                 scratch[cells + column] = try cell(value, attribute, column, entity)
             } catch {
                 let (error, offset) = source.placed(error, at: place(value), in: extent(of: record))
-                // Of several the one is told that begins first in the text.
+                // Of several faults, the first in the text is reported.
                 if offset < firstOffset { (first, firstOffset) = (error, offset) }
                 failed.insert(column)
             }
@@ -120,7 +120,7 @@ extension StagingContext {
         case .absent: return (nil, .passedOver)
         }
         if isTombstone, isTaken(tombstone: entity, cells, hasIdentity: identity) {
-            // Without a row it throws, and nothing more is heard of the record.
+            // Without a row it throws, and nothing else of the record is read.
             if !isSubject { try nameInside(entity, source.slots) }
             return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer)
         }
@@ -148,7 +148,7 @@ extension StagingContext {
 
     /// Finds or adds the record's row.
     ///
-    /// - Parameter identity: where its cells begin; nil when it has no identity.
+    /// - Parameter identity: index of its cells on the stack; nil when it has no identity.
     mutating func row(
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
@@ -162,7 +162,7 @@ extension StagingContext {
         return try findOrAdd(entity, identity: identity, offset: place(record), .record)
     }
 
-    /// The row of the identity whose cells begin there on the stack.
+    /// Returns the row of the identity whose cells are at that index of the stack.
     mutating func findOrAdd(
         _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin, ofSubject: Bool = false
     ) throws(StagingFault) -> Int {
@@ -172,7 +172,7 @@ extension StagingContext {
             }
             if isLeftOut { throw .leftOut }
         }
-        // What a subject is, the merge asks of the object that it is named by.
+        // The merge asks the store for a target's concrete entity.
         let (kind, origin) =
             ofSubject
             ? (entity.kind, origin) : try kind(of: entity, identity: identity, offset: offset, origin)
@@ -187,13 +187,13 @@ extension StagingContext {
         return row
     }
 
-    /// The fault of a record with a bad attribute that begins first in the text: a missing identity stands where the
-    /// record does, and when the job is to fail, a fault in a nested record may stand before the attribute.
+    /// Returns the first fault in the text of a record with a bad attribute. A missing identity counts at the record's
+    /// offset. If the policy is `fail`, a fault in a nested record may precede the attribute.
     private mutating func earliest(
         _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
     ) throws(StagingFault) -> StagingFault {
         if !entity.isIdentityOptional {
-            // The record of a subject takes what it lacks from that.
+            // The record of a target takes missing identity values from the target's key.
             let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
             let missing = entity.identity.first { column in
                 !isSubject && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
@@ -201,7 +201,7 @@ extension StagingContext {
             if let missing { return missingIdentity(missing, record, entity) }
         }
         guard policy == .fail else { return fault }
-        // Nothing of this job will be used, so the nested records may be staged for any row.
+        // The job fails, so the nested records may be staged for any row.
         let row = tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: offset, origin: .record, kind: entity.kind)
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(place(record)))
@@ -209,9 +209,9 @@ extension StagingContext {
         return fault
     }
 
-    /// Whether the record has an identity; when it has none but may, what is missing of it becomes NULL.
+    /// Whether the record has an identity. Where the identity is optional, missing values become NULL.
     ///
-    /// - Parameter isSubject: of the object that the operation names, which keeps the identity that it has.
+    /// - Parameter isSubject: the record is of the operation's target, which retains its identity.
     private mutating func identity(
         _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, isSubject: Bool
     ) throws(StagingFault) -> Bool {
@@ -270,7 +270,7 @@ extension StagingContext {
         }
     }
 
-    /// The value that was converted last is not held exactly.
+    /// Notes that the attribute cannot represent the latest converted value exactly.
     @inline(never) mutating func noteInexact(_ column: Int, _ entity: EntityPlan) {
         arena.isInexact = false
         inexactValues.note(entity: entity.kind, attribute: column)
@@ -291,7 +291,7 @@ extension StagingContext {
 }
 
 extension EntityPlan {
-    /// The record inside `{"employee": {…}}`, or the value itself.
+    /// Returns the record inside `{"employee": {…}}`, or the value itself.
     func unwrap(_ value: JSONValue) -> JSONValue {
         var members = value.members
         guard let only = members.next(), members.next() == nil, only.value.kind == .object else { return value }
@@ -313,12 +313,12 @@ extension ValueFault {
     }
 }
 
-/// A stack of cells: records being converted, the outer ones below the inner.
+/// A stack of cells for records being converted; an inner record is above the outer ones.
 struct ScratchStack: ~Copyable {
     private var cells: [Cell] = []
     private var depth = 0
 
-    /// Takes `count` cells, all absent, and returns where they begin.
+    /// Pushes `count` absent cells and returns the index of the first.
     mutating func push(_ count: Int) -> Int {
         let base = depth
         depth += count

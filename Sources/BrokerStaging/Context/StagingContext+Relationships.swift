@@ -1,7 +1,7 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// The record that is speaking: its row, and where it begins in the text.
+/// The record that asserts a link: its row, and its offset in the text.
 struct LinkSource {
     let entity: EntityPlan
     let row: Int
@@ -9,9 +9,9 @@ struct LinkSource {
 }
 
 extension StagingContext {
-    /// Stages what the record holds at its relationships, in the order of the text.
+    /// Stages the values of the record's relationships, in the order of the text.
     ///
-    /// - Parameter limit: values that begin there or later are passed over.
+    /// - Parameter limit: values that begin there or later are ignored.
     mutating func stageRelationships(
         _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource, before limit: Int = .max
     ) throws(StagingFault) {
@@ -21,17 +21,18 @@ extension StagingContext {
             guard place(value) > last else { return try stageSorted(entity, slots, linkSource, before: limit) }
             last = place(value)
         }
-        // As a rule the model names them in the order in which they come.
+        // Usually the model names them in the order of the text.
         for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots), place(value) < limit else { continue }
             try stage(value, relationship, linkSource)
         }
     }
 
-    /// Stages the relationships that the record does not bring and that a parameter of the job's path names. The
-    /// parameter's value is the key of an object.
+    /// Stages the relationships that the record lacks and that a parameter of the job's path names. The parameter's
+    /// value is the key of an object.
     ///
-    /// - Parameter place: of the record. The key is no part of its text, so a fault in the key is placed at the record.
+    /// - Parameter place: offset of the record. The key is not in its text, so a fault in the key is reported at the
+    ///   record.
     mutating func stageRelationships(
         _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ linkSource: LinkSource, at place: Int
     ) throws(StagingFault) {
@@ -84,8 +85,8 @@ extension StagingContext {
         }
     }
 
-    /// A null ends what an earlier key of the same record said. The two can be about one link only if it leads from the
-    /// record's object to itself, and the key was the inverse relationship's.
+    /// Ends a link that an earlier key of the same record asserted. Such a link leads from the record's object to
+    /// itself, and the key was the inverse relationship's.
     private mutating func endSelfLink(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) {
         guard let inverse = plan.relationship.inverse, plan.destinationTable == linkSource.entity.index else { return }
         if case .destinationColumn(let column) = plan.form {
@@ -100,12 +101,12 @@ extension StagingContext {
         guard let said = selfLinks.removeValue(forKey: end), said.sourceOffset == linkSource.sourceOffset else {
             return
         }
-        // Said before everything, so that the null clears it.
+        // Offset 0 precedes all assertions, so that the null clears this one.
         for index in said.places { places[index].sourceOffset = 0 }
         if let link = said.link { links[link.table][link.index].sourceOffset = 0 }
     }
 
-    /// Stages what a value of a to-many relationship names: one object, or those of a dictionary that holds many.
+    /// Stages the elements of a to-many value: one object, or those of a dictionary of records.
     private mutating func stageElements(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
@@ -115,7 +116,7 @@ extension StagingContext {
         }
     }
 
-    /// What reads the records of a dictionary that holds many; nil of a value that is one record.
+    /// Returns the plan for the records of a dictionary of records; nil for a value that is one record.
     private mutating func dictionaryPlan(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan
     ) throws(StagingFault) -> EntityPlan? {
@@ -125,7 +126,7 @@ extension StagingContext {
         return entity
     }
 
-    /// Stages what is nested in a record that is passed over: nothing is linked to it.
+    /// Stages the records nested in an ignored record, without links to them.
     mutating func stageNestedAlone(
         _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource
     ) throws(StagingFault) {
@@ -182,7 +183,7 @@ extension StagingContext {
         }
     }
 
-    /// The record's relationship has linked its object to itself before.
+    /// The record's inverse relationship has linked its object to itself before.
     private func isSelfLinked(_ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource) -> Bool {
         guard !selfLinks.isEmpty, plan.destinationTable == linkSource.entity.index else { return false }
         let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
@@ -190,8 +191,8 @@ extension StagingContext {
     }
 
     /// - Parameters:
-    ///   - link: in a link table.
-    ///   - firstPlace: the first of ``places`` that speaks of it.
+    ///   - link: the link, if it is in a link table.
+    ///   - firstPlace: index of its first list position in ``places``.
     private mutating func noteSelfLink(
         _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int,
         _ link: (table: Int, index: Int)?,
@@ -200,15 +201,15 @@ extension StagingContext {
         guard destination == linkSource.row, plan.destinationTable == linkSource.entity.index,
             plan.relationship.inverse != nil
         else { return }
-        // With its part of the dictionary.
+        // With its entry in the dictionary.
         try take(2 * (MemoryLayout<SelfLinkEnd>.stride + MemoryLayout<SelfLink>.stride))
         let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
         selfLinks[end] = SelfLink(sourceOffset: linkSource.sourceOffset, link: link, places: firstPlace..<places.count)
     }
 
-    // MARK: - What a value means
+    // MARK: - Destinations
 
-    /// The row that a relationship's value means; nil when it was left out.
+    /// Returns the row that a relationship's value names; nil when the value was rejected or skipped.
     private mutating func destination(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource,
         _ mapped: MappedRecord? = nil,
@@ -241,7 +242,7 @@ extension StagingContext {
                 guard policy == .skip else { throw error }
                 guard reject(fault, at: offset) else { throw .noRoom }
             }
-            // The smallest object around the fault is left out; its parent keeps everything but the link.
+            // The smallest object around the fault is rejected; its parent loses only the link.
             if isLinked, plan.relationship.isToMany, plan.relationship.assignment == .replace {
                 try spare(record, plan, linkSource)
             }
@@ -283,7 +284,7 @@ extension StagingContext {
         return row
     }
 
-    /// An element that is left out keeps the link that it has, if it can be told which object it is.
+    /// Retains the existing link of a rejected element, if the element's identity is readable.
     private mutating func spare(
         _ record: MappedRecord, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
@@ -314,20 +315,20 @@ extension StagingContext {
         return cells.contains { $0.kind == .null } ? nil : cells
     }
 
-    /// Null where the value is none.
+    /// Returns null for a value that is not an identity.
     private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
         defer { arena.isInexact = false }
         do throws(ValueFault) {
             return try entity.attributes[column].converter.convert(value, arena: &arena)
         } catch {
-            // That it is no identity has been told, or is told by the record.
+            // The fault has been reported, or the record reports it.
             return .null
         }
     }
 
-    // MARK: - What is said of links
+    // MARK: - Assertions about links
 
-    /// One record's word on a to-one column, of its own row or of the other side's.
+    /// Asserts a to-one link, of the record's own row or of the other side's.
     @inline(__always)
     private mutating func say(
         _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ sourceOffset: UInt32
@@ -361,18 +362,18 @@ extension StagingContext {
     }
 }
 
-/// An object's relationship by which a record has linked the object to itself.
+/// A relationship by which a record linked its object to itself.
 struct SelfLinkEnd: Hashable {
     let entity: Int
     let row: Int
-    /// The relationship that said it, which is the inverse of one that may end the link.
+    /// The relationship of the assertion: the inverse of one that may end the link.
     let inverse: Int
 }
 
-/// What a record said of such a link.
+/// The assertion of a link from an object to itself.
 struct SelfLink {
     let sourceOffset: UInt32
-    /// Of a link table.
+    /// The link, if it is in a link table.
     let link: (table: Int, index: Int)?
     let places: Range<Int>
 }

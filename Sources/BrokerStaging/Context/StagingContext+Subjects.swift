@@ -3,33 +3,33 @@ internal import BrokerModel
 
 /// The object that an operation names by its key and works on. It must exist.
 public struct StagedTarget: @unchecked Sendable {
-    /// The entity in whose table it is.
+    /// The entity whose table has the object.
     public let entity: Int
-    /// What it must be: that entity, or one of its subentities.
+    /// The object must be of that entity or of one of its subentities.
     public let kind: Int
-    /// An object of an ancestor becomes one of that entity.
+    /// An object of an ancestor becomes an object of that entity.
     public let mayBecome: Bool
     /// Its staged row.
     public internal(set) var row: Int
-    /// The key that it was named by: the values of the identity of ``kind``, or the store's own key. The rows keep alive what these cells
-    /// point at.
+    /// The object's key: the values of the identity of ``kind``, or the store's own key. The rows own the memory of
+    /// these cells.
     public let key: [Cell]
-    /// The record brings another identity: the object is to get that one.
+    /// The record has another identity, which the object gets.
     public internal(set) var isRenamed = false
-    /// Where the key stands in the text.
+    /// Offset of the key in the text.
     public let offset: Int
-    /// Where the record begins that is about it.
+    /// Offset of the record for the object.
     let recordOffset: Int
 
-    /// - Parameter offset: where a record of the entity begins.
+    /// - Parameter offset: offset of a record of the entity.
     func isMadeOf(recordAt offset: Int, _ entity: EntityPlan) -> Bool {
         offset == recordOffset && entity.index == self.entity
     }
 }
 
-/// Objects that are named by their keys.
+/// Objects that operations name by their keys.
 extension StagingContext {
-    /// Stages the record of an object that is named by its key.
+    /// Stages the record for an object that the operation names by its key.
     mutating func change(_ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
         guard json.kind == .object else {
             throw fault(
@@ -45,13 +45,13 @@ extension StagingContext {
         do throws(StagingFault) {
             try stageOwn(MappedRecord(value: json, entity: entity))
         } catch {
-            // What is left out says nothing of the object, either.
+            // A rejected record asserts nothing about the object.
             subject = nil
             throw error
         }
     }
 
-    /// Stages what an object that is named by its key holds at a relationship.
+    /// Stages the value of a relationship of an object that the operation names by its key.
     mutating func relate(
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(StagingFault) {
@@ -61,14 +61,15 @@ extension StagingContext {
         subject = StagedTarget(
             entity: entity.index, kind: entity.kind, mayBecome: false, row: row, key: cells, offset: key.offset,
             recordOffset: -1)
-        // As if a record said it that held it and would begin before it: what is nested has the later word.
+        // The assertion counts as a record that contains the value and begins before it, so assertions of nested
+        // records are later.
         operationOffset = UInt32(json.offset - 1)
         relatedAt = operationOffset
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: operationOffset)
         try stage(json, entity.relationships[relationship], linkSource)
     }
 
-    /// Stages an array of keys: objects that need not exist.
+    /// Stages an array of keys. The objects need not exist.
     mutating func name(_ keys: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
         for key in keys.elements {
             do throws(StagingFault) {
@@ -80,9 +81,9 @@ extension StagingContext {
         }
     }
 
-    // MARK: - The record of a subject
+    // MARK: - The record of a target
 
-    /// A record that brings no identity, or null instead of it, takes its object's.
+    /// Takes the identity of a record without one, or with null, from the target's key.
     mutating func completeIdentity(_ entity: EntityPlan, _ cells: Int) {
         for column in entity.identity where scratch[cells + column].kind == .null { scratch[cells + column] = .absent }
         guard let subject else { return }
@@ -127,14 +128,15 @@ extension StagingContext {
         return row
     }
 
-    /// A row's worth of cells with the identity that begins there on the stack.
+    /// Returns a row's worth of cells with the identity at that index of the stack.
     private func copiedCells(_ entity: EntityPlan, _ identity: Int) -> [Cell] {
         var cells = Array(repeating: Cell.absent, count: entity.layout.columnCount)
         for column in entity.identity { cells[column] = scratch[identity + column] }
         return cells
     }
 
-    /// The row of the object that the operation names by a key of the store's own; also of its identity, if that is known.
+    /// Returns the row of the object that the operation names by the store's own key, with the object's identity if
+    /// that is known.
     private mutating func rowOfSubject(
         _ key: Int64, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin, kind: Int
     ) throws(StagingFault) -> Int {
@@ -163,7 +165,7 @@ extension StagingContext {
 
     // MARK: - Keys
 
-    /// The key's cells: of the identity, in its order, or the store's own key.
+    /// Returns the key's cells: of the identity, in its order, or the store's own key.
     private mutating func keyCells(_ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> [Cell] {
         let model = plan.model.entities[entity.kind]
         guard !model.isNamedByRowKey else {
@@ -216,13 +218,13 @@ extension StagingContext {
         ofKey cells: [Cell], at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
         if plan.model.entities[entity.kind].isNamedByRowKey {
-            // Keys that only name objects are those of many.
+            // Keys that only name objects belong to many objects.
             guard subject != nil || isRelating else {
                 return try row(ofKey: cells[0].integer, nil, at: offset, entity, origin, kind: entity.index)
             }
             return try rowOfSubject(cells[0].integer, at: offset, entity, origin, kind: entity.index)
         }
-        // A key says nothing of what its object is, unless it is the identity of entities below the topmost.
+        // A key does not decide its object's concrete entity, unless it is the identity of entities below the topmost.
         let entity = plan.model.entities[entity.index].hasRowKey ? entity : plan.entities[entity.index]
         let first = scratch.push(entity.attributes.count)
         defer { scratch.pop(entity.attributes.count) }

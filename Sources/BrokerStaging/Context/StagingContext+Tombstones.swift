@@ -1,13 +1,13 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// What the model says of records that delete their objects, compiled.
+/// The compiled predicate of records that delete their objects (`tombstone` of the model).
 struct Tombstone: Sendable {
     private let predicate: RecordPredicate
 
-    /// Nil when the entity has none.
+    /// Returns nil when the entity has none.
     ///
-    /// - Throws: what is wrong with the predicate.
+    /// - Throws: the fault in the predicate.
     init?(of entity: Int, in model: Model) throws(ModelError) {
         guard let text = model.entities[entity].tombstone else { return nil }
         let message: String
@@ -38,9 +38,9 @@ extension StagingContext {
     /// Whether the record deletes its object.
     ///
     /// - Parameters:
-    ///   - cells: where its converted attributes begin on the stack.
-    ///   - failed: attributes that could not be converted. They are passed over with the others, unless they tell which
-    ///     object it is, or whether it goes.
+    ///   - cells: index of its converted attributes on the stack.
+    ///   - failed: attributes that could not be converted. They are ignored with the others, unless the identity or the
+    /// predicate needs them.
     mutating func isMet(
         _ tombstone: Tombstone, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, _ failed: Set<Int>
     ) throws(StagingFault) -> Bool {
@@ -56,10 +56,10 @@ extension StagingContext {
         }
     }
 
-    /// Notes that the record's object goes, and returns the row of a record that the operation is about.
+    /// Notes the deletion of the record's object, and returns the row of a target's record.
     ///
-    /// - Parameter identity: where its cells begin; nil when it has none.
-    /// - Throws: `leftOut`, since any other record leaves no row.
+    /// - Parameter identity: index of its cells on the stack; nil when it has none.
+    /// - Throws: `leftOut`, because any other record has no row.
     mutating func bury(
         _ record: JSONValue, _ entity: EntityPlan, _ identity: Int?, isSubject: Bool
     ) throws(StagingFault) -> Int {
@@ -79,8 +79,8 @@ extension StagingContext {
         return row
     }
 
-    /// Where a link to the row counts as said: where its record begins, or, if a tombstone inside that record has deleted the
-    /// row's object before the record names it again, at the tombstone.
+    /// Returns the source offset of a link to the row: the offset of its record, or, if a tombstone inside that record
+    /// has deleted the row's object before the record names it again, the offset of the tombstone.
     @inline(__always)
     func sourceOffset(_ linkSource: LinkSource, linkingTo row: Int, of entity: Int) -> UInt32 {
         guard let tombstones, tables[entity].pointee.hasIdentity(row) else { return linkSource.sourceOffset }

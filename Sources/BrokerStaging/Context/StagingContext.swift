@@ -1,27 +1,27 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// What becomes of a record that cannot be staged.
+/// The treatment of a record that cannot be staged.
 public enum InvalidRecordPolicy: String, Sendable {
     /// The job fails.
     case fail
-    /// The smallest object that holds the fault is left out and listed.
+    /// The smallest object that contains the fault is rejected and listed.
     case skip
 }
 
-/// Where records become rows: one collection of one job, on one worker, reading no database and sharing nothing.
+/// Turns the records of one collection of one job into rows, on one worker; reads no database and shares no state.
 ///
-/// It is handed over whole by ``finish()``, which consumes it.
+/// ``finish()`` consumes it and hands over its contents.
 ///
 /// ```
-/// record ─scan─▶ slots ─convert─▶ scratch cells ─find or add─▶ row ─▶ what it says of links, nested records
+/// record ─scan─▶ slots ─convert─▶ scratch cells ─find or add─▶ row ─▶ assertions about links, nested records
 /// ```
 ///
 /// Invariants
-///  1. A record's attributes are all converted before its row is touched: a bad record leaves no trace.
-///  2. Records are staged in the order in which they begin in the text, a parent before what is nested in it, so that
-///     attributes may simply overwrite each other; and a parent that is left out takes along what is nested in it.
-///  3. What is said of links bears the offset of the record that said it, and is weighed at the end.
+/// 1. A record's attributes are all converted before its row is touched: a bad record leaves no trace.
+/// 2. Records are staged in the order in which they begin in the text, a parent before its nested records, so that
+///    attributes may overwrite each other. A rejected parent takes its nested records with it.
+/// 3. Assertions about links have the offset of their record, and are resolved at the end.
 struct StagingContext: ~Copyable {
     let plan: StagingPlan
     let collection: JobCollection
@@ -36,41 +36,42 @@ struct StagingContext: ~Copyable {
     var spared: [RetainedLink] = []
     var places: [StagedListPosition] = []
     var nestings: [StagedNesting] = []
-    /// Links from objects to themselves, by the newest word on each.
+    /// Links from objects to themselves, with the latest assertion about each.
     var selfLinks: [SelfLinkEnd: SelfLink] = [:]
-    /// The innermost record being staged whose object unique values may cost its place.
+    /// The innermost record being staged whose object may lose its row to unique values.
     var enclosing: LinkSource?
     var rejections = RejectionList()
     var scanner: RecordScanner
-    /// Values that their attributes do not hold exactly.
+    /// Values that their attributes cannot represent exactly.
     var inexactValues = InexactValues()
     /// A row's worth of cells for each record being staged, innermost last.
     var scratch: ScratchStack
     var memory: StagingMemory
-    /// Where the operation's json begins, which is being staged.
+    /// Offset of the current operation's `json`.
     var operationOffset: UInt32 = 0
-    /// Records around the one being staged that may turn out to be left out.
+    /// The number of records around the current one that the merge may skip.
     var conditionalDepth = 0
     var conditionalFault: ConditionalFault?
-    /// The object that the operation works on, where it names one.
+    /// The object that the operation works on, if the operation names one.
     var subject: StagedTarget?
-    /// Records were taken that only the store can tell to be newer than their objects.
+    /// Accepted records exist that only the store can compare with their objects.
     var wantsComparison = false
-    /// Nil as long as no record deletes its object.
+    /// Nil until a record deletes its object.
     var tombstones: StagedTombstones?
-    /// Records were taken of which only the store can tell whether their objects may be of that entity.
+    /// Accepted records exist whose concrete entities only the store can check.
     var hasDoubtfulKinds = false
-    /// While a rewritten record is staged, the text of the one that it stands for.
+    /// While a rewritten record is staged, the range of the original record.
     var rewrittenAt: Range<Int>?
-    /// For the operation's own records.
+    /// Path parameters for the operation's own records.
     var parameters: PathParameters?
-    /// Objects that are named inside records whose contents do not count; nil unless the operation gathers them.
+    /// Objects named inside records whose contents do not count; nil unless the operation gathers them.
     var innerNames: InnerNames?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
     /// A `relate` is staged.
     var isRelating = false
-    /// While a `relate` is staged, where its own words stand: what its `json` names is the payload's own.
+    /// While a `relate` is staged, the source offset of its own assertions. Objects that its `json` names belong to the
+    /// payload.
     var relatedAt: UInt32?
 
     init(
@@ -90,8 +91,8 @@ struct StagingContext: ~Copyable {
         arena.workBudget = .staging(collection.textBytes, of: collection.document.text.count)
     }
 
-    /// Bytes of memory that the rows of a context take beside what is counted for each row: objects, the first chunks of
-    /// tables and indexes, and an entry for each entity and each link table of the model. An estimate for steps of one row.
+    /// Memory in bytes of a context besides its counted rows: objects, the first chunks of tables and indexes, and an
+    /// entry for each entity and each link table of the model. An estimate for steps of one row.
     static func memory(_ plan: StagingPlan) -> Int {
         let entry = MemoryLayout<UnsafeRawPointer>.stride + MemoryLayout<FrozenTable?>.stride
         return 3_072 + plan.entities.count * entry + plan.layout.linkTables.count * 2
@@ -129,7 +130,7 @@ struct StagingContext: ~Copyable {
 
     /// Stages some records of an operation that processes them.
     ///
-    /// - Parameter records: each with what reads it; nil reads it as one of the operation's entity.
+    /// - Parameter records: each with its route target; nil reads it as a record of the operation's entity.
     mutating func stage(
         _ operation: StagingOperation, _ records: [(JSONValue, RouteTree.Target?)]
     ) throws(StagingRefusal) {
@@ -146,9 +147,9 @@ struct StagingContext: ~Copyable {
         }
     }
 
-    /// Stages what a mapping reads.
+    /// Stages the records that a mapping reads.
     ///
-    /// - Parameter parameters: for records that bring no value of their own.
+    /// - Parameter parameters: values for records that lack them.
     mutating func map(_ json: JSONValue, _ mapping: Int, _ parameters: PathParameters?) throws(StagingRefusal) {
         self.parameters = parameters
         defer { self.parameters = nil }
@@ -158,7 +159,7 @@ struct StagingContext: ~Copyable {
         }
     }
 
-    /// Stages the `json` of one operation: a record, or an array of them.
+    /// Stages the `json` of one operation: a record, or an array of records.
     @inline(__always)
     private mutating func process(
         _ json: JSONValue, _ expectation: String, entity: EntityPlan? = nil,
@@ -180,7 +181,7 @@ struct StagingContext: ~Copyable {
         if !isStaged { _ = try leavingOut { context throws(StagingFault) in try context.notePayload(nil) } }
     }
 
-    /// Stages what a mapping reads: each record that is at fault is left out by itself.
+    /// Stages the records of one value of a mapping; each record at fault is rejected by itself.
     private mutating func mapRecord(_ value: JSONValue, _ mapping: Int) throws(StagingRefusal) {
         var chosen: EntityPlan?
         try leavingOut { context throws(StagingFault) in chosen = try context.plan(of: mapping, for: value) }
@@ -196,7 +197,7 @@ struct StagingContext: ~Copyable {
         }
     }
 
-    /// Stages something as a whole: when it is at fault it is left out, or the job fails.
+    /// Stages a record or a value as a whole. If it is at fault, it is rejected or the job fails.
     ///
     /// - Returns: whether it was staged.
     @inline(__always)
@@ -220,7 +221,7 @@ struct StagingContext: ~Copyable {
         }
     }
 
-    /// Notes what is left out.
+    /// Adds a rejection.
     ///
     /// - Returns: false when there is no memory for it.
     mutating func reject(_ fault: Fault, at offset: Int) -> Bool {
@@ -229,7 +230,7 @@ struct StagingContext: ~Copyable {
         return true
     }
 
-    /// Takes memory that the job's rows will hold.
+    /// Accounts for memory of the job's rows.
     @inline(__always)
     mutating func take(_ bytes: Int) throws(StagingFault) {
         guard memory.take(bytes) else { throw .noRoom }
@@ -241,7 +242,7 @@ struct StagingContext: ~Copyable {
         return fault
     }
 
-    /// Hands over what was staged.
+    /// Hands over the staged contents.
     consuming func finish() -> StagedPart {
         let part = StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
@@ -256,13 +257,13 @@ struct StagingContext: ~Copyable {
     }
 }
 
-/// Why a record, or a bare key, is left out.
+/// The reason why a record, or a bare key, is not staged.
 enum StagingFault: Error {
-    /// Something in it is wrong; `offset` is the value's place in the text.
-    // Boxed, because what is thrown takes its room on every call on the way, also when nothing is.
+    /// It is invalid; `offset` is the value's offset in the text.
+    // Boxed, because a thrown value takes stack space in every call on the way, even when nothing is thrown.
     indirect case invalid(Fault, offset: Int)
-    /// It belongs to what the job is staged without; that is told elsewhere.
+    /// The exclusions, a hook or a decision ignores it. This is not a fault.
     case leftOut
-    /// No memory is to be had: the whole staging ends.
+    /// No memory is left: the staging ends.
     case noRoom
 }

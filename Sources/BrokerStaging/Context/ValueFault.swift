@@ -1,10 +1,10 @@
-/// A value could not become what its attribute wants. The caller adds the place.
-// Made, read and dropped on one thread while the value lives; an Error must say that it is Sendable.
+/// A value that its attribute rejects. The caller adds the offset.
+// Created, read and released on one thread while the value lives; an Error must be Sendable.
 struct ValueFault: Error, @unchecked Sendable {
     enum Reason {
-        /// Of the wrong kind, or converting it would lose information: `invalidValue`.
+        /// Of the wrong type, or the conversion would lose information: `invalidValue`.
         case inconvertible
-        /// Converted, but outside of what the attribute allows: `validationFailed`.
+        /// Converted, but outside of the attribute's constraints: `validationFailed`.
         case notAllowed
         /// Null for a required attribute: `missingValue`.
         case missing
@@ -13,12 +13,12 @@ struct ValueFault: Error, @unchecked Sendable {
     let reason: Reason
     private let sentence: () -> String
 
-    /// - Parameter message: built when it is read, for of a million bad values only the first are told.
+    /// - Parameter message: built when it is read, because of a million bad values only the first are reported.
     init(reason: Reason, message: @autoclosure @escaping () -> String) {
         self.reason = reason
         sentence = message
     }
 
-    /// What the value is, what was wanted, and the remedy where there is one.
+    /// The value, the expected type, and the remedy where there is one.
     var message: String { sentence() }
 }

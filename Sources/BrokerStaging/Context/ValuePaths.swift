@@ -2,7 +2,7 @@ internal import BrokerJSON
 
 /// JSON Pointers (RFC 6901) of values, found by their offsets in one walk over the document.
 ///
-/// Paths are wanted only for what went wrong, so staging keeps offsets and never builds a path that nobody reads.
+/// Only faults need paths, so staging stores offsets and builds no other paths.
 struct ValuePaths {
     private let document: JSONDocument
 
@@ -22,7 +22,7 @@ struct ValuePaths {
         var components: [String] = []
 
         mutating func visit(_ value: JSONValue) {
-            // Everything before the end of this value that is wanted lies in it: what came earlier is done.
+            // Every wanted offset before the end of this value is inside it, because earlier offsets are done.
             let end = value.kind == .string ? value.offset : value.offset + value.bytes.count - 1
             guard let wanted = next, wanted <= end else { return }
             while next == value.offset { found() }

@@ -1,16 +1,16 @@
 internal import BrokerModel
 
-/// How records become rows of one entity, compiled: as the entity says it, or a mapping.
+/// The compiled rules by which records become rows of one entity: the entity's own rules, or those of a mapping.
 final class EntityPlan: Sendable {
-    /// A class, like its sibling, so that the loop over a record's attributes copies nothing.
+    /// A class, like `RelationshipPlan`, so that the loop over a record's attributes copies nothing.
     final class AttributePlan: Sendable {
         let converter: ValueConverter
-        /// Tree nodes, most preferred first; none of an attribute that only relatives in the same table have.
+        /// Tree nodes, most preferred first; empty for an attribute that only other entities of the table have.
         let nodes: [Int]
         let isIdentity: Bool
-        /// `null` is no value of it.
+        /// The attribute rejects `null`.
         private let isRequired: Bool
-        /// What a record brings that does not bring the attribute; nil where it then says nothing of it.
+        /// The value for a record that lacks the attribute; nil leaves the attribute absent.
         let missingCell: OwnedCell?
         let onInvalid: InvalidValuePolicy
 
@@ -23,7 +23,7 @@ final class EntityPlan: Sendable {
             onInvalid = attribute.onInvalid
         }
 
-        /// What `null` becomes.
+        /// The cell for `null`.
         @inline(__always)
         func nullCell(of entity: EntityPlan) throws(ValueFault) -> Cell {
             guard isRequired else { return .null }
@@ -39,11 +39,11 @@ final class EntityPlan: Sendable {
         let nodes: [Int]
         let form: RelationshipForm
         let relationship: Relationship
-        /// Index of the mapping of its values; nil reads them as the destination's records.
+        /// Index of the mapping of its values; nil reads them as records of the destination.
         let mapping: Int?
-        /// Index of the entity in whose table its objects are.
+        /// Index of the entity whose table has the destination's objects.
         let destinationTable: Int
-        /// Of the inverse, if that keeps an order: its index.
+        /// Index of the inverse, if the inverse is ordered.
         let orderedInverse: Int?
 
         init(_ index: Int, _ entity: Entity, _ form: RelationshipForm, nodes: [Int], mapping: Int?, of model: Model) {
@@ -58,11 +58,11 @@ final class EntityPlan: Sendable {
         }
     }
 
-    /// Of the entity in whose table its rows are: itself, or the topmost one of its hierarchy.
+    /// Index of the entity whose table has the rows: the entity itself, or the topmost one of its hierarchy.
     let index: Int
-    /// Of the entity itself.
+    /// Index of the entity itself.
     let kind: Int
-    /// Nil of an entity that stands alone.
+    /// Nil for an entity outside of a hierarchy.
     let family: HierarchyPlan?
     let name: String
     let isAbstract: Bool
@@ -76,31 +76,32 @@ final class EntityPlan: Sendable {
     let firstNode: Int
     /// By column of the table.
     let attributes: [AttributePlan]
-    /// The columns that its records bring, ascending but for inherited ones, which come first.
+    /// The columns that its records can have, ascending, except that inherited columns come first.
     let ownColumns: [Int]
     /// By index.
     let relationships: [RelationshipPlan]
-    /// Those that its objects have.
+    /// The relationships that its objects have.
     let ownRelationships: [RelationshipPlan]
     let layout: EntityLayout
-    /// Of the table, ascending.
+    /// All columns of the table, ascending.
     let allColumns: [Int]
-    /// Columns of lists that are unique besides the identity.
+    /// Columns of unique constraints other than the identity.
     let uniqueColumns: [Int]
-    /// Tells whether a record is newer than its object; nil where every record is taken.
+    /// Compares a record's age with its object's; nil where every record is staged.
     let modified: ModifiedColumn?
     let tombstone: Tombstone?
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
-    /// What becomes of its objects depends on nothing but their rows: no kinds, no ages, no links that end when others begin.
+    /// The result for its objects depends on their rows alone: no concrete entities to decide, no modified values, no
+    /// one-to-one links that end other links.
     let isJoinable: Bool
-    /// By attribute of the identity, what is told of a record that has no value for it.
+    /// By attribute of the identity, the message for a record that has no value for it.
     let missingIdentityMessages: [Int: String]
     /// Keys that may wrap a record.
     let wrappers: [[UInt8]]
-    /// Where the key of a dictionary is a value of its records.
+    /// Set where the key of a dictionary is a value of its records.
     let nesting: NestingPlan?
 
-    /// An entity's own plan.
+    /// The plan of an entity's own records.
     init(_ kind: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
         let entity = model.entities[kind]
         var faults: [ModelFault] = []
@@ -146,9 +147,10 @@ final class EntityPlan: Sendable {
             && layout.links.allSatisfy { $0.oneToOneColumn == nil }
     }
 
-    /// The plan of a mapping, whose keys are other ones.
+    /// The plan of a mapping, which has keys of its own.
     ///
-    /// - Parameter selectors: key paths by which the mapping is chosen; keys that it knows, though no attribute has them.
+    /// - Parameter selectors: key paths by which a `select` chooses the mapping. They count as known keys, though no
+    ///   attribute has them.
     init(_ mapping: RecordMapping, of plan: EntityPlan, firstNode: Int, selectors: [[String]], in model: Model) {
         let entity = model.entities[plan.kind]
         let keys = EntityKeys(
@@ -179,14 +181,14 @@ final class EntityPlan: Sendable {
     }
 }
 
-/// Where a record's keys lead, as the entity says it or as a mapping does.
+/// The key tree of an entity or of a mapping.
 private struct EntityKeys {
     private(set) var tree = KeyTree()
     private(set) var attributes: [EntityPlan.AttributePlan] = []
     private(set) var relationships: [EntityPlan.RelationshipPlan] = []
     let nesting: NestingPlan?
     let wrappers: [[UInt8]]
-    /// By attribute that a mapping names, its key paths as a person reads them.
+    /// By attribute that a mapping names, its key paths for messages.
     private(set) var paths: [Int: [[String]]] = [:]
 
     init(
@@ -230,8 +232,8 @@ private struct EntityKeys {
 extension KeyTree {
     /// Claims the paths of a mapping, or those of the entity.
     ///
-    /// What follows the entity is below the nesting key, since beside it are other objects' keys; and so is everything of a
-    /// collection.
+    /// Paths of the entity are below the nesting key, because keys of other objects are beside it. In a collection, all
+    /// paths are below it.
     fileprivate mutating func claim(
         _ mapped: [MappedPath]?, or entity: [[String]], below: Int?, _ nesting: NestingPlan?
     ) -> [Int] {
@@ -246,8 +248,8 @@ extension KeyTree {
 struct NestingPlan: Sendable {
     /// The attribute that takes the key.
     let column: Int
-    /// The dictionary holds many.
+    /// The dictionary holds many records.
     let isCollection: Bool
-    /// Of the key tree, where the paths begin that are below that key.
+    /// The node of the key tree at which the paths below that key begin.
     let node: Int
 }

@@ -1,14 +1,14 @@
 internal import BrokerModel
 
-/// An entity among its relatives in one table.
+/// The relations of one entity to the other entities of its hierarchy, which share one table.
 final class HierarchyPlan: Sendable {
     private let ancestors: Set<Int>
     private let descendants: Set<Int>
-    /// There may be objects of an entity above.
+    /// An ancestor is not abstract, so it may have objects.
     let hasConcreteAncestor: Bool
-    /// Identities in the hierarchy: the topmost entity's alone, or those that entities below it have of their own.
+    /// The identities of the hierarchy: the topmost entity's alone, or those that entities below it declare.
     let identities: [[Int]]
-    /// By entity index, which of them it has.
+    /// By entity index, the index of its identity in `identities`.
     private let identityNumbers: [Int: Int]
 
     init(_ kind: Int, of model: Model) {
@@ -17,7 +17,7 @@ final class HierarchyPlan: Sendable {
         descendants = Set(model.subentities(of: kind)).subtracting([kind])
         var identities: [[Int]] = []
         var numbers: [Int: Int] = [:]
-        /// By the entity at whose objects such an identity is unique.
+        /// By the entity that declares an identity, the index of that identity.
         var byHead: [Int: Int] = [:]
         for member in model.subentities(of: model.topmost(of: kind)) {
             let path = [member] + model.ancestors(of: member)

@@ -2,8 +2,8 @@ import BrokerModel
 
 /// The key paths of one entity as a tree: node 0 is the record, an edge is a key.
 ///
-/// A record's keys are walked once; each known key's value lands in its node's slot, so that the last of duplicate keys
-/// wins, at any depth.
+/// The scanner walks a record's keys once and stores each known key's value in its node's slot. The last of duplicate
+/// keys wins, at any depth.
 struct KeyTree: Sendable {
     struct Node: Sendable {
         var key: [UInt8]
@@ -12,16 +12,16 @@ struct KeyTree: Sendable {
         var isClaimed = false
     }
 
-    /// A node with more children than this has them indexed; of fewer, looking at each is faster.
+    /// A node with more children than this has an index of them; with fewer, comparing each is faster.
     private static let searchedChildren = 8
 
     private(set) var nodes = [Node(key: [])]
-    /// By node, made when all paths are claimed.
+    /// By node; built when all paths are claimed.
     private var indexes: [ChildIndex?] = []
 
-    /// The node at the end of that path, made when it is new.
+    /// Returns the node at the end of the path, and adds it if it is new.
     ///
-    /// - Parameter start: the node at which it begins.
+    /// - Parameter start: the node at which the path begins.
     mutating func claim(_ path: [String], below start: Int = 0) -> Int {
         var node = start
         for key in path {
@@ -38,13 +38,13 @@ struct KeyTree: Sendable {
         return node
     }
 
-    /// A node that no key leads to: who scans a record begins there for what is below a key of any name.
+    /// Adds a node that no key leads to. The scanner begins there for values below a key of any name.
     mutating func addNode() -> Int {
         nodes.append(Node(key: []))
         return nodes.count - 1
     }
 
-    /// All paths are claimed: from here on children are found quickly, however many they are.
+    /// Builds the indexes of children, once all paths are claimed.
     mutating func indexChildren() {
         indexes = nodes.map { node in
             guard node.children.count > Self.searchedChildren else { return nil }
@@ -66,13 +66,13 @@ struct KeyTree: Sendable {
         nodes.map { node in node.children.filter { !nodes[$0].children.isEmpty } }
     }
 
-    /// A key of the record itself that some path begins with.
+    /// Whether some path begins with this key of the record.
     func knows(_ key: String) -> Bool {
         nodes[0].children.contains { nodes[$0].key == Array(key.utf8) }
     }
 }
 
-/// The children of one node by their keys. Holds the bytes of the keys, which never change.
+/// The children of one node by their keys. Owns the bytes of the keys, which never change.
 private final class ChildIndex: @unchecked Sendable {
     // Filled in init, then only read.
     private let bytes: UnsafeMutableBufferPointer<UInt8>

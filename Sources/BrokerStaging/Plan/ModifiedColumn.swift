@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// The attribute that tells how new a record is, and how its values compare.
+/// The `modified` attribute of an entity, and how its values compare.
 struct ModifiedColumn: Sendable {
     let column: Int
     private let isDecimal: Bool
@@ -10,8 +10,8 @@ struct ModifiedColumn: Sendable {
         isDecimal = type == .decimal
     }
 
-    /// Whether a record that brings `value` is not newer than what brought `known`; where one of them is no value, it is
-    /// taken.
+    /// Whether a record with `value` is not newer than the record that brought `known`. False if one of them is no
+    /// value.
     func isStale(_ value: Cell, against known: Cell) -> Bool {
         guard value.kind.rawValue > Cell.Kind.null.rawValue, known.kind.rawValue > Cell.Kind.null.rawValue else {
             return false

@@ -4,7 +4,7 @@ public final class RowOrder: Sendable {
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
 
-    /// Of a table of one row.
+    /// The order of a table with one row.
     static let single = RowOrder([0])
 
     init(_ order: [UInt32]) {
@@ -21,17 +21,17 @@ public final class RowOrder: Sendable {
 
 /// Rows of one entity that one SQL statement can merge.
 public struct RowGroup: Sendable {
-    /// Of a hierarchy, the index of the entity that the rows' objects are, as far as the job says.
+    /// In a hierarchy, the index of the concrete entity of the rows' objects, as far as the job says.
     public let kind: Int
-    /// The columns that every row of the group brings, the identity's among them, ascending; nil when they bring different
-    /// ones.
+    /// The columns that every row of the group brings, with the identity's columns, ascending; nil when the rows bring
+    /// different columns.
     public let columns: [Int]?
     public let order: RowOrder
     /// The group's part of ``order``.
     public let range: Range<Int>
 }
 
-/// Sorts row numbers by the entity that the objects are, then by identity.
+/// Sorts row numbers by concrete entity, then by identity.
 struct RowGrouping {
     private let entity: EntityPlan
     private let cells: UnsafePointer<Cell>
@@ -47,7 +47,7 @@ struct RowGrouping {
         columnCount = entity.layout.columnCount
     }
 
-    /// All rows, one group for each kind.
+    /// All rows, one group per concrete entity.
     func groups() -> [RowGroup] {
         guard rowCount > 1 else { return rowCount == 0 ? [] : [single] }
         var rowsByKind: [(kind: Int, rows: [UInt32])] = []
@@ -72,13 +72,13 @@ struct RowGrouping {
             })
     }
 
-    /// Of a table of one row, as most small jobs have them.
+    /// The group of a table with one row, as most small jobs have.
     private var single: RowGroup {
         RowGroup(
             kind: kinds.first.map(Int.init) ?? entity.kind, columns: columns(ofRow: 0), order: .single, range: 0..<1)
     }
 
-    /// The rows of a group by the columns that they bring, each such group in the group's order.
+    /// Splits a group by the columns that its rows bring; each part has the group's order.
     func uniform(_ group: RowGroup) -> [RowGroup] {
         var parts: [(kind: Int, columns: [Int]?, rows: [UInt32])] = []
         var positions: [[Int]: Int] = [:]

@@ -1,39 +1,40 @@
 public import BrokerModel
 
-/// Where a relationship's links lie.
+/// Where a relationship's links are stored.
 public enum RelationshipForm: Sendable, Equatable {
     /// To-one: a link column of the entity's own rows.
     case column(Int)
     /// To-many with a to-one inverse: a link column of the destination's rows.
     case destinationColumn(Int)
-    /// To-many otherwise: a row in the link table of that index. Seen from its `destination` side when `isReversed`.
+    /// Any other to-many: a row in the link table of that index. `isReversed` from its `destination` side.
     case linkTable(Int, isReversed: Bool)
 }
 
 /// A to-one relationship among an entity's columns.
 public struct LinkColumn: Sendable {
     public let relationship: Int
-    /// The entity in whose table the objects are that it leads to.
+    /// The entity whose table has the destination's objects.
     public let destination: Int
-    /// The link column at the other side, of a one-to-one pair.
+    /// The link column of the inverse, for a one-to-one pair.
     public let oneToOneColumn: Int?
 }
 
 /// A table of links: a to-many relationship without a to-one inverse, or a many-to-many pair.
 public struct LinkTable: Sendable {
-    /// The entity in whose table the owner's objects are, and its relationship; the rows' `source` side.
+    /// The entity whose table has the owner's objects: the `source` side of the rows.
     public let source: Int
     public let relationship: Int
-    /// The entity in whose table the objects of the other side are.
+    /// The entity whose table has the objects of the other side.
     public let destination: Int
-    /// A relationship that is its own inverse: every link is there in both directions.
+    /// A relationship that is its own inverse: every link is stored in both directions.
     public let isSymmetric: Bool
-    /// The owner's relationship keeps an order, or the one at the other side.
+    /// The owner's relationship is ordered.
     public let isOrdered: Bool
     public let isInverseOrdered: Bool
 }
 
-/// A row of an entity's table: its attributes' columns first, in the model's order, then one link column per to-one relationship.
+/// The columns of a row of an entity's table: the attributes in the model's order, then one link column per to-one
+/// relationship.
 public struct EntityLayout: Sendable {
     public let attributeCount: Int
     public let links: [LinkColumn]
@@ -44,9 +45,9 @@ public struct EntityLayout: Sendable {
     public func link(atColumn column: Int) -> LinkColumn { links[column - attributeCount] }
 }
 
-/// The shape of staged rows, derived from the model: what staging fills and what the store merges.
+/// The shape of staged rows, derived from the model. Staging fills such rows and the store merges them.
 public struct RowLayout: Sendable {
-    /// By entity index; of a hierarchy, each time the one of its table.
+    /// By entity index; entities of a hierarchy share the layout of its table.
     public let entities: [EntityLayout]
     public let linkTables: [LinkTable]
 
@@ -78,7 +79,8 @@ public struct RowLayout: Sendable {
         let relationship: Int
     }
 
-    /// Of a many-to-many pair, the entity that comes first by name owns the table (of the same entity, the relationship).
+    /// Of a many-to-many pair, the entity whose name is first owns the table; within one entity, the relationship whose
+    /// name is first.
     private static func ownsLinkTable(_ id: RelationshipID, in model: Model) -> Bool {
         let relationship = model.entities[id.entity].relationships[id.relationship]
         guard relationship.isToMany else { return false }
@@ -116,7 +118,7 @@ public struct RowLayout: Sendable {
         return EntityLayout(attributeCount: entity.attributes.count, links: links, forms: forms)
     }
 
-    /// The column of the destination's to-one relationship `inverse`.
+    /// Returns the column of the destination's to-one relationship `inverse`.
     private static func linkColumn(of inverse: Int?, _ relationship: Relationship, _ model: Model) -> Int? {
         guard let inverse else { return nil }
         let destination = model.entities[relationship.destination]

@@ -4,21 +4,22 @@ public import BrokerModel
 public final class StagingPlan: Sendable {
     public let model: Model
     public let layout: RowLayout
-    /// Entities whose records may be left out because they are not newer than their objects; of a hierarchy the topmost.
+    /// Entities whose records may be skipped because they are not newer than their objects; in a hierarchy the topmost
+    /// entity.
     public let entitiesWithModified: [Int]
-    /// By entity index: how its records are read where nothing else is said.
+    /// By entity index, the plan of its records without a mapping.
     let entities: [EntityPlan]
     /// By mapping index.
     let mappings: [MappingPlan]
     /// Nodes of all key trees together; a tree's own begin at its ``EntityPlan/firstNode``.
     let nodeCount: Int
-    /// Little content is staged in little time: no pattern, which a few bytes may keep busy for a second, and no code of
-    /// others has a say.
+    /// Little content is staged in little time: the model has no pattern, which few bytes can keep busy for a second,
+    /// no tombstone, and no hooks.
     public let isBrief: Bool
-    /// Nil as long as nobody has a say beside the model.
+    /// Nil without hooks.
     let hooks: StagingHooks?
 
-    /// - Parameter hooks: code that has a say beside the model.
+    /// - Parameter hooks: code of an embedding program that takes part in staging.
     /// - Throws: `ModelError` with every default, limit, date pattern or regular expression that cannot be used.
     public init(_ model: Model, hooks: StagingHooks? = nil) throws(ModelError) {
         let layout = RowLayout(model)
@@ -31,7 +32,7 @@ public final class StagingPlan: Sendable {
                 entities.append(plan)
                 nodeCount += plan.tree.nodes.count
             } catch {
-                // What is inherited is wrong once.
+                // A fault of an inherited attribute is reported once.
                 faults += error.faults.filter { !faults.contains($0) }
             }
         }

@@ -1,19 +1,20 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Records of a step's own, in their order, that are staged and merged apart from the others: where one record deletes what
-/// another names, one after the other.
+/// A run of a step's own records that is staged and merged separately. A step is divided into batches where one record
+/// deletes an object that another record names.
 ///
-/// A record is an element of an operation's `json`, with what is nested in it, or a part of a payload to which a route leads.
+/// A record is an element of an operation's `json`, with its nested records, or a part of a payload to which a route
+/// leads.
 public struct RecordBatch: @unchecked Sendable {
     private struct Record {
         let json: JSONValue
         let operation: UInt32
-        /// In `targets`; of a `process` none.
+        /// Index in `targets`; nil for `process`.
         let target: UInt32?
     }
 
-    // Places on the document's immutable tape, which `document` keeps alive.
+    // Values on the document's immutable tape, which `document` keeps alive.
     private let document: JSONDocument
     private let operations: [StagingOperation]
     private let targets: [RouteTree.Target]
@@ -23,7 +24,7 @@ public struct RecordBatch: @unchecked Sendable {
 
     public var count: Int { records.count }
 
-    /// The place of the first operation that has a record here, among those of the step.
+    /// The index, in the step's operations, of the first operation with a record in this batch.
     public var firstOperation: Int { records.first.map { Int($0.operation) } ?? 0 }
 
     /// All records of a step.
@@ -62,7 +63,7 @@ public struct RecordBatch: @unchecked Sendable {
         self.records = records
     }
 
-    /// Two batches, of which the first one comes first; of two records or more.
+    /// Splits a batch of two or more records into its first and second half.
     public func halves() -> (RecordBatch, RecordBatch) {
         let middle = records.startIndex + records.count / 2
         return (RecordBatch(self, records[..<middle]), RecordBatch(self, records[middle...]))
@@ -70,7 +71,7 @@ public struct RecordBatch: @unchecked Sendable {
 
     /// Stages these records alone, on the calling thread.
     ///
-    /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when they are gone.
+    /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when it releases the rows.
     public func staged(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: any StagingAllowance
     ) throws(StagingRefusal) -> StagedRows {
@@ -90,7 +91,7 @@ public struct RecordBatch: @unchecked Sendable {
             let own = rest.prefix { $0.operation == first.operation }
             try context.stage(operation, own.map { ($0.json, $0.target.map { targets[Int($0)] }) })
             rest = rest.dropFirst(own.count)
-            // Those between have no records, and are told like the others.
+            // Operations between the two have no records here, but belong to the payload like the others.
             for number in first.operation + 1..<(rest.first?.operation ?? first.operation + 1) {
                 context.beginOperation(operations[Int(number)])
             }
@@ -99,6 +100,6 @@ public struct RecordBatch: @unchecked Sendable {
 }
 
 extension StagedRows {
-    /// The records that were staged, so that they may be staged again in pieces.
+    /// The records that were staged, to be staged again in smaller batches.
     public var batch: RecordBatch { RecordBatch(collections) }
 }

@@ -1,17 +1,17 @@
 internal import BrokerModel
 
-/// The parts of one job, staged apart, become the rows of one job: one object per identity, later values win.
+/// Unites the separately staged parts of one job into the rows of one job: one object per identity, later values win.
 public enum StagedJobRows {
     /// - Parameters:
-    ///   - parts: what the job's collections became, in payload order; not empty. They are used up.
-    ///   - rejections: told beside those of the parts.
+    ///   - parts: the staged collections of the job, in payload order; not empty. This call consumes them.
+    ///   - rejections: added to those of the parts.
     public static func unite(
         _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
     ) -> StagedRows {
         unite(parts, plan, adding: rejections, without: nil)
     }
 
-    /// - Parameter exclusions: what they were staged without.
+    /// - Parameter exclusions: the exclusions with which the parts were staged.
     static func unite(
         _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList?,
         without exclusions: StagedExclusions?
@@ -44,12 +44,12 @@ public enum StagedJobRows {
     }
 }
 
-/// Adds a later part to the first one, translating the row numbers that links are made of.
+/// Adds a later part to the first one and translates its row numbers.
 private struct PartTranslation {
     private let plan: StagingPlan
     private let part: StagedPart
     private let whole: StagedPart
-    /// By entity index and the part's row.
+    /// By entity index and the part's row, the row of the first part.
     private let rows: [[Int]]
 
     init(of part: StagedPart, into whole: StagedPart, _ plan: StagingPlan) {
@@ -129,7 +129,7 @@ private struct PartTranslation {
         whole.memory += part.memory
     }
 
-    /// Attributes of the later part win; a link wins by when it was said.
+    /// Adds the cells. For attributes the later part wins; for links the later source offset wins.
     private func addCells(_ entity: Int) {
         let layout = plan.layout.entities[entity]
         addModified(entity)
@@ -148,7 +148,7 @@ private struct PartTranslation {
         }
     }
 
-    /// Compares each object's first record of this part with the last one before it.
+    /// Compares each object's first record in this part with its last record before this part.
     private func addModified(_ entity: Int) {
         guard let modified = plan.entities[entity].modified else { return }
         for (row, target) in rows[entity].enumerated() {
@@ -159,7 +159,7 @@ private struct PartTranslation {
         }
     }
 
-    /// Each unknown key once, in the order of meeting, with what all parts counted.
+    /// Adds the counts of unknown keys; each key has one warning, in the order of first occurrence.
     private func addWarnings() {
         struct Subject: Hashable {
             let code: Warning.Code
@@ -184,8 +184,9 @@ private struct PartTranslation {
 }
 
 extension StagedPart {
-    /// What an object is that several parts name: what is most special of what they say. Where that is not on one path, or
-    /// may depend on their order, the job is staged again, knowing what the store has.
+    /// Returns the concrete entity of an object that several parts name: the one furthest down in the hierarchy. If the
+    /// entities are not on one path, or the result may depend on their order, the job is staged again with the store's
+    /// facts.
     fileprivate func unitedKind(
         of row: Int, in table: UnsafeMutablePointer<StagedTable>, _ target: UnsafeMutablePointer<StagedTable>
     ) -> Int {

@@ -1,12 +1,12 @@
 internal import BrokerJSON
 public import BrokerModel
 
-/// What one collection of a job became, on one worker: rows, and what its records said of links, not yet weighed against
-/// each other. ``StagedJobRows`` makes a job's rows of it, together with the job's other parts.
+/// The rows that one worker staged for one collection of a job, and its records' assertions about links, not yet
+/// resolved. ``StagedJobRows`` unites it with the job's other parts.
 ///
-/// Links are said, not set: each word bears the text offset of the record that said it, and `LinkResolution` lets the
-/// later word win. So a record's words come before those of the records nested in it, whenever staging heard them.
-// One context fills it; handed over by `StagingContext.finish()`, one thread at a time has it.
+/// Each assertion has the source offset of its record, and `LinkResolution` lets the later assertion win. So a record's
+/// assertions precede those of its nested records, in whichever order staging reads them.
+// One context fills it; `StagingContext.finish()` hands it over, and only one thread at a time uses it.
 public final class StagedPart: @unchecked Sendable {
     let collection: JobCollection
     let tables: TableSet
@@ -18,21 +18,21 @@ public final class StagedPart: @unchecked Sendable {
     var places: [StagedListPosition] = []
     var nestings: [StagedNesting] = []
     var rejections: RejectionList
-    /// The job fails for it if the records around it are taken.
+    /// The job fails with this fault if the merge accepts the enclosing records.
     var conditionalFault: ConditionalFault?
-    /// A record is not newer than one of an earlier part, or deletes an object that may be newer: only staging them
-    /// together, knowing what the store has, tells what counts.
+    /// A record is not newer than one of an earlier part, or deletes an object that may be newer. The records must be
+    /// staged together again, with the stored facts, to decide which ones count.
     var hasOvertaken = false
-    /// Objects that are named inside records whose contents do not count.
+    /// Objects named inside records whose contents do not count.
     var innerNames: InnerNames?
-    /// A record was taken though only the store can tell whether its object may be of that entity.
+    /// A record was accepted whose concrete entity only the store can check.
     var hasDoubtfulKinds = false
     var warnings: [Warning]
     let subject: StagedTarget?
     let tombstones: StagedTombstones?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
-    /// What cells point at, besides the document.
+    /// The memory that cells point at, besides the document.
     var memory: [ArenaChunks]
 
     init(
@@ -59,19 +59,19 @@ public final class StagedPart: @unchecked Sendable {
     }
 }
 
-/// A link of a link table, by the rows that it joins in the staged tables of the table's two entities.
+/// A link of a link table, as row numbers in the staged tables of the table's two entities.
 @frozen public struct StagedLink: Sendable {
     public let source: UInt32
     public let destination: UInt32
-    /// Where in the text the record begins that said it; the last of several.
+    /// The offset in the text of the latest record that asserted the link.
     var sourceOffset: UInt32
-    /// A record of the source named it.
+    /// A record of the source asserted it.
     public internal(set) var isNamedBySource: Bool
-    /// A record of the destination named it, from the relationship's other side.
+    /// A record of the destination asserted it, by the inverse relationship.
     public internal(set) var isNamedByDestination: Bool
 }
 
-/// One record's word on a one-to-one relationship: this row's partner is that one, or nobody.
+/// One record's assertion about a one-to-one relationship: the row's partner, or none.
 struct StagedPair {
     let entity: Int
     let row: Int
@@ -81,33 +81,33 @@ struct StagedPair {
     let sourceOffset: UInt32
 }
 
-/// A to-many relationship of one object whose links that were there before are to go: all that were said earlier than
-/// `clearsBefore`, and those of the store that this job does not name.
+/// A to-many relationship of one object whose earlier links end: all with a source offset below `clearsBefore`, and the
+/// store's links that this job does not name.
 public struct StagedReplacement: Sendable {
     public let entity: Int
     public let row: Int
     public let relationship: Int
-    /// Of `null`, where its record begins; of a set that replaces, where its operation begins.
+    /// For `null`, the offset of its record; for a replacing set, the offset of its operation.
     let clearsBefore: UInt32
-    /// It ends all links, and what names one later makes it anew.
+    /// The value is `null`: it ends all links, and a later assertion creates a new link.
     let isNull: Bool
 }
 
-/// An element of a to-many relationship that was left out: no link is made to it, but one that was there before the
-/// operation stays, also when the relationship is replaced.
+/// An element of a to-many relationship that was rejected. The job makes no link to it, but a link that existed before
+/// the operation is retained, even when the relationship is replaced.
 public struct RetainedLink: Sendable {
     public let entity: Int
     public let row: Int
     public let relationship: Int
-    /// The entity that the element is a record of, whose identity it is.
+    /// The entity of the element's record, to which the identity belongs.
     public let kind: Int
-    /// The identity of the element, in the order of its entity's identity. The rows keep alive what its cells point at.
+    /// The identity of the element, in the order of its entity's identity. The rows own the memory of its cells.
     public let identity: [Cell]
-    /// Where the operation begins that left it out.
+    /// The offset of the operation that rejected the element.
     let operation: UInt32
 }
 
-/// A record, or an object inside one, that is left out. `offset` is its place in the text of the job.
+/// A rejected record or nested object, with its offset in the text of the job.
 public struct Rejection: Sendable {
     public let fault: Fault
     let offset: Int
@@ -118,21 +118,21 @@ public struct Rejection: Sendable {
     }
 }
 
-/// What was left out: the first ones are kept to be told, the others are counted.
+/// The rejected records: the first ones are listed, the others are counted.
 public struct RejectionList: Sendable {
-    /// Listed in an answer, so that it stays of a size to send.
+    /// Limit on the listed faults, which bounds the size of an answer.
     public static let maximumListed = 10_000
-    /// What one that is listed takes until it is told: with its sentence and its path, as values, and several times as
-    /// text on its way through the writer to the client.
+    /// Memory in bytes of a listed fault until it is sent: its message and its path, as values and in several text
+    /// copies on the way through the writer to the client.
     static let listedBytes = 1_500
 
     public private(set) var listed: [Rejection] = []
-    /// By the name of the entity, those that are not listed.
+    /// By entity name, the count of those that are not listed.
     public private(set) var unlisted: [String: Int] = [:]
 
     init() {}
 
-    /// Another one will be listed; if not, nobody reads its sentence.
+    /// The next one will be listed; otherwise its message is not used.
     var isListing: Bool { listed.count < Self.maximumListed }
 
     mutating func add(_ fault: Fault, at offset: Int) {
@@ -143,7 +143,7 @@ public struct RejectionList: Sendable {
         }
     }
 
-    /// The listed ones as faults with their paths, in payload order.
+    /// Returns the listed ones as faults with their paths, in payload order.
     func located(in document: JSONDocument) -> [Fault] {
         guard !listed.isEmpty else { return [] }
         let ordered = listed.sorted { $0.offset < $1.offset }
@@ -155,7 +155,7 @@ public struct RejectionList: Sendable {
         }
     }
 
-    /// Adds those of a later part, or found later; the first in the text stay listed.
+    /// Adds the rejections of a later part or of a later check; the first in the text stay listed.
     mutating func add(_ others: RejectionList) {
         unlisted.merge(others.unlisted, uniquingKeysWith: +)
         guard !others.listed.isEmpty else { return }

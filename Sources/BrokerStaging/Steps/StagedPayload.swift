@@ -1,21 +1,21 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Which objects the records of each operation's `json` are, in payload order: kept only for a job that asks for its
+/// The objects of the records in each operation's `json`, in payload order. Recorded only for a job that asks for its
 /// objects (`reply: objects`).
 public struct StagedPayload: Sendable {
     /// One operation.
     public struct Operation: Sendable {
-        /// Of the objects, the index of the entity in whose table they are; nil where each may be in another.
+        /// The index of the entity whose table has all the objects; nil if their tables differ.
         fileprivate let table: Int?
         fileprivate var places: [UInt32] = []
-        /// Where each may be in another, the tables.
+        /// The tables of the objects, if they differ.
         fileprivate var tables: [UInt32] = []
 
         fileprivate static let nothing = UInt32.max
 
-        /// The table (by entity index) and the staged row of each record, or bare key; nil of one that left no object of its
-        /// own.
+        /// The table (by entity index) and the staged row of each record or bare key; nil for one without an object of
+        /// its own.
         public var objects: some RandomAccessCollection<(table: Int, row: Int)?> {
             places.indices.lazy.map { position in
                 let row = places[position]
@@ -34,19 +34,19 @@ public struct StagedPayload: Sendable {
     /// In payload order.
     public private(set) var operations: [Operation] = []
 
-    /// Bytes that each record takes, with the room that an array grows into.
+    /// Memory in bytes of each record, with the growth of an array.
     static let bytesPerRecord = 4 * MemoryLayout<UInt32>.stride
 
     mutating func begin(_ table: Int?) { operations.append(Operation(table: table)) }
 
     mutating func note(_ object: (table: Int, row: Int)?) { operations[operations.count - 1].note(object) }
 
-    /// What the newest operation noted so far.
+    /// The number of records noted for the latest operation.
     var notedCount: Int { operations.last?.places.count ?? 0 }
 
     /// Adds the operations of a later part.
     ///
-    /// - Parameter rows: by entity index and the part's row, the row that it is here.
+    /// - Parameter rows: by entity index and the part's row, the row in the united tables.
     mutating func add(_ part: StagedPayload, translating rows: [[Int]]) {
         for operation in part.operations {
             begin(operation.table)
@@ -56,13 +56,13 @@ public struct StagedPayload: Sendable {
 }
 
 extension StagingContext {
-    /// The job asks for its objects, and an operation on those of one table begins.
+    /// Begins an operation on objects of one table.
     mutating func beginPayload(_ table: Int) { payload?.begin(table) }
 
-    /// An operation begins whose objects may be in any table.
+    /// Begins an operation whose objects may be in any table.
     mutating func beginMixedPayload() { payload?.begin(nil) }
 
-    /// Notes which object a record of the operation's own is; nil when it left none.
+    /// Notes the object of one of the operation's own records; nil when the record has none.
     @inline(__always)
     mutating func notePayload(_ object: (table: Int, row: Int)?) throws(StagingFault) {
         guard payload != nil else { return }
@@ -70,7 +70,7 @@ extension StagingContext {
         payload?.note(object)
     }
 
-    /// Notes the records that were left out as a whole with their operation.
+    /// Notes the records that were rejected together with their operation.
     mutating func padPayload(to count: Int) throws(StagingFault) {
         guard let noted = payload?.notedCount else { return }
         for _ in noted..<max(noted, count) { try notePayload(nil) }
@@ -78,7 +78,7 @@ extension StagingContext {
 }
 
 extension EntityPlan.RelationshipPlan {
-    /// How many objects a value of the relationship names.
+    /// Returns the number of objects that a value of the relationship names.
     func elementCount(of value: JSONValue) -> Int {
         switch value.kind {
         case .null: 0

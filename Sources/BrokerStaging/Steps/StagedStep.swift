@@ -2,23 +2,23 @@ public import BrokerModel
 
 /// What a step does to the store.
 public enum StepAction: Sendable {
-    /// Objects are found or made, and linked.
+    /// Inserts and updates objects, and links them.
     case merge
-    /// The objects of that entity that the rows name are deleted.
+    /// Deletes the objects of that entity that the rows name.
     case delete(entity: Int)
-    /// The objects that are selected are deleted.
+    /// Deletes the selected objects.
     case deleteMatching(StagedSelection)
-    /// As `merge`; then, of those that are selected, what the rows do not name is deleted.
+    /// Merges, then deletes the selected objects that the rows do not name.
     case sync(StagedSync)
 }
 
-/// What a sync is about, and what it may do.
+/// The selection of a sync, and the changes that it may make.
 public struct StagedSync: Sendable {
     public let selection: StagedSelection
     public var inserts = true
     public var updates = true
     public var deletes = true
-    /// Of several jobs; nil of a sync that is one job's.
+    /// Set for one part of a sync that several jobs make up; nil for a sync in one job.
     public let part: SyncPart?
 
     public init(_ selection: StagedSelection, part: SyncPart?) {
@@ -26,17 +26,17 @@ public struct StagedSync: Sendable {
         self.part = part
     }
 
-    /// Some of the entity's records may be passed over.
+    /// The sync may ignore records of the entity.
     public var passesOver: Bool { !inserts || !updates }
 }
 
-/// A part of a sync that several jobs do together, in the end with one deletion.
+/// A part of a sync that several jobs make up. The last part deletes.
 public struct SyncPart: Sendable {
-    /// The client's name for the whole.
+    /// The client's name for the whole sync.
     public let id: String
-    /// What all named is kept by this one, and the rest deleted.
+    /// After this part, the sync deletes the selected objects that no part has named.
     public let isLast: Bool
-    /// The entity, the predicate and its arguments as they were written: the same for all parts.
+    /// The entity, the predicate and its arguments as JSON text: equal for all parts.
     public let definition: [UInt8]
 
     public init(id: String, isLast: Bool, definition: [UInt8]) {
@@ -46,7 +46,7 @@ public struct SyncPart: Sendable {
     }
 }
 
-/// Which objects of an entity are meant.
+/// Selects objects of an entity.
 public struct StagedSelection: Sendable {
     public let entity: Int
     /// Nil selects all.
@@ -61,7 +61,7 @@ public struct StagedSelection: Sendable {
 /// A step of a job before it is staged.
 public struct StepPlan {
     public let action: StepAction
-    /// Where the message says so: a JSON Pointer.
+    /// Position of the step in the message: a JSON Pointer.
     public let pointer: String
     public private(set) var operations: [StagingOperation]
 
@@ -71,9 +71,9 @@ public struct StepPlan {
         self.pointer = pointer
     }
 
-    /// Adds an operation that is one step with those before it: consecutive records are merged together.
+    /// Adds an operation to a merge step; consecutive records are merged together.
     ///
-    /// - Returns: false when it is a step of its own.
+    /// - Returns: false when the operation needs a step of its own.
     public mutating func add(_ operation: StagingOperation) -> Bool {
         guard case .merge = action, operation.isMerged, operations.last?.isMerged ?? false else { return false }
         operations.append(operation)
@@ -83,12 +83,12 @@ public struct StepPlan {
     public func staged(_ rows: StagedRows?) -> StagedStep { StagedStep(action: action, rows: rows, pointer: pointer) }
 }
 
-/// One of the things that a job does, one after the other: a value, so that any store can take it.
+/// One step of a job, staged. Steps are applied in order. A value, so that any store can apply it.
 public struct StagedStep: Sendable {
     public let action: StepAction
-    /// Nil when it brings none.
+    /// Nil when the step has no rows.
     public let rows: StagedRows?
-    /// Where the message says so: a JSON Pointer.
+    /// Position of the step in the message: a JSON Pointer.
     public let pointer: String
 
     public init(action: StepAction, rows: StagedRows?, pointer: String = "") {

@@ -1,17 +1,17 @@
 public import BrokerJSON
 
-/// One operation of a job that brings records or keys, its names known to the model.
+/// One operation of a job with records or keys; the model knows its names.
 public struct StagingOperation {
     public enum Action {
         /// `json` is a record, or an array of records.
         case process
-        /// `json` is what that mapping reads: a record, an array of records, or a dictionary of them.
+        /// `json` is read by that mapping: a record, an array of records, or a dictionary of records.
         case map(mapping: Int, PathParameters?)
-        /// `json` is a payload in which the objects are where the routes say.
+        /// `json` is a payload; the routes say where its objects are.
         case route(RouteTree)
         /// `json` is a record for the object of that key.
         case change(object: JSONValue)
-        /// `json` is what a record of the object of that key would hold at the relationship.
+        /// `json` is the value of that relationship for the object of that key.
         case relate(object: JSONValue, relationship: Int)
         /// `json` is an array of keys, which only name objects.
         case name
@@ -21,7 +21,7 @@ public struct StagingOperation {
     /// A value in the job's document.
     public let json: JSONValue
     public let action: Action
-    /// It is to be known of which objects the `json` names its entity's, also inside records whose contents do not count.
+    /// Staging notes each object of the entity that the `json` names, also inside records whose contents do not count.
     let gathersNames: Bool
 
     public init(entity: Int, json: JSONValue, _ action: Action = .process, gathersNames: Bool = false) {
@@ -31,7 +31,7 @@ public struct StagingOperation {
         self.gathersNames = gathersNames
     }
 
-    /// Of the objects that its `json` describes, the entity in whose table they are; nil where each may be in another.
+    /// Returns the entity whose table has the objects of the `json`; nil if their tables differ.
     func objectTable(_ plan: StagingPlan) -> Int? {
         switch action {
         case .relate(_, let relationship): plan.entities[entity].relationships[relationship].destinationTable
@@ -48,27 +48,28 @@ public struct StagingOperation {
     }
 }
 
-/// Consecutive operations, mostly on one entity: what one worker stages in one context.
+/// Consecutive operations, mostly on one entity, that one worker stages in one context.
 ///
 /// It holds the document that its operations point into, so it may be sent to any thread.
 public struct JobCollection: @unchecked Sendable {
-    /// Collections of one job at most: more than workers, few enough that uniting them costs nothing beside staging.
+    /// Maximum number of collections of one job: more than workers, and few enough that the cost of uniting them is
+    /// negligible.
     private static let maximumCount = 16
 
     let document: JSONDocument
-    // Places on the document's immutable tape, which `document` keeps alive.
+    // Values on the document's immutable tape, which `document` keeps alive.
     let operations: [StagingOperation]
-    /// It is to be known which objects the records are.
+    /// The rows have ``StagedRows/payload``.
     var keepsPayload = false
-    /// Staged in the place of whole operations.
+    /// Staged instead of whole operations.
     var batch: RecordBatch?
     /// A record with a key that the model does not name is at fault.
     var refusesUnknownKeys = false
 
-    /// All of a job's operations as one collection, for a job that is not worth dividing.
+    /// Returns all of a job's operations as one collection, for a job that is not worth dividing.
     ///
     /// - Parameters:
-    ///   - keepsPayload: the rows are to have ``StagedRows/payload``.
+    ///   - keepsPayload: the rows have ``StagedRows/payload``.
     ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
     public static func whole(
         _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
@@ -79,12 +80,12 @@ public struct JobCollection: @unchecked Sendable {
             refusesUnknownKeys: refusesUnknownKeys)
     }
 
-    /// A job's operations as collections, in payload order; at least one, which is empty when there are no operations.
+    /// Divides a job's operations into collections, in payload order. Without operations, returns one empty collection.
     ///
-    /// Where the entity changes a new one begins; where it changes often, neighbours stay together.
+    /// A change of the entity begins a new collection; if it changes often, neighbours share a collection.
     ///
     /// - Parameters:
-    ///   - keepsPayload: the rows are to have ``StagedRows/payload``.
+    ///   - keepsPayload: the rows have ``StagedRows/payload``.
     ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
     public static func collections(
         of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
@@ -111,16 +112,17 @@ public struct JobCollection: @unchecked Sendable {
         return collections
     }
 
-    /// Bytes of the values that are read.
+    /// Size in bytes of the values that are read.
     var textBytes: Int { operations.reduce(batch?.textBytes ?? 0) { $0 + $1.json.bytes.count } }
 
-    /// Stages the collection in a context of its own. Pure: reads no database, shares nothing, and so runs anywhere.
+    /// Stages the collection in a context of its own. Pure: reads no database and shares no state, so it runs on any
+    /// thread.
     ///
     /// - Parameters:
-    ///   - allowance: asked for the memory of the rows; nil takes what it needs.
-    ///   - exclusions: what is passed over, as if it had not been said.
-    /// - Throws: the first fault in the text, with its path, when the policy is to fail; `noRoom` when the allowance is
-    ///   refused.
+    ///   - allowance: asked for the memory of the rows; nil grants all.
+    ///   - exclusions: records and objects that staging ignores, as if the job did not have them.
+    /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
+    ///   refuses the memory.
     public func stage(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
         without exclusions: StagedExclusions? = nil

@@ -1,4 +1,4 @@
-/// Work that is still allowed, in units that are the same on every machine.
+/// A limit on work, in units that are the same on every machine.
 ///
 /// A unit is about one instruction of SQLite's virtual machine, 10 to 20 ns. Work is counted, not timed: a job that is
 /// replayed from the journal must end as it did before.
@@ -11,18 +11,18 @@ public struct WorkBudget: Sendable {
 
     public init(limit: Int) { self.limit = limit }
 
-    /// For work that something else bounds, such as the time allowance of a fetch.
+    /// For work with another limit, such as the time allowance of a fetch.
     public static var unlimited: WorkBudget { WorkBudget(limit: .max) }
 
-    /// For the patterns and tombstones of a job that is staged: some seconds of a worker.
+    /// The budget for patterns and tombstones while a job is staged: some seconds of a worker.
     static var staging: WorkBudget { WorkBudget(limit: 250_000_000) }
 
-    /// The share of a part of a job that is staged by itself. Parts are staged at the same time and in any order, so each has a
-    /// limit of its own, and all of them together have that of the job.
+    /// The share of one part of a job. Parts are staged at the same time and in any order, so each has a limit of its
+    /// own, and together they have the limit of the job.
     ///
     /// - Parameters:
-    ///   - bytes: of the part's text.
-    ///   - total: of the job's.
+    ///   - bytes: size of the part's text.
+    ///   - total: size of the job's text.
     static func staging(_ bytes: Int, of total: Int) -> WorkBudget {
         guard bytes < total else { return staging }
         return WorkBudget(limit: total.dividingFullWidth(bytes.multipliedFullWidth(by: staging.limit)).quotient)
@@ -37,7 +37,7 @@ public struct WorkBudget: Sendable {
         spent = isBeyondCounting ? .max : sum
     }
 
-    /// Adds the units that the bytes of the job itself stand for.
+    /// Adds the units for the bytes of the job itself.
     public mutating func raise(by units: Int) { self = WorkBudget(limit: limit.saturatingAdd(units), spent: spent) }
 
     private init(limit: Int, spent: Int) {

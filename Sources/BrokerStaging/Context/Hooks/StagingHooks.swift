@@ -1,30 +1,30 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Code of the embedding program that has a say while records are staged. JSON goes in and comes out as text.
+/// Code of the embedding program that takes part in staging. Its arguments and results are JSON text.
 ///
-/// It is called by threads of the coordinator's, several at once, must not block, and gives the same for the same: a job may
-/// be staged more than once.
+/// Threads of the coordinator call it, several at once. It must not block, and must return equal results for equal
+/// arguments: a job may be staged more than once.
 public struct StagingHooks: Sendable {
-    /// What a chooser says of a record.
+    /// A chooser's decision on a record.
     public enum Choice: Sendable {
         /// The mapping of that index.
         case mapping(Int)
-        /// The record is passed over.
+        /// The record is ignored.
         case decline
-        /// As the model says.
+        /// The model decides.
         case asModelled
     }
 
     public typealias Chooser = @Sendable ([UInt8]) throws -> Choice
-    /// - Returns: the record in its place; nil passes it over.
+    /// - Returns: the record to stage instead; nil ignores the record.
     public typealias Rewriter = @Sendable ([UInt8]) throws -> [UInt8]?
     public typealias Validator = @Sendable ([UInt8]) throws -> Void
     public typealias Conversion = @Sendable ([UInt8]) throws -> [UInt8]
 
     /// By mapping index.
     public var choosers: [Int: Chooser] = [:]
-    /// By entity index; what an entity has not, it has of the nearest that it inherits from.
+    /// By entity index; an entity without one inherits that of its nearest ancestor.
     public var rewriters: [Int: Rewriter] = [:]
     public var validators: [Int: Validator] = [:]
     /// By entity index and attribute index.
@@ -32,7 +32,7 @@ public struct StagingHooks: Sendable {
 
     public init() {}
 
-    /// With what entities inherit.
+    /// Returns the hooks with those that entities inherit.
     func completed(for model: Model) -> StagingHooks {
         var hooks = self
         for index in model.entities.indices {
@@ -47,7 +47,7 @@ public struct StagingHooks: Sendable {
 }
 
 extension StagingContext {
-    /// The mapping that the embedding program chooses for a record; nil where it has no say.
+    /// Returns the mapping that the embedding program chooses for a record; nil without a chooser.
     func chosen(by mapping: Int, for value: JSONValue) throws(StagingFault) -> StagingHooks.Choice? {
         guard let chooser = plan.hooks?.choosers[mapping] else { return nil }
         let record = value.jsonText
@@ -56,9 +56,9 @@ extension StagingContext {
         }
     }
 
-    /// The record that stands in the place of this one; the same where nobody rewrites it.
+    /// Returns the record that a rewriter made of this one; nil without a rewriter.
     ///
-    /// - Throws: `leftOut` of a record that is passed over.
+    /// - Throws: `leftOut` when the rewriter ignores the record.
     mutating func rewritten(_ record: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> JSONValue? {
         guard let rewriter = plan.hooks?.rewriters[entity.kind] else { return nil }
         let before = record.jsonText
@@ -70,10 +70,11 @@ extension StagingContext {
         return try held(text, .invalidValue, entity, record)
     }
 
-    /// Asks the embedding program whether a record's values may become an object's.
+    /// Asks the embedding program whether to accept a record's values.
     ///
-    /// - Parameter cells: where the record's converted attributes begin on the stack.
-    /// Mutating, though it changes nothing: else the context would be copied for the call, and it is large.
+    /// - Parameter cells: index of the record's converted attributes on the stack.
+    ///
+    /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
     mutating func validate(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) {
         guard let validator = plan.hooks?.validators[entity.kind] else { return }
         try validate(record, entity, cells, by: validator)
@@ -97,7 +98,7 @@ extension StagingContext {
         }
     }
 
-    /// The value that the embedding program makes of one; nil where it makes none.
+    /// Returns the value that the embedding program makes of a value; nil without a conversion.
     mutating func converted(
         _ value: JSONValue, _ column: Int, _ entity: EntityPlan
     ) throws(StagingFault) -> JSONValue? {
@@ -124,7 +125,7 @@ extension StagingContext {
         }
     }
 
-    /// What the text says; it lives as long as the rows do.
+    /// Parses the text of a hook. The value lives as long as the rows.
     private mutating func held(
         _ text: [UInt8], _ code: FaultCode, _ entity: EntityPlan, _ value: JSONValue
     ) throws(StagingFault) -> JSONValue {
@@ -141,17 +142,18 @@ extension StagingContext {
     }
 }
 
-// MARK: - Places in rewritten records
+// MARK: - Offsets in rewritten records
 
 extension StagingContext {
-    /// Where a value stands in the job's text; one of a rewritten record inside the record that it stands for.
+    /// Returns the offset of a value in the job's text; for a value of a rewritten record, an offset inside the
+    /// original record.
     @inline(__always)
     func place(_ value: JSONValue) -> Int {
         guard let rewrittenAt else { return value.offset }
         return min(rewrittenAt.lowerBound + value.offset, rewrittenAt.upperBound - 1)
     }
 
-    /// The text of a record in the job's text.
+    /// Returns the range of a record in the job's text.
     func extent(of record: JSONValue) -> Range<Int> {
         let start = place(record)
         let end = start + max(1, record.bytes.count)

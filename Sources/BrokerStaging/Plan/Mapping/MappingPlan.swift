@@ -1,12 +1,12 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// A mapping of the model, compiled.
+/// A compiled mapping of the model.
 enum MappingPlan: Sendable {
     case record(EntityPlan)
     case select(SelectPlan)
 
-    /// - Parameter selectors: keys by which it is chosen.
+    /// - Parameter selectors: key paths by which a `select` chooses the mapping.
     init(_ mapping: Mapping, _ entities: [EntityPlan], _ model: Model, firstNode: Int, selectors: [[String]]) {
         switch mapping.form {
         case .record(let record):
@@ -17,7 +17,7 @@ enum MappingPlan: Sendable {
         }
     }
 
-    /// Of its own key tree.
+    /// Nodes of its own key tree.
     var nodeCount: Int {
         switch self {
         case .record(let plan): plan.tree.nodes.count
@@ -27,7 +27,8 @@ enum MappingPlan: Sendable {
 }
 
 extension Model {
-    /// By mapping, the key paths by which selects choose it, directly or by way of others: known keys of its records.
+    /// By mapping, the key paths by which selects choose it, directly or through other selects. They are known keys of
+    /// its records.
     var selectorKeys: [[[String]]] {
         var keys: [[[String]]] = mappings.map { _ in [] }
         for mapping in mappings {
@@ -62,7 +63,7 @@ final class SelectPlan: Sendable {
         otherwise = select.otherwise
     }
 
-    /// What tells the record's kind: nil when there is nothing, or null.
+    /// The value that selects the mapping; nil for no value or null.
     func value(in record: JSONValue) -> JSONValue? {
         var value = record
         for name in key {
@@ -78,30 +79,30 @@ final class SelectPlan: Sendable {
         return cases[Array(value.bytes)]
     }
 
-    /// The cases, for a person.
+    /// The cases, for messages.
     var summary: String {
         cases.keys.map { String(decoding: $0, as: UTF8.self).quotedBriefly }.sorted().prefix(20).joined(separator: ", ")
     }
 }
 
-/// A record, and what reads it.
+/// A record, with the plan that reads it.
 struct MappedRecord {
     let value: JSONValue
     let entity: EntityPlan
-    /// The key under which it was, where that is a value of it.
+    /// The dictionary key of the record, where that key is one of its values.
     var nestedKey: JSONValue?
 }
 
 extension StagingContext {
-    /// What reads a value: that of a `select`, chosen by the value.
+    /// Returns the plan that reads a value; a `select` chooses it by the value.
     ///
-    /// - Returns: nil of a record that is declined.
-    /// - Throws: `unmappable` when no case fits and nothing is said of others.
+    /// - Returns: nil for a record that the mapping declines.
+    /// - Throws: `unmappable` when no case fits and the mapping has no `otherwise`.
     mutating func plan(of mapping: Int, for value: JSONValue) throws(StagingFault) -> EntityPlan? {
         var mapping = mapping
         var choices = 0
         while true {
-            // Choosers of ours end in a record; those of an embedding program may send it around a circle.
+            // The model's mappings always end in a record; a hook may send the value around a circle.
             let chosen = choices < plan.mappings.count ? try chosen(by: mapping, for: value) : nil
             choices += 1
             switch chosen {

@@ -1,15 +1,15 @@
 internal import BrokerJSON
 
-/// The values that a job's path gave the parameters of a route's pattern: for records that bring none of their own.
+/// The values of a route pattern's parameters in the path of a job. A record without a value of its own takes them.
 ///
-/// Immutable; it holds the text that its values are of.
+/// Immutable; owns the text of its values.
 public final class PathParameters: Sendable {
     private let document: JSONDocument
     private let names: [[UInt8]]
-    /// Bytes of memory that it takes.
+    /// Memory use in bytes.
     let memory: Int
 
-    /// - Parameter values: few, in the pattern's order.
+    /// - Parameter values: few, in the order of the pattern.
     public init(_ values: [(name: String, value: String)]) {
         names = values.map { Array($0.name.utf8) }
         var writer = JSONWriter()
@@ -24,7 +24,7 @@ public final class PathParameters: Sendable {
         memory = 256 + document.text.count + document.memory + names.reduce(0) { $0 + 48 + $1.count }
     }
 
-    /// The value of the parameter of that name; nil when there is none. Valid while this object lives.
+    /// Returns the value of the parameter of that name; nil when there is none. Valid while this object lives.
     func value(of name: String) -> JSONValue? {
         guard let place = names.firstIndex(where: { $0.elementsEqual(name.utf8) }) else { return nil }
         var elements = document.root.elements

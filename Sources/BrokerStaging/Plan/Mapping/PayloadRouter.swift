@@ -2,14 +2,15 @@ public import BrokerJSON
 public import BrokerModel
 internal import BrokerPaths
 
-/// Finds what a whole payload is, by the model's mappings and routes. For the operations of one job.
+/// Chooses the mappings for a whole payload, by name or by the model's routes. One router serves the operations of one
+/// job.
 public struct PayloadRouter {
     /// The routes that fit a path.
     private struct Fitting {
         let path: [UInt8]?
         let parts: RouteTree
         let errors: RouteTree
-        /// A route without a key path says that the payload is an error.
+        /// An error route without a key path fits: the payload is an error.
         let isError: Bool
         /// The first route without a key path.
         let whole: RouteTree.Target?
@@ -18,19 +19,19 @@ public struct PayloadRouter {
     private let model: Model
     private let document: JSONDocument
     private let allowance: (any StagingAllowance)?
-    /// For the path of the newest operation: those of one job mostly have the same.
+    /// The routes for the path of the latest operation; operations of one job mostly share a path.
     private var fitting: Fitting?
 
     /// - Parameters:
-    ///   - document: that the payloads are places of.
-    ///   - allowance: asked for the memory of the routes that fit a path; nil takes what they need.
+    /// - document: the document of the payloads.
+    /// - allowance: asked for the memory of the routes that fit a path; nil grants all.
     public init(_ model: Model, in document: JSONDocument, _ allowance: (any StagingAllowance)? = nil) {
         self.model = model
         self.document = document
         self.allowance = allowance
     }
 
-    /// The operation that reads a payload by a mapping.
+    /// Returns the operation that reads a payload by a mapping.
     ///
     /// - Throws: `unknownMapping`; the caller adds the path.
     public func operation(_ payload: JSONValue, mapping name: String) throws(Fault) -> StagingOperation {
@@ -44,13 +45,13 @@ public struct PayloadRouter {
         return StagingOperation(entity: entity(of: mapping), json: payload, .map(mapping: mapping, nil))
     }
 
-    /// The operation that reads a payload by the routes: those whose pattern fits the path, or that have none.
+    /// Returns the operation that reads a payload by the routes whose pattern fits the path, or that have no pattern.
     ///
-    /// They are tried in order. Key paths each take their part of the payload; a route without one takes it whole, unless
-    /// one before it has taken a part. Before all, the routes for errors are looked at.
+    /// Routes are tried in order. Each route with a key path takes its part of the payload; a route without one takes
+    /// the whole payload, unless an earlier route has taken a part. Routes for errors are tried first.
     ///
-    /// - Throws: `remoteError` with the payload's own text, or `unmappable`; with the path. `noRoom` when the allowance is
-    ///   refused.
+    /// - Throws: `remoteError` with the payload's own text, or `unmappable`; both with the path. `noRoom` when the
+    ///   allowance refuses the memory.
     public mutating func operation(
         _ payload: JSONValue, path: String?
     ) throws(StagingRefusal) -> StagingOperation {
@@ -106,7 +107,7 @@ public struct PayloadRouter {
         return found
     }
 
-    /// One of those that the mapping makes.
+    /// The first entity that the mapping makes.
     private func entity(of mapping: Int) -> Int { model.entities(ofMapping: mapping).first ?? 0 }
 
     private func located(_ fault: Fault, _ value: JSONValue) -> Fault {
@@ -137,7 +138,7 @@ public struct PayloadRouter {
         )
     }
 
-    /// Bytes of a payload's own text that are told.
+    /// Limit, in bytes, on the payload's own text in a fault.
     private static let toldBytes = 1_000
 
     private func remoteError(_ value: JSONValue) -> Fault {
@@ -145,7 +146,7 @@ public struct PayloadRouter {
         Self.gather(value, into: &text)
         let isWhole = text.count <= Self.toldBytes
         text.removeLast(max(0, text.count - Self.toldBytes))
-        // What was cut in the middle of a character is taken off.
+        // Removes a character that the limit cut in the middle.
         if !isWhole {
             while let last = text.last, last & 0xC0 == 0x80 { text.removeLast() }
             if let last = text.last, last >= 0xC0 { text.removeLast() }
@@ -153,7 +154,7 @@ public struct PayloadRouter {
         return Fault(.remoteError, String(decoding: text, as: UTF8.self) + (isWhole ? "" : "…"))
     }
 
-    /// Keys at which errors have their text, most usual first.
+    /// Keys of error texts, most common first.
     private static let textKeys = [
         "message", "error_description", "description", "detail", "title", "error", "reason", "code",
     ]
@@ -178,7 +179,7 @@ public struct PayloadRouter {
 }
 
 extension JSONValue {
-    /// As an error: something is said.
+    /// Whether the value reports an error.
     fileprivate var isTelling: Bool {
         switch kind {
         case .null, .false: false

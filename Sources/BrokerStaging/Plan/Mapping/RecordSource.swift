@@ -3,16 +3,16 @@ internal import BrokerModel
 
 /// Where the values of a record's attributes are.
 struct RecordSource {
-    /// Of the scanner, which has the record's own values.
+    /// The scanner's slots with the record's own values.
     let slots: Int
-    /// The key under which the record was, where that is a value of it.
+    /// The dictionary key of the record, where that key is one of its values.
     var nestedKey: JSONValue?
-    /// For what an own record of the operation does not bring.
+    /// Values of path parameters, for attributes that a record of the operation lacks.
     var parameters: PathParameters?
     /// The record has keys, and none of them is known.
     var hasOnlyUnknownKeys = false
 
-    /// A value of the path's parameters is no part of the record's text: what is wrong with it is told at the record.
+    /// Moves a fault in a path parameter to the record, because the parameter is not in the record's text.
     ///
     /// - Parameter extent: the text of the record.
     func placed(_ fault: StagingFault, at offset: Int, in extent: Range<Int>) -> (StagingFault, Int) {
@@ -24,9 +24,9 @@ struct RecordSource {
 }
 
 extension StagingContext {
-    /// Scans a record. Who asked for it gives the slots back.
+    /// Scans a record. The caller gives the slots back.
     ///
-    /// - Parameter record: what was unwrapped of it.
+    /// - Parameter record: the record without its wrapper.
     mutating func open(
         _ mapped: MappedRecord, _ record: JSONValue, _ parameters: PathParameters?
     ) throws(StagingFault) -> RecordSource {
@@ -51,14 +51,15 @@ extension StagingContext {
             slots: scanner.open(record, nested: nested, entity), nestedKey: nested?.key, parameters: parameters)
     }
 
-    /// The one member of the record that no path of the mapping leads to and that is an object: its key is a value.
+    /// Returns the one member of the record that is an object and that no path of the mapping leads to. Its key is a
+    /// value.
     private func nested(
         in record: JSONValue, _ nesting: NestingPlan, _ entity: EntityPlan
     ) throws(StagingFault) -> (key: JSONValue, value: JSONValue)? {
         var found: (key: JSONValue, value: JSONValue)?
         for member in record.members
         where member.value.kind == .object && entity.tree.child(of: 0, member.key.bytes) == nil {
-            // Of a key that stands twice, the last one counts.
+            // The last of duplicate keys wins.
             guard let known = found, !Bytes.areEqual(known.key.bytes, member.key.bytes) else {
                 found = (member.key, member.value)
                 continue
@@ -72,7 +73,7 @@ extension StagingContext {
         return found
     }
 
-    /// The value that the record has for the attribute; nil when it has none.
+    /// Returns the value that the record has for the attribute; nil when it has none.
     @inline(__always)
     func value(
         of attribute: EntityPlan.AttributePlan, _ column: Int, _ source: RecordSource, _ entity: EntityPlan

@@ -3,10 +3,10 @@ internal import BrokerModel
 
 /// The key paths of some routes as a tree: where in a payload the objects are, and which mapping reads them.
 ///
-/// Walked over the payload itself, in the order of the text, so that nothing is gathered of it.
+/// It is walked over the payload itself, in the order of the text, and copies nothing.
 public final class RouteTree: Sendable {
     struct Target: Sendable {
-        /// Nil of a route for errors.
+        /// Nil for an error route.
         let mapping: Int?
         let parameters: PathParameters?
     }
@@ -38,14 +38,14 @@ public final class RouteTree: Sendable {
         self.nodes = nodes
     }
 
-    /// Bytes of memory that a route takes in a tree at most: its nodes, with room to grow, and its parameters.
+    /// Upper bound in bytes on the memory of a route in a tree: its nodes, with room to grow, and its parameters.
     static func memory(_ keyPath: [String], _ parameters: PathParameters?) -> Int {
         keyPath.reduce(parameters?.memory ?? 0) { $0 + 2 * MemoryLayout<Node>.stride + 64 + $1.utf8.count }
     }
 
     func hasChildren(_ node: Int) -> Bool { !nodes[node].children.isEmpty }
 
-    /// What a payload's object holds at the node's keys, in the order of the text; of a key that stands twice, the last.
+    /// Returns the members of an object at the node's keys, in the order of the text. The last of duplicate keys wins.
     func children(of node: Int, in object: JSONValue) -> [(node: Int, value: JSONValue)] {
         var found: [(node: Int, value: JSONValue)] = []
         for (key, value) in object.members {
@@ -59,7 +59,7 @@ public final class RouteTree: Sendable {
         return found
     }
 
-    /// Each value that a route leads to, in the order of the text, with the route.
+    /// Calls `body` with each value that a route leads to, in the order of the text, and with its route.
     func forEachPart<Failure: Error>(
         of payload: JSONValue, _ node: Int = 0, _ body: (JSONValue, Target) throws(Failure) -> Void
     ) throws(Failure) {
@@ -75,8 +75,8 @@ public final class RouteTree: Sendable {
         }
     }
 
-    /// The first value in the text at the end of a key path that `isMeant`; nil when there is none. Arrays are looked
-    /// through.
+    /// Returns the first value in the text at the end of a key path for which `isMeant` is true; nil when there is
+    /// none. Searches the elements of arrays.
     func first(in payload: JSONValue, _ node: Int = 0, _ isMeant: (JSONValue) -> Bool) -> JSONValue? {
         switch payload.kind {
         case .array:
@@ -95,7 +95,7 @@ public final class RouteTree: Sendable {
 }
 
 extension StagingContext {
-    /// Stages what the routes lead to.
+    /// Stages the values that the routes lead to.
     mutating func route(_ payload: JSONValue, _ tree: RouteTree) throws(StagingRefusal) {
         try tree.forEachPart(of: payload) { value, target throws(StagingRefusal) in
             try map(value, target.mapping!, target.parameters)
