@@ -1,24 +1,25 @@
 public import BrokerModel
 
-/// Objects that the merge found to be left out, and what is to be told of them. Their records and bare keys are staged
-/// no more, so that nothing that these say has an effect.
-// Changed by the one thread that merges the job, and stages it again.
+/// Objects that the merge rejected or skipped, with the faults to report. Staging ignores their records and bare keys,
+/// so that these have no effect.
+// Used only by the thread that merges the job and stages it again.
 public final class StagedExclusions: @unchecked Sendable {
     public let policy: InvalidRecordPolicy
     private struct Object {
-        /// Nil leaves it out without a word.
+        /// Nil skips the object without a fault.
         let fault: Fault?
-        /// Of an object that is not there and cannot be made: told if nothing is left that would make it.
+        /// For an object that does not exist and cannot be inserted: the fault to report if no remaining record or key
+        /// would insert it.
         let absence: Fault?
-        /// Nothing would have made it: keys wanted it to be there.
+        /// Only keys of objects that must exist named it; nothing would have inserted it.
         let isWantedAlone: Bool
-        /// Only bare keys of entities below this one are left out: they would make of the object what it cannot be.
+        /// Only bare keys of subentities of this entity are ignored: the object cannot become of those entities.
         let keysBelow: Int?
-        /// Where the newest staging met it first, and the strongest reason that it met for it to be there.
+        /// The first offset in the latest staging that named it, and the strongest origin for its row.
         var metAt: Int?
         var metAs = RowOrigin.passedOver
 
-        /// What is to be told of it after the newest staging.
+        /// The fault to report after the latest staging.
         var told: Fault? {
             guard let absence else { return fault }
             return metAs.rawValue <= RowOrigin.stub.rawValue ? fault : metAs == .mustExist ? absence : nil
@@ -27,19 +28,19 @@ public final class StagedExclusions: @unchecked Sendable {
 
     private var objects: [Object] = []
     private let tables: TableSet
-    /// By entity index and row in `tables`, which object that is.
+    /// By entity index and row in `tables`, the index of the object.
     private var numbers: [[Int]]
-    /// By where it begins, which object a record without identity is.
+    /// By offset of a record without identity, the index of its object.
     private var records: [Int: Int] = [:]
     private var arena = ByteArena()
-    /// Of a sync that may not do everything.
+    /// Set for a sync that may not insert or not update.
     public var passedOver: IgnoredRecords?
-    /// Nil when no entity has such an attribute.
+    /// Nil when no entity has a `modified` attribute.
     let modified: ModifiedValues?
-    /// Nil as long as nobody asked what the store has.
+    /// Nil until the merge adds stored facts.
     private(set) var kinds: KnownEntities?
-    /// What the operation's object, which is named by a key of the store's own, has as its identity: a row's worth of cells,
-    /// and the entity whose identity it is. Nil as long as the rows do not name it by that, too.
+    /// The identity of the operation's target, which is named by the store's own key: a row's worth of cells, and the
+    /// entity whose identity it is. Nil until the merge knows it.
     private(set) var identityOfSubject: (cells: [Cell], kind: Int)?
     private let plan: StagingPlan
 
@@ -51,13 +52,14 @@ public final class StagedExclusions: @unchecked Sendable {
         modified = plan.entitiesWithModified.isEmpty ? nil : ModifiedValues(plan)
     }
 
-    /// Leaves an object out.
+    /// Excludes an object.
     ///
     /// - Parameters:
-    ///   - fault: told at the place that first names the object; nil leaves it out without a word.
-    ///   - absence: of an object that is not there and cannot be made: told in its place if only bare keys are left that
-    ///     want it to be there. If only those are left that do not mind, nothing is told.
-    ///   - keysBelow: leaves out only bare keys of entities below that one, and not the object.
+    ///   - fault: reported at the offset that first names the object; nil skips the object without a fault.
+    ///   - absence: for an object that does not exist and cannot be inserted: reported instead of `fault` if the
+    /// remaining bare keys only require the object. If the remaining keys ignore a missing object, no fault is
+    /// reported.
+    ///   - keysBelow: excludes only bare keys of subentities of that entity, and not the object.
     public func add(
         entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?, absence: Fault? = nil, keysBelow: Int? = nil
     ) {
@@ -65,7 +67,7 @@ public final class StagedExclusions: @unchecked Sendable {
         let offset = Int(table.offsets[row])
         if table.hasIdentity(row) {
             var cells = Array(UnsafeBufferPointer(start: table.row(row), count: table.columnCount))
-            // The rows that the cells point into go before this object does.
+            // The rows own the memory of the cells and are freed before this object.
             for column in table.identityColumns(ofRow: row) { cells[column] = arena.copy(of: cells[column]) }
             let known = cells.withUnsafeBufferPointer {
                 tables[entity].pointee.findOrAdd(
@@ -83,26 +85,26 @@ public final class StagedExclusions: @unchecked Sendable {
         objects.append(Object(fault: fault, absence: absence, isWantedAlone: isWantedAlone, keysBelow: keysBelow))
     }
 
-    /// Tells what an object has of `modified` in the store: its records that are not newer are passed over, though not
-    /// left out, since the object stays named.
+    /// Adds the stored `modified` value of an object. Records that are not newer are skipped, but the object counts as
+    /// named.
     ///
     /// - Parameter identity: a row's worth of cells.
     public func note(modified stored: Cell, entity: Int, identity: UnsafePointer<Cell>) {
         modified?.note(stored, entity, identity: identity)
     }
 
-    /// Whatever the store has was told of the object with that identity.
+    /// Notes that the store was asked about the object with that identity.
     public func noteModifiedKnown(entity: Int, identity: UnsafePointer<Cell>) {
         modified?.know(entity, identity: identity)
     }
 
-    /// What the store has was told of all objects that the rows name.
+    /// Notes that the store was asked about all objects that the rows name.
     public func noteAllModified() { modified?.isComplete = true }
 
-    /// Tells the same of the object that the operation names by its key.
+    /// Adds the stored `modified` value of the target that the operation names by its key.
     public func note(modifiedOfSubject stored: Cell) { modified?.note(subject: stored) }
 
-    /// Tells the identity of the object that the operation names by a key of the store's own.
+    /// Adds the identity of the target that the operation names by the store's own key.
     ///
     /// - Parameter identity: a value for each attribute of the identity; copied.
     public func note(identityOfSubject identity: [Cell], kind: Int) {
@@ -111,16 +113,16 @@ public final class StagedExclusions: @unchecked Sendable {
         identityOfSubject = (cells, kind)
     }
 
-    /// Tells what the object of a row is in the store: the index of its entity, or nil when it is not there.
+    /// Adds the stored concrete entity of a row's object; nil when the object does not exist.
     public func note(kind: Int?, of row: Int, in table: FrozenTable) {
         let known = kinds ?? KnownEntities(plan)
         kinds = known
         known.note(stored: kind, table.entityIndex, identity: table.row(row), kind: table.kind(of: row))
     }
 
-    // MARK: - While staging
+    // MARK: - During staging
 
-    /// A new staging meets what is left out anew. What is nested in something left out it does not meet.
+    /// Prepares for a new staging. It does not meet records nested in an excluded record.
     func begin() {
         for number in objects.indices { (objects[number].metAt, objects[number].metAs) = (nil, .passedOver) }
         passedOver?.begin()
@@ -128,13 +130,13 @@ public final class StagedExclusions: @unchecked Sendable {
         kinds?.begin()
     }
 
-    /// Whether the object of that identity is left out, which a record or a bare key at `offset` names.
+    /// Whether the object of that identity, which a record or a bare key at `offset` names, is excluded.
     func meet(_ entity: EntityPlan, identity: UnsafePointer<Cell>, at offset: Int, as origin: RowOrigin) -> Bool {
         guard tables.exists(entity.index),
             let row = tables[entity.index].pointee.find(identity: identity, kind: entity.kind)
         else { return false }
         let number = numbers[entity.index][row]
-        // What only keys wanted to be there is not, which says nothing of a record.
+        // The object was excluded only because keys require it, which does not concern a record.
         if origin == .record, objects[number].isWantedAlone { return false }
         if let kind = objects[number].keysBelow {
             guard origin != .record, let family = entity.family, family.inherits(from: kind) else { return false }
@@ -143,7 +145,7 @@ public final class StagedExclusions: @unchecked Sendable {
         return true
     }
 
-    /// Whether the record without identity that begins there is left out.
+    /// Whether the record without identity at that offset is excluded.
     func meet(recordAt offset: Int) -> Bool {
         guard let number = records[offset] else { return false }
         meet(number, at: offset, as: .record)
@@ -155,10 +157,8 @@ public final class StagedExclusions: @unchecked Sendable {
         if origin.rawValue < objects[number].metAs.rawValue { objects[number].metAs = origin }
     }
 
-    /// A table's objects that the newest staging named without a word and without a row: they are not there, and need not
-    /// be.
-    ///
-    /// - Returns: their identities; good as long as what was staged.
+    /// Returns the identities of a table's objects that the latest staging named and excluded without a fault: they do
+    /// not exist, and need not exist. Valid as long as the staged rows.
     func namedAlone(_ table: Int) -> [[Cell]] {
         let passedOver = passedOver?.namedAlone(table) ?? []
         guard tables.exists(table) else { return passedOver }
@@ -169,7 +169,7 @@ public final class StagedExclusions: @unchecked Sendable {
         return passedOver + met.map { tables[table].pointee.identity(ofRow: $0) }
     }
 
-    /// What is to be told of the objects that the newest staging met, each at the place that first names it.
+    /// The faults of the objects that the latest staging met, each at the offset that first names the object.
     var rejections: RejectionList {
         var list = RejectionList()
         for object in objects.sorted(by: { ($0.metAt ?? 0) < ($1.metAt ?? 0) }) {

@@ -1,19 +1,19 @@
 internal import BrokerModel
 
-/// A record or bare key of an entity with unique values that stands inside a record of another one: if that object
-/// turns out to be left out for its unique values, this was never said.
+/// A record or bare key of an entity with unique values that is inside another object's record. If the merge excludes
+/// that object because of its unique values, the nested record or key does not count.
 public struct StagedNesting: Sendable {
-    /// Where it begins.
+    /// Offset of the nested record or key.
     public let offset: UInt32
-    /// The nearest object around it whose entity has unique values.
+    /// The nearest enclosing object whose entity has unique values.
     public let entity: Int
     public let row: Int
-    /// Where that object's record begins.
+    /// Offset of that object's record.
     public let aroundOffset: UInt32
 }
 
 extension StagingContext {
-    /// Notes around what a record or a bare key stands, if that may matter.
+    /// Notes the object around a record or a bare key, if it has unique values.
     @inline(__always)
     mutating func noteNesting(_ entity: EntityPlan, at offset: Int) throws(StagingFault) {
         guard entity.hasUniqueLists, let enclosing else { return }

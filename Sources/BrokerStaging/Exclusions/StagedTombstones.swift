@@ -1,16 +1,16 @@
-/// The objects that records delete, and what the records around them say of the same objects.
+/// The objects that records delete, and whether records before and after the tombstone name the same objects.
 ///
-/// ``TombstoneDeletions`` says when a step deletes which of them, so that the result is as if the records were applied one after the
-/// other.
+/// ``TombstoneDeletions`` says when a step deletes them, so that the result is as if the records were applied one by
+/// one.
 ///
-/// Belongs to one context, then to the part that it becomes.
+/// Belongs to one context, then to that context's part.
 final class StagedTombstones {
     private let plan: StagingPlan
     private let tables: TableSet
-    /// By entity index and row: whether records before, and behind, name the object, too.
+    /// By entity index and row: whether records before, and after, the tombstone name the object.
     private var isNamedBefore: [[Bool]]
     private var isNamedBehind: [[Bool]]
-    /// Where the last record begins that deletes it.
+    /// Offset of the last record that deletes the object.
     private var offsets: [[UInt32]]
 
     init(_ plan: StagingPlan) {
@@ -21,7 +21,7 @@ final class StagedTombstones {
         offsets = Array(repeating: [], count: plan.entities.count)
     }
 
-    /// - Parameter identity: a row's worth of cells, which stay valid as long as the part does.
+    /// - Parameter identity: a row's worth of cells, valid as long as the part.
     func add(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>, at offset: Int, isNamedBefore isBefore: Bool) {
         let row = tables[entity.index].pointee.findOrAdd(
             identity: identity, offset: offset, origin: .record, kind: entity.kind)
@@ -35,7 +35,8 @@ final class StagedTombstones {
         isNamedBehind[entity.index][row] = false
     }
 
-    /// A record or bare key names the row's object. If it was deleted, it is a fresh one, without what it had.
+    /// Notes that a record or bare key names the row's object. An object deleted before is inserted as a new one,
+    /// without its old values.
     func revive(_ entity: EntityPlan, _ row: Int, of table: UnsafeMutablePointer<StagedTable>) {
         let cells = table.pointee.row(row)
         guard let own = find(entity, UnsafePointer(cells)), !isNamedBehind[entity.index][own] else { return }
@@ -43,12 +44,12 @@ final class StagedTombstones {
         for column in 0..<entity.layout.columnCount where !entity.identity.contains(column) { cells[column] = .absent }
     }
 
-    /// Where the last record begins that deletes the object, 0 when none does.
+    /// Returns the offset of the last record that deletes the object; 0 without one.
     func deletionOffset(_ entity: Int, _ identity: UnsafePointer<Cell>, kind: Int) -> UInt32 {
         find(entity, identity, kind: kind).map { offsets[entity][$0] } ?? 0
     }
 
-    /// Whether the last that was said of the object deletes it.
+    /// Whether the last record or key of the object deletes it.
     func isDeleted(_ entity: EntityPlan, _ identity: UnsafePointer<Cell>) -> Bool {
         find(entity, identity).map { !isNamedBehind[entity.index][$0] } ?? false
     }
@@ -62,7 +63,7 @@ final class StagedTombstones {
         return tables[entity].pointee.find(identity: identity, kind: kind)
     }
 
-    /// All objects that the parts' records delete.
+    /// Returns all objects that the parts' records delete.
     static func deletions(_ parts: [StagedPart], _ plan: StagingPlan) -> [StagedDeletion] {
         parts.compactMap(\.tombstones).flatMap { own in
             plan.entities.indices.filter(own.tables.exists).flatMap { entity in
@@ -75,7 +76,7 @@ final class StagedTombstones {
         }
     }
 
-    /// The tombstones of a job's parts, which have not been united yet.
+    /// Unites the tombstones of a job's parts. The parts themselves are not united yet.
     static func united(_ parts: [StagedPart], _ plan: StagingPlan) -> TombstoneDeletions? {
         guard parts.contains(where: { $0.tombstones != nil }) else { return nil }
         let remade = TableSet(plan), alone = TableSet(plan), behind = TableSet(plan)
@@ -113,13 +114,13 @@ final class StagedTombstones {
 
 /// The objects that a step's records delete, by entity index.
 public struct TombstoneDeletions: Sendable {
-    /// Records behind the tombstone name them again: deleted before the step's rows are merged.
+    /// Records after the tombstone name them again: deleted before the step's rows are merged.
     public let remade: [FrozenTable?]
-    /// No record beside the tombstone names them.
+    /// Only tombstones name them.
     public let alone: [FrozenTable?]
-    /// Records before the tombstone name them, and none behind it: deleted after the step's rows are merged.
+    /// Records before the tombstone name them, and none after it: deleted after the step's rows are merged.
     public let behind: [FrozenTable?]
-    /// The entities in whose tables there are objects that records name before their tombstones.
+    /// The entities whose tables have objects that records name before their tombstones.
     public let namedBefore: Set<Int>
 
     public var all: [FrozenTable] { (remade + alone + behind).compactMap { $0 } }

@@ -2,16 +2,16 @@ internal import BrokerJSON
 public import BrokerModel
 
 extension StagingPlan {
-    /// Relationships in all paths of an `include` together: each is a query of its own.
+    /// Limit on the relationships in all paths of an `include`: each is a query of its own.
     private static let maximumInclusions = 128
-    /// Attributes to sort by.
+    /// Limit on the sort attributes.
     private static let maximumSortTerms = 64
-    /// Relationships from an object to what it is sorted by.
+    /// Limit on the relationships from an object to a sort attribute.
     private static let maximumSortDepth = 16
 
     /// Checks a fetch against the model.
     ///
-    /// - Throws: `unknownEntity`, `unknownRelationship`, `invalidPredicate`, `invalidValue` for what is no key, or
+    /// - Throws: `unknownEntity`, `unknownRelationship`, `invalidPredicate`, `invalidValue` for an invalid key, or
     ///   `unsupportedMessage`, with the path into the message.
     public func fetchRequest(_ description: FetchDescription) throws(Fault) -> FetchRequest {
         guard let entity = model.index(ofEntity: description.entity) else {

@@ -1,18 +1,18 @@
 public import BrokerJSON
 public import BrokerModel
 
-/// What readers of a store need to know of an entity's values.
+/// Keys and writers of an entity's values, for readers of a store.
 extension StagingPlan {
-    /// Writes the stored values of an attribute.
+    /// Returns the writer for the stored values of an attribute.
     public func valueWriter(entity: Int, attribute: Int, _ names: FetchNames) -> ValueWriter {
         ValueWriter(
             model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, names)
     }
 
-    /// The key of one object as the contract writes it: the identity's value, or an object of attribute names and values
-    /// where it has several; the store's own key where there is no identity or an optional one.
+    /// Returns the key of one object as the contract writes it: the identity's value, or an object of attribute names
+    /// and values for several attributes; the store's own key where the identity is absent or optional.
     ///
-    /// - Parameter place: of the key in the message, a JSON Pointer.
+    /// - Parameter place: path of the key in the message, a JSON Pointer.
     /// - Returns: the values of the key's columns.
     /// - Throws: `invalidValue`, also for null.
     public func key(_ json: JSONValue, ofEntity index: Int, at place: String) throws(Fault) -> [OwnedCell] {
@@ -54,7 +54,7 @@ extension StagingPlan {
         let name = model.entities[entity].name
         let attributeName = model.entities[entity].attributes[attribute].name
         do throws(ValueFault) {
-            // A key that the attribute's limits forbid is one that names nothing.
+            // A key outside of the attribute's limits is valid, and names no object.
             let converter = entities[entity].attributes[attribute].converter.withoutLimits
             let cell = try converter.convert(json, arena: &arena)
             guard cell.kind != .null else {
@@ -68,7 +68,7 @@ extension StagingPlan {
 }
 
 extension ValueConverter {
-    /// The same for values that are compared and not stored.
+    /// The converter for values that are compared and not stored.
     fileprivate var withoutLimits: ValueConverter {
         ValueConverter(
             name: name, type: type, transform: transform, dates: dates, limits: ValueLimits(), defaultCell: nil)

@@ -1,14 +1,14 @@
 public import BrokerJSON
 internal import BrokerModel
 
-/// Writes one attribute's stored values as JSON: the other direction of the conversion that stored them. What is written
-/// with remote names becomes the same value again when it is processed. Immutable, shared by all readers.
+/// Writes one attribute's stored values as JSON, the reverse of the conversion that stored them. A value written with
+/// remote names becomes the same stored value when it is processed. Immutable, shared by all readers.
 public struct ValueWriter: Sendable {
     private let type: AttributeType
     private let converter: ValueConverter
-    /// Of dates with remote names: the attribute's first format.
+    /// For dates with remote names: the attribute's first format.
     private let format: DateFormatWriter?
-    /// Dates are numbers of seconds since 1970.
+    /// Dates are written as seconds since 1970.
     private let isUnixTime: Bool
 
     init(_ attribute: Attribute, _ converter: ValueConverter, _ names: FetchNames) {
@@ -26,8 +26,7 @@ public struct ValueWriter: Sendable {
         }
     }
 
-    /// Writes a column's value. What is not of the attribute's type, because another program stored it, is written as
-    /// what it is.
+    /// Writes a column's value. A value of another type, which another program stored, is written by its stored type.
     ///
     /// A transformable's text must be JSON.
     public func write(_ cell: Cell, to writer: inout JSONWriter) {
@@ -43,7 +42,7 @@ public struct ValueWriter: Sendable {
         }
     }
 
-    /// The value as the text of a key in a dictionary.
+    /// Returns the value as the text of a key in a dictionary.
     public func keyText(_ cell: Cell) -> [UInt8] {
         var writer = JSONWriter(capacity: 32)
         switch (type, cell.kind) {
@@ -56,7 +55,7 @@ public struct ValueWriter: Sendable {
         return text.first == UInt8(ascii: "\"") ? Array(text.dropFirst().dropLast()) : text
     }
 
-    /// As JSON writes one: the store's form of a decimal is.
+    /// Whether the text is a JSON number, as the stored form of a decimal is.
     private static func isNumber(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let number = NumberText(text), let first = number.integer.first else { return false }
         return text.first != UInt8(ascii: "+") && text.last != UInt8(ascii: ".")
@@ -73,14 +72,14 @@ public struct ValueWriter: Sendable {
         var arena = ByteArena()
         let iso = ISO8601.write(instant, arena: &arena)
         guard let format else { return writer.string(iso) }
-        // A format that does not tell everything, or tells it of two times at once, would change the value.
+        // A format that loses part of a time, or whose text means two times, would change the value.
         let text = format.text(of: instant)
         if text.withUnsafeBufferPointer({ reads($0, as: instant) }) { return writer.string(ofBytes: text) }
         if reads(iso, as: instant) { return writer.string(iso) }
         writer.raw(instant.secondsText)
     }
 
-    /// Whether that text, when it is processed, is stored as that time.
+    /// Whether processing that text stores that time.
     private func reads(_ text: UnsafeBufferPointer<UInt8>, as instant: Instant) -> Bool {
         let dates = converter.dates
         for format in dates.formats {
@@ -101,7 +100,7 @@ public struct ValueWriter: Sendable {
 }
 
 extension Instant {
-    /// The column's value is the same.
+    /// Whether both times have the same stored value.
     fileprivate func isStored(as other: Instant, _ storage: DateStorage) -> Bool {
         switch storage {
         case .iso8601: seconds == other.seconds && nanoseconds / 1_000_000 == other.nanoseconds / 1_000_000
@@ -126,7 +125,7 @@ extension Instant {
 extension JSONWriter {
     fileprivate mutating func string(ofBytes bytes: [UInt8]) { bytes.withUnsafeBufferPointer { string($0) } }
 
-    /// A string; bytes of another program's that are no UTF-8 are mended.
+    /// Writes a string; invalid UTF-8, which another program stored, is repaired.
     fileprivate mutating func text(_ bytes: UnsafeBufferPointer<UInt8>) {
         if bytes.allSatisfy({ $0 < 0x80 }) { string(bytes) } else { string(String(decoding: bytes, as: UTF8.self)) }
     }

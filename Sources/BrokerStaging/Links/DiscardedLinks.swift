@@ -1,11 +1,11 @@
 internal import BrokerModel
 
-/// What was said of links with objects that a tombstone then deleted and a later record made anew: the fresh object has
-/// none of them, and who linked to the old one links to nothing.
+/// Discards assertions about links with objects that a tombstone then deleted and a later record inserted again. The
+/// new object has none of the old links, and links to the old object end.
 struct DiscardedLinks {
     private let plan: StagingPlan
     private let part: StagedPart
-    /// By entity index and row, where the last record begins that deletes the object.
+    /// By entity index and row, the offset of the last record that deletes the object.
     private var deletedAt: [[Int: UInt32]]
 
     init(_ deletions: [StagedDeletion], in part: StagedPart, _ plan: StagingPlan) {
@@ -21,7 +21,7 @@ struct DiscardedLinks {
         }
     }
 
-    /// Takes back what was said before the deletions.
+    /// Discards the assertions that precede the deletions.
     func forget() {
         for (index, table) in plan.layout.linkTables.enumerated() {
             part.links[index].removeAll {
@@ -32,14 +32,15 @@ struct DiscardedLinks {
         part.pairs = part.pairs.compactMap(remaining)
         part.places.removeAll { place in
             let destination = plan.destinationTable(of: place)
-            // A record may name an object before and after a tombstone inside it: its values count, not where it begins.
+            // A record may name an object before and after a tombstone inside the record, so the offset of its value
+            // counts, not that of the record.
             return ending(destination, place.element, place.offset) != nil
                 || place.row.map { ending(place.entity, $0, place.offset) != nil } ?? false
         }
         for entity in plan.layout.entities.indices where part.tables.exists(entity) { forgetCells(of: entity) }
     }
 
-    /// Where the object was deleted of which this was said before.
+    /// Returns the offset of a deletion of the object that follows the assertion.
     private func ending(_ entity: Int, _ row: Int, _ sourceOffset: UInt32) -> UInt32? {
         deletedAt[entity][row].flatMap { sourceOffset < $0 ? $0 : nil }
     }

@@ -1,8 +1,9 @@
 import BrokerModel
 
-/// Weighs what a job's records said of the order of links.
+/// Resolves the assertions about the order of links.
 extension LinkResolution {
-    /// What stands where only as long as the link is there: in a set of to-one links an element belongs to one object.
+    /// The key of an element's position. An element of a set of to-one links belongs to one object, so the key has no
+    /// row.
     private struct Subject: Hashable {
         let entity: Int
         let relationship: Int
@@ -11,20 +12,20 @@ extension LinkResolution {
     }
 
     private struct Standing {
-        /// Of the word that counts.
+        /// Index of the assertion that decides the position.
         let index: Int
         /// Nil when the link has ended.
         let row: Int?
         let isAfresh: Bool
-        /// Of the newest word.
+        /// Index of the latest assertion.
         var last: Int
     }
 
-    /// Where an element's own to-many set was cleared, in the order of the text.
+    /// The offsets at which an element's own to-many set was cleared, in the order of the text.
     ///
-    /// 1. A null ends the links that were said before its record.
-    /// 2. A set that replaces ends the links that its operation does not name. A link that it names was there all the time, and
-    ///    stays where it stands.
+    /// 1. A null ends the links that were asserted before its record.
+    /// 2. A set that replaces ends the links that its operation does not name. A link that the operation names existed
+    ///    throughout, and its element retains its position.
     struct ElementClearings {
         private var sets: [ClearedSet: [(at: UInt32, isNull: Bool)]] = [:]
 
@@ -36,16 +37,17 @@ extension LinkResolution {
             }
             for (set, clearings) in sets {
                 let sorted = clearings.sorted { ($0.at, $0.isNull ? 1 : 0) < ($1.at, $1.isNull ? 1 : 0) }
-                // All records of one operation replace together: once, or each word would look at each of them.
+                // All records of one operation replace together, so one entry is enough; otherwise each assertion would
+                // scan all of them.
                 sets[set] = sorted.indices.filter { $0 == 0 || sorted[$0] != sorted[$0 - 1] }.map { sorted[$0] }
             }
         }
 
-        /// Whether the link ended between two words that named it.
+        /// Whether the link ended between two assertions of it.
         ///
         /// - Parameters:
-        ///   - earlier: where the record of the earlier one begins; 0 when there is none.
-        ///   - place: the later one.
+        ///   - earlier: source offset of the earlier assertion; 0 when there is none.
+        ///   - place: the later assertion.
         func haveEnded(_ set: ClearedSet, since earlier: UInt32, before place: StagedListPosition) -> Bool {
             guard let clearings = sets[set] else { return false }
             var (low, high) = (0, clearings.count)
@@ -61,9 +63,9 @@ extension LinkResolution {
         }
     }
 
-    /// Takes out what was cleared later than it was said, what another word took away, and what only repeats.
+    /// Removes assertions that were cleared later, that another assertion overrides, and that repeat an earlier one.
     ///
-    /// - Returns: by object and relationship, each element once, in the order in which they come.
+    /// - Returns: by object and relationship, each element once, in list order.
     func order(
         _ places: [StagedListPosition], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
     ) -> [StagedListPosition] {
@@ -80,7 +82,7 @@ extension LinkResolution {
             let known = standing[subject]
             let earlier = known.map { said[$0.last].sourceOffset } ?? 0
             let hasEnded = elementSet(of: place).map { clearings.haveEnded($0, since: earlier, before: place) } ?? false
-            // Who is named again stays where it stands.
+            // An element that is named again retains its position.
             if let known, known.row == row, !hasEnded {
                 standing[subject]!.last = index
                 continue
@@ -102,20 +104,20 @@ extension LinkResolution {
         (place.entity, place.relationship, place.row!, index)
     }
 
-    /// Whether the set of the object whose order it is was cleared later. Such a set is numbered anew.
+    /// Whether the ordered set itself was cleared later. Such a set gets new positions.
     private func isClearedByObject(_ place: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = place.row, !cleared.isEmpty else { return false }
         let own = ClearedSet(entity: place.entity, row: row, relationship: place.relationship)
         return cleared[own]?.takes(place.element, sourceOffset: place.sourceOffset) ?? false
     }
 
-    /// Whether the set at the other side was cleared later, of the last word on a link.
+    /// Whether the set of the inverse was cleared after the last assertion of a link.
     private func isClearedByElement(_ place: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = place.row, !cleared.isEmpty, let set = elementSet(of: place) else { return false }
         return cleared[set]?.takes(row, sourceOffset: place.sourceOffset) ?? false
     }
 
-    /// The set at the other side, which the element's own records name.
+    /// Returns the set of the inverse, which the element's own records name.
     private func elementSet(of place: StagedListPosition) -> ClearedSet? {
         let relationship = plan.model.entities[place.entity].relationships[place.relationship]
         guard let inverse = relationship.inverse else { return nil }

@@ -1,12 +1,12 @@
 internal import BrokerModel
 
-/// Weighs what a job's records said of links: as if they had been applied one after the other, in the order in which
-/// they begin in the text.
+/// Resolves the assertions of a job's records about links, as if the records were applied one by one, in the order in
+/// which they begin in the text.
 ///
-/// To-one columns need nothing here: a later word overwrites an earlier one as it is heard (``say(_:in:)``).
+/// To-one columns need no resolution: a later assertion overwrites an earlier one during staging (``say(_:in:)``).
 /// ```
-/// one-to-one   from the last word to the first: who has been spoken for since, keeps that
-/// to-many      what was said before the set was cleared goes; the rest unites
+/// one-to-one   from the last assertion to the first: a row paired by a later record keeps that pairing
+/// to-many      assertions that precede a clearing of the set go; the rest is united
 /// ```
 struct LinkResolution {
     struct ClearedSet: Hashable {
@@ -23,7 +23,7 @@ struct LinkResolution {
         self.tables = tables
     }
 
-    /// Writes a word into a to-one column, unless a later one stands there.
+    /// Writes an assertion into a to-one column, unless the column has a later one.
     @inline(__always)
     static func say(_ link: Cell, in cell: UnsafeMutablePointer<Cell>) {
         if cell.pointee.kind == .absent || cell.pointee.sourceOffset <= link.sourceOffset { cell.pointee = link }
@@ -31,7 +31,8 @@ struct LinkResolution {
 
     // MARK: - One to one
 
-    /// A row that no later word concerns takes the partner; one whose partner found another since has nobody.
+    /// Pairs two rows that no later assertion concerns. If one of them is paired by a later record, the other has no
+    /// partner.
     func resolve(_ pairs: [StagedPair]) {
         let order = pairs.indices.sorted { (pairs[$0].sourceOffset, $0) > (pairs[$1].sourceOffset, $1) }
         for pair in order.lazy.map({ pairs[$0] }) {
@@ -56,11 +57,11 @@ struct LinkResolution {
 
     // MARK: - To many
 
-    /// What ends of one object's set: what was said before, and not the links that have been there since the clearing
-    /// before this one and whose elements were left out.
+    /// The links of one object's set that a clearing ends: those asserted before it, except links to rejected elements
+    /// that were asserted since the previous clearing.
     struct Clearing {
         var before: UInt32
-        /// Where the clearing before it stood; 0 when there is none, and what the store holds was there.
+        /// Offset of the previous clearing; 0 when there is none, and the store's links count as asserted.
         var since: UInt32 = 0
         /// Rows of the other entity.
         var spared = Set<Int>()
@@ -70,9 +71,9 @@ struct LinkResolution {
         }
     }
 
-    /// Takes out what was cleared later than it was said.
+    /// Removes links that were cleared after they were asserted.
     ///
-    /// - Returns: of each cleared relationship one replacement; the elements left out whose links in the store stay.
+    /// - Returns: one replacement for each cleared relationship; the rejected elements whose stored links remain.
     func resolve(
         _ replacements: [StagedReplacement], _ spared: [RetainedLink], _ links: inout [[StagedLink]],
         _ places: inout [StagedListPosition]
@@ -87,14 +88,14 @@ struct LinkResolution {
             if cleared.updateValue(clearing, forKey: set) == nil { remaining.append(replacement) }
         }
         let staying = spared.isEmpty ? [] : spare(spared, replacements, &cleared)
-        // Who named a link that was cleared and then said again has named it.
+        // A link that was cleared and then asserted again counts as named by both records.
         for table in links.indices { unite(&links[table]) }
         if !cleared.isEmpty { clear(cleared, &links) }
         if !places.isEmpty { places = order(places, cleared, replacements) }
         return (remaining, staying)
     }
 
-    /// Elements that the last clearing left out are spared by it, if it is a set that replaces.
+    /// If the last clearing is a set that replaces, it retains the links to elements that it rejected.
     private func spare(
         _ spared: [RetainedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
     ) -> [RetainedLink] {
@@ -114,7 +115,7 @@ struct LinkResolution {
         return staying
     }
 
-    /// The row of the element that was left out, if something else named it.
+    /// Returns the row of the rejected element, if another record or key named it.
     private func row(of link: RetainedLink) -> Int? {
         let entity = plan.entities[link.entity].relationships[link.relationship].destinationTable
         guard tables.exists(entity) else { return nil }
@@ -127,9 +128,9 @@ struct LinkResolution {
     }
 
     private func clear(_ cleared: [ClearedSet: Clearing], _ links: inout [[StagedLink]]) {
-        /// By destination entity and column, how each row's set was cleared.
+        /// By destination entity and column, the clearing of each row's set.
         var columns: [[Int]: [Int: Clearing]] = [:]
-        /// By link table and side (1 for its destination).
+        /// By link table and side (1 for the destination).
         var sides: [[Int]: [Int: Clearing]] = [:]
         for (set, clearing) in cleared {
             let destination = plan.entities[set.entity].relationships[set.relationship].destinationTable
@@ -165,7 +166,7 @@ struct LinkResolution {
         }
     }
 
-    /// Each link once, named by all who named it. Only where both sides did can it be there twice with a difference.
+    /// Unites equal links and their flags. A link can occur twice with different flags only if both sides assert links.
     private func unite(_ links: inout [StagedLink]) {
         guard links.contains(where: \.isNamedByDestination), links.contains(where: \.isNamedBySource) else { return }
         var places: [UInt64: Int] = [:]

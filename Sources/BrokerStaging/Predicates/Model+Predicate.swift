@@ -4,13 +4,12 @@ public import BrokerModel
 extension Model {
     /// Reads a predicate (`where`, `tombstone`) on the objects of an entity.
     ///
-    /// It stands beside the converters of values, because a predicate's constants are converted as records' values are:
-    /// by the type of what they are compared with, but by ISO 8601 alone and without the attribute's transforms and
-    /// limits.
+    /// It is in this module because a predicate's constants are converted like records' values: by the type of the
+    /// attribute that they are compared with, but by ISO 8601 alone and without the attribute's transforms and limits.
     ///
     /// - Parameters:
-    ///   - arguments: a JSON array, one element for each `%@` and `%K` in their order; nil when there are none. Nothing
-    ///     of it is kept.
+    ///   - arguments: a JSON array, one element for each `%@` and `%K` in their order; nil when there are none. The
+    /// predicate does not retain it.
     /// - Throws: `invalidPredicate` with the column in the predicate; the caller adds the path.
     public func predicate(
         _ text: String, arguments: JSONValue?, ofEntity entity: Int
@@ -32,7 +31,7 @@ extension Model {
 
     private static func raise(_ fault: Fault) throws(Fault) -> Predicate { throw fault }
 
-    /// The arguments, one for each place that asks for one.
+    /// Returns the arguments, one for each `%@` and `%K`.
     private static func values(
         of arguments: JSONValue?, for offsets: [Int]
     ) throws(PredicateFault) -> [JSONValue] {

@@ -17,7 +17,7 @@ extension PredicateChecker {
         }
     }
 
-    /// An attribute, or a relationship's key of one part, with what stands on the other side.
+    /// Compares an attribute, or a relationship's key of one part, with the other side.
     private mutating func compare(
         _ side: PredicateSide, _ relation: PredicateRelation, _ term: PredicateTerm
     ) throws(PredicateFault) -> Predicate {
@@ -51,7 +51,7 @@ extension PredicateChecker {
         }
     }
 
-    /// A constant and where it stands.
+    /// Returns a constant with its offset in the predicate.
     private func value(of term: PredicateTerm) throws(PredicateFault) -> PredicateConstant {
         switch term.kind {
         case .literal(let index): return PredicateConstant(value: literals[index], offset: term.offset)
@@ -110,7 +110,7 @@ extension PredicateChecker {
         return relation.kind == .notEqual ? .negation(of: isEqual) : isEqual
     }
 
-    /// The parts of the key that a relationship holds.
+    /// Returns the parts of the key that a relationship stores.
     private func sides(of target: PredicateTarget, relationship index: Int) -> [PredicateSide] {
         let relationship = model.entities[target.entity].relationships[index]
         let destination = model.entities[relationship.destination]
@@ -190,7 +190,7 @@ extension PredicateChecker {
 }
 
 extension Attribute {
-    /// Their stored forms have one order.
+    /// Whether the stored values of both have one order.
     fileprivate func isComparable(with other: Attribute) -> Bool {
         switch type {
         case .integer16, .integer32, .integer64, .double, .float, .boolean:

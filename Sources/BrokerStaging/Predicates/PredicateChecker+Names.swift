@@ -1,26 +1,26 @@
 import BrokerJSON
 import BrokerModel
 
-/// What a key path leads to.
+/// The attribute or relationship at the end of a key path.
 struct PredicateTarget {
     enum Kind {
         case attribute(Int)
         case relationship(Int)
     }
 
-    /// To-one relationships on the way.
+    /// To-one relationships of the path.
     let hops: [Int]
-    /// The entity that has it.
+    /// The entity that has the attribute or relationship.
     let entity: Int
     let kind: Kind
-    /// Where the last name stands.
+    /// Offset of the last name.
     let offset: Int
 }
 
 extension PredicateChecker {
-    /// Relationships of a key path; each is a table more to look into.
+    /// Limit on the relationships of a key path; each is a join.
     static let mostHops = 8
-    /// Bytes of a misspelt name for which the nearest right one is sought.
+    /// Limit in bytes on a misspelt name for which the nearest known name is sought.
     private static let longestMisspelling = 128
 
     func target(_ names: [PredicateName]) throws(PredicateFault) -> PredicateTarget {
@@ -47,7 +47,7 @@ extension PredicateChecker {
         preconditionFailure("a key path has at least one name")
     }
 
-    /// The names of the path, those of %K among them.
+    /// Returns the names of the path, with those of %K.
     private func components(
         _ names: [PredicateName]
     ) throws(PredicateFault) -> [(name: String, offset: Int)] {
@@ -63,7 +63,7 @@ extension PredicateChecker {
                 guard text.utf8.count <= PredicateParser.longest else {
                     throw PredicateFault("the argument of this %K is too long for a name", at: name.offset)
                 }
-                // A name may itself have points in it.
+                // A name may contain points.
                 let isName = names.count == 1 && isKnown(text)
                 let parts = isName ? [text[...]] : text.split(separator: ".", omittingEmptySubsequences: false)
                 components += parts.map { (String($0), name.offset) }

@@ -1,21 +1,21 @@
 import BrokerJSON
 import BrokerModel
 
-/// Makes the checked tree of what was written: looks every name up and converts every constant.
+/// Checks a parsed predicate: resolves every name and converts every constant.
 struct PredicateChecker {
-    /// AND and OR inside each other, once what is needless is taken out: three places each on the stack of SQLite's
-    /// parser, which has a hundred, as many again where they are wide, and a statement of the store's around it.
+    /// Limit on nested AND and OR after simplification. Each level takes three entries on the stack of SQLite's parser,
+    /// which has a hundred; wide levels take as many again, and the store's statement around the predicate needs some.
     static let deepest = 8
-    /// Constants of all lists together: each is held in memory until the predicate is done with.
+    /// Limit on the constants of all lists together: each is in memory as long as the predicate.
     static let mostListed = 250_000
 
     let model: Model
     let entity: Int
-    /// The constants of the text. Valid while its document lives, as ``arguments`` while theirs does.
+    /// The constants of the text. Valid while its document lives; ``arguments`` while theirs lives.
     let literals: [JSONValue]
     let arguments: [JSONValue]
     var listed = 0
-    /// Regular expressions so far, and the sizes of their programs.
+    /// The number of regular expressions so far, and the sum of their program sizes.
     private var expressions = (count: 0, instructions: 0)
 
     init(model: Model, entity: Int, literals: [JSONValue], arguments: [JSONValue]) {
@@ -25,7 +25,7 @@ struct PredicateChecker {
         self.arguments = arguments
     }
 
-    /// The whole predicate, within what SQLite can run.
+    /// Checks the whole predicate against the limits of SQLite.
     mutating func check(_ syntax: PredicateSyntax) throws(PredicateFault) -> Predicate {
         let predicate = try predicate(syntax)
         guard predicate.comparisonCount <= PredicateParser.mostComparisons else { throw Self.tooMany(at: nil) }
@@ -47,13 +47,14 @@ struct PredicateChecker {
                 + "each key of several attributes as one for each. Send several messages.", at: offset)
     }
 
-    /// Links that all key paths follow: each is a cursor of SQLite, and opening one takes time by the number of those that
-    /// are open.
+    /// Limit on the links of all key paths: each is a cursor of SQLite, and the time to open one grows with the number
+    /// of open cursors.
     static let mostLinks = 500
-    /// Regular expressions of one predicate: RE2 caches up to 2 MiB for each while the predicate is evaluated.
+    /// Limit on the regular expressions of one predicate: RE2 caches up to 2 MiB for each while the predicate is
+    /// evaluated.
     static let mostExpressions = 16
 
-    /// Adds a regular expression that is about to be compiled.
+    /// Counts a regular expression before it is compiled.
     mutating func addExpression(at offset: Int) throws(PredicateFault) {
         expressions.count += 1
         guard expressions.count <= Self.mostExpressions else {
@@ -63,7 +64,7 @@ struct PredicateChecker {
         }
     }
 
-    /// Adds the program of a regular expression that was compiled.
+    /// Counts the program of a compiled regular expression.
     mutating func addInstructions(_ count: Int, at offset: Int) throws(PredicateFault) {
         expressions.instructions += count
         guard expressions.instructions <= RegularExpression.maximumInstructions else {
@@ -112,7 +113,7 @@ struct PredicateChecker {
 }
 
 extension PredicateRelation.Kind {
-    /// The same with its sides exchanged; nil where that is no comparison.
+    /// The relation with exchanged sides; nil where that is no comparison.
     fileprivate var mirrored: Self? {
         switch self {
         case .equal, .notEqual: self
@@ -135,7 +136,7 @@ extension Predicate {
         }
     }
 
-    /// AND and OR inside each other.
+    /// The depth of nested AND and OR.
     fileprivate var depth: Int {
         switch self {
         case .always, .comparison: 0
@@ -144,7 +145,7 @@ extension Predicate {
         }
     }
 
-    /// What is needless is taken out, so that the tree is no deeper than its meaning.
+    /// Simplified, so that the tree is no deeper than its meaning.
     static func negation(of inner: Predicate) -> Predicate {
         switch inner {
         case .always(let truth): .always(!truth)

@@ -1,13 +1,13 @@
 import BrokerJSON
 import BrokerModel
 
-/// Constants in the form in which an attribute stores its values.
+/// Converts constants to the form in which an attribute stores its values.
 enum PredicateConversion {
     enum Result: Equatable {
         case value(PredicateValue)
-        /// A number between this whole one and the next, or beyond the greatest; of integers alone.
+        /// A number between this integer and the next one, or above the greatest; for integer attributes only.
         case above(Int64)
-        /// A number less than every integer.
+        /// A number below every integer.
         case belowAll
     }
 
@@ -19,7 +19,7 @@ enum PredicateConversion {
         return try convert(constant, by: converter, arena: &arena)
     }
 
-    /// Those that a value can equal.
+    /// Converts the constants that a stored value can equal.
     static func convert(
         _ constants: [PredicateConstant], for attribute: Attribute
     ) throws(PredicateFault) -> [PredicateValue] {
@@ -33,9 +33,9 @@ enum PredicateConversion {
         return values
     }
 
-    /// A predicate compares with what is stored, so what belongs to records alone is left out.
+    /// A predicate compares with stored values, so the rules for records alone (transforms, limits) do not apply.
     private static func converter(for attribute: Attribute, at offset: Int) throws(PredicateFault) -> ValueConverter {
-        // Any text may be compared with a URI, also a part of one.
+        // A URI may be compared with any text, for example a part of a URI.
         let type = attribute.type == .uri ? .string : attribute.type
         let plain = Attribute(
             name: attribute.name, type: type, timeZone: attribute.timeZone, dateStorage: attribute.dateStorage)
@@ -65,18 +65,18 @@ enum PredicateConversion {
 }
 
 extension NumberText {
-    /// The number as something to compare integers with.
+    /// The number as a bound for integers.
     fileprivate var nearWhole: PredicateConversion.Result {
         if let exact = int64 { return .value(.integer(exact)) }
         guard let magnitude = wholeMagnitude else { return isNegative ? .belowAll : .above(.max) }
         guard isNegative else {
             return .above(magnitude > UInt64(Int64.max) ? .max : Int64(magnitude))
         }
-        // Between two whole numbers, the lower of which is one further from zero; beyond the least there is none.
+        // Between two integers, the lower of which is one further from zero; there is none below the least.
         return magnitude >= 1 << 63 ? .belowAll : .above(-Int64(magnitude) - 1)
     }
 
-    /// The digits before the point once the exponent is applied; nil when they do not fit.
+    /// The digits before the point after the exponent is applied; nil when they do not fit.
     private var wholeMagnitude: UInt64? {
         let wholeCount = integer.count + exponent
         var magnitude: UInt64 = 0

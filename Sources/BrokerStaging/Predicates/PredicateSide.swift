@@ -1,7 +1,7 @@
 import BrokerJSON
 import BrokerModel
 
-/// A constant of a predicate, and where it stands.
+/// A constant of a predicate, with its offset.
 struct PredicateConstant {
     let value: JSONValue
     let offset: Int
@@ -71,7 +71,7 @@ struct PredicateSide {
         }
     }
 
-    /// Null among the values stands for nil.
+    /// Null among the values means nil.
     func isOneOf(
         _ constants: [PredicateConstant], _ relation: PredicateRelation
     ) throws(PredicateFault) -> Predicate {
@@ -87,7 +87,7 @@ struct PredicateSide {
         }
     }
 
-    /// BEGINSWITH and its like.
+    /// The predicate of BEGINSWITH and the other text relations.
     func follows(_ constant: PredicateConstant, _ relation: PredicateRelation) throws(PredicateFault) -> Predicate {
         guard !constant.value.isNull else { return .always(false) }
         let kind: PredicateTextTest.Relation =

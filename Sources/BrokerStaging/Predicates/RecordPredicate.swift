@@ -1,6 +1,6 @@
 public import BrokerModel
 
-/// A predicate that is asked of records in memory, compiled once. Immutable, shared by all threads.
+/// A compiled predicate for records in memory. Immutable, shared by all threads.
 public struct RecordPredicate: Sendable {
     private indirect enum Node: Sendable {
         case always(Bool)
@@ -8,7 +8,7 @@ public struct RecordPredicate: Sendable {
         case all([Node])
         case any([Node])
         case value(attribute: Int, ValueTest)
-        /// Two attributes and the test of how they are ordered.
+        /// Compares two attributes.
         case pair(Int, Int, isDecimal: Bool, PairTest)
     }
 
@@ -18,10 +18,10 @@ public struct RecordPredicate: Sendable {
     }
 
     private let root: Node
-    /// The attributes of which it asks.
+    /// The attributes that the predicate uses.
     let attributes: Set<Int>
 
-    /// Nil when the predicate asks for more than the record's own attributes.
+    /// Returns nil when the predicate uses more than the record's own attributes.
     public init?(_ predicate: Predicate) {
         guard !predicate.usesRelationships else { return nil }
         root = Self.node(predicate)
@@ -55,8 +55,8 @@ public struct RecordPredicate: Sendable {
     }
 
     /// - Parameters:
-    ///   - budget: is charged for each value that is compared.
-    ///   - value: an attribute's value by its index; absent means nil.
+    ///   - budget: charged for each value that is compared.
+    ///   - value: returns an attribute's value by its index; absent means nil.
     /// - Throws: `invalidPredicate` when a text is too long for a pattern, `busy` when the budget is spent.
     public func matches(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
         let matches = try Self.matches(root, &budget, value)

@@ -1,16 +1,16 @@
 import Foundation
 
-/// Texts without what `[c]` and `[d]` ignore, for comparing them.
+/// Removes from texts the differences that `[c]` and `[d]` ignore, for comparisons.
 ///
-/// Character by character (Unicode scalars), so that it takes linear time: case is folded as Unicode's full mappings
-/// to upper and then to lower case do it (ß is ss, the final sigma is a sigma), diacritics are the marks that a
-/// character is composed with, or that follow it.
+/// Works scalar by scalar (Unicode), so that it takes linear time. Case is folded by Unicode's full mappings to upper
+/// and then to lower case (ß is ss, the final sigma is a sigma). Diacritics are the marks that a character is composed
+/// with, or that follow it.
 struct TextFolding: Sendable {
     private let ignoresCase: Bool
-    /// By scalar, what it becomes; for the scripts in which letters have case or diacritics.
+    /// By scalar, its folded form, for the scripts in which letters have case or diacritics.
     private let table: [String]
 
-    /// Nil when nothing is ignored.
+    /// Returns nil when no difference is ignored.
     init?(ignoresCase: Bool, ignoresDiacritics: Bool) {
         switch (ignoresCase, ignoresDiacritics) {
         case (false, false): return nil
@@ -45,7 +45,7 @@ struct TextFolding: Sendable {
         return folded
     }
 
-    /// Up to here every scalar is in the tables: Latin, Greek, Cyrillic and their extensions.
+    /// The scalars below this are in the tables: Latin, Greek, Cyrillic and their extensions.
     private static let tableSize: UInt32 = 0x2000
 
     private static let caseTable = table(true, false)

@@ -2,7 +2,7 @@ import BrokerModel
 import CRE2
 import Glibc
 
-/// A test of texts, compiled once. Immutable, shared by all threads.
+/// A compiled test of texts. Immutable, shared by all threads.
 struct TextTest: Sendable {
     private enum Kind: Sendable {
         case equals([UInt8])
@@ -40,9 +40,9 @@ struct TextTest: Sendable {
         self.folding = folding
     }
 
-    /// The instructions of the test's regular expression; 0 when it has none.
+    /// Returns the number of instructions of the test's regular expression; 0 when it has none.
     ///
-    /// - Throws: why it cannot be compiled, and the remedy.
+    /// - Throws: the reason why it cannot be compiled, and the remedy.
     static func instructions(of test: PredicateTextTest) throws(RegularExpression.Problem) -> Int {
         test.relation == .matches ? try expression(test).instructions : 0
     }
@@ -55,7 +55,7 @@ struct TextTest: Sendable {
         }
     }
 
-    /// Case is the expression's own matter, because folding would change what `\D` means.
+    /// A regular expression ignores case itself, because folding would change the meaning of `\D`.
     private static func folding(_ test: PredicateTextTest) -> TextFolding? {
         TextFolding(
             ignoresCase: test.ignoresCase && test.relation != .matches, ignoresDiacritics: test.ignoresDiacritics)
@@ -78,7 +78,7 @@ struct TextTest: Sendable {
     /// Bytes that memmem searches for one unit: it takes up to 8 ns a byte.
     private static let searchedBytesPerUnit = 2
 
-    /// False as well when the budget is spent: the caller looks at that.
+    /// Returns false also when the budget is spent; the caller checks that.
     ///
     /// - Throws: `invalidPredicate` when the text is too long for the pattern.
     func isMet(
@@ -130,7 +130,7 @@ struct TextTest: Sendable {
                 + "before it exclude long texts.")
     }
 
-    /// The empty text is within every one.
+    /// Every text contains the empty text.
     private static func isWithin(_ text: UnsafeBufferPointer<UInt8>, _ other: [UInt8]) -> Bool {
         guard !other.isEmpty else { return true }
         guard let start = text.baseAddress, other.count <= text.count else { return false }

@@ -1,8 +1,8 @@
 public import BrokerModel
 
-/// What a predicate asks of one value, compiled once. Immutable, shared by all threads.
+/// A predicate's compiled test of one value. Immutable, shared by all threads.
 ///
-/// The store asks it where SQL alone cannot tell.
+/// The store calls it for tests that SQL alone cannot express.
 public final class ValueTest: Sendable {
     private enum Kind: Sendable {
         case isNil
@@ -18,7 +18,7 @@ public final class ValueTest: Sendable {
     private let kind: Kind
     private let isDecimal: Bool
 
-    /// Nil for a comparison of two of an object's values.
+    /// Returns nil for a comparison of two values of an object.
     public init?(_ test: PredicateTest, of type: AttributeType) {
         let isDecimal = type == .decimal
         switch test {
@@ -32,9 +32,9 @@ public final class ValueTest: Sendable {
         self.isDecimal = isDecimal
     }
 
-    /// Absent and null are nil.
+    /// Whether the value passes the test; absent and null are nil.
     ///
-    /// Only true when the budget is not spent.
+    /// True only when the budget is not spent.
     ///
     /// - Throws: `invalidPredicate` when a text is too long for a pattern.
     public func isMet(by cell: Cell, budget: inout WorkBudget) throws(Fault) -> Bool {
@@ -75,7 +75,7 @@ extension OwnedCell {
 }
 
 extension PredicateValue {
-    /// Decimals that are equal have one form: without zeros at the fraction's end.
+    /// Equal decimals in one form: without zeros at the end of the fraction.
     fileprivate var shortestDecimal: PredicateValue {
         guard case .text(var bytes) = self, bytes.contains(UInt8(ascii: ".")) else { return self }
         while bytes.last == UInt8(ascii: "0") { bytes.removeLast() }
@@ -85,7 +85,8 @@ extension PredicateValue {
 }
 
 extension Cell {
-    /// Negative when the left one is less, as SQLite orders values of one column; nil for values of different kinds.
+    /// Returns a negative number when the left one is less, as SQLite orders values of one column; nil for values of
+    /// different types.
     static func order(_ left: Cell, _ right: Cell, isDecimal: Bool) -> Int? {
         switch (left.kind, right.kind) {
         case (.integer, .integer): left.integer < right.integer ? -1 : left.integer > right.integer ? 1 : 0
@@ -98,7 +99,7 @@ extension Cell {
         }
     }
 
-    /// Exact: no integer is rounded to a double.
+    /// Exact: does not round the integer to a double.
     private static func order(_ integer: Int64, _ real: Double) -> Int {
         if real >= 0x1p63 { return -1 }
         if real < -0x1p63 { return 1 }
@@ -109,7 +110,8 @@ extension Cell {
 }
 
 extension DecimalText {
-    /// Negative when the left one is less. Both have the stored form; of anything else, some order.
+    /// Returns a negative number when the left one is less. Both must have the stored form; other texts have some
+    /// order.
     public static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
         let (first, second) = (DecimalText(normal: left), DecimalText(normal: right))
         return first < second ? -1 : first == second ? 0 : 1

@@ -1,5 +1,5 @@
-/// A pattern of LIKE: `*` stands for any characters, `?` for one (a Unicode scalar), and a backslash takes their
-/// meaning away.
+/// A pattern of LIKE: `*` matches any characters, `?` matches one (a Unicode scalar), and a backslash escapes the next
+/// character.
 struct WildcardPattern: Sendable {
     private enum Part: Sendable, Equatable {
         case byte(UInt8)
@@ -23,7 +23,7 @@ struct WildcardPattern: Sendable {
             default: parts.append(.byte(byte))
             }
         }
-        // A backslash at the end means itself.
+        // A backslash at the end is literal.
         if isEscaped { parts.append(.byte(UInt8(ascii: "\\"))) }
         self.parts = parts
     }
@@ -39,10 +39,10 @@ struct WildcardPattern: Sendable {
     /// A step takes 2 ns.
     static let stepsPerUnit = 8
 
-    /// Whether the whole text follows the pattern.
+    /// Whether the whole text matches the pattern.
     ///
-    /// Of two stars only the later one is ever tried anew, so steps are at most the text's length times the pattern's.
-    /// All of them are charged.
+    /// Only the latest star is tried again, so steps are at most the text's length times the pattern's. All of them are
+    /// charged.
     func verdict(on text: UnsafeBufferPointer<UInt8>, budget: inout WorkBudget) -> Verdict {
         let affordable = budget.remaining.multipliedReportingOverflow(by: Self.stepsPerUnit)
         let allowed = min(RegularExpression.maximumSteps, affordable.overflow ? .max : affordable.partialValue)
@@ -53,7 +53,7 @@ struct WildcardPattern: Sendable {
         return steps > RegularExpression.maximumSteps ? .tooManySteps : .budgetSpent
     }
 
-    /// Nil when the steps were not enough.
+    /// Returns nil when the steps were not enough.
     private func matches(_ text: UnsafeBufferPointer<UInt8>, _ steps: inout Int, _ allowed: Int) -> Bool? {
         var place = 0
         var part = 0
@@ -79,7 +79,7 @@ struct WildcardPattern: Sendable {
                 }
             }
             guard let last = star, last.place < text.count else { return false }
-            // The star takes one character more.
+            // The star matches one character more.
             star = (last.part, Self.next(text, last.place))
             place = star!.place
             part = last.part + 1

@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// Bytes that conversions make (dates, folded strings, blobs), kept in chunks so that they never move.
+/// Memory for the results of conversions (dates, folded strings, blobs), in chunks that never move.
 ///
-/// Append only; everything is freed at once with the arena.
+/// Append only; the arena frees all chunks at once.
 struct ByteArena: ~Copyable {
-    /// Small jobs make few bytes, and many chunks.
+    /// The first chunk; small, because small jobs need few bytes.
     private static let smallestChunk = 512
     private static let largestChunk = 1 << 20
 
@@ -13,15 +13,15 @@ struct ByteArena: ~Copyable {
     private var freeCount = 0
     private var nextChunk = ByteArena.smallestChunk
     private var fresh = 0
-    /// For the patterns and tombstones of the records whose values lie here.
+    /// The budget for the patterns and tombstones of the arena's records.
     var workBudget = WorkBudget.staging
-    /// A value was converted that its attribute does not hold exactly (``ValueConverter/isInexact(_:_:)``). Cleared by the
-    /// caller of the conversion.
+    /// The attribute cannot represent a converted value exactly (``ValueConverter/isInexact(_:_:)``). The caller of the
+    /// conversion clears it.
     var isInexact = false
 
     init() {}
 
-    /// Room for `count` bytes, uninitialised, at a place that stays until the arena goes.
+    /// Returns uninitialised memory for `count` bytes, valid until the arena is freed.
     mutating func allocate(_ count: Int) -> UnsafeMutableBufferPointer<UInt8> {
         if count > freeCount || free == nil { addChunk(atLeast: count) }
         let start = free!
@@ -30,26 +30,26 @@ struct ByteArena: ~Copyable {
         return UnsafeMutableBufferPointer(start: start, count: count)
     }
 
-    /// Gives back the end of the newest allocation: `unused` bytes of it were not needed.
+    /// Gives back the last `unused` bytes of the latest allocation.
     mutating func giveBack(_ unused: Int) {
         free = free.map { $0 - unused }
         freeCount += unused
     }
 
-    /// Bytes of memory that were taken since this was asked last.
+    /// Returns the memory in bytes that was allocated since the last call.
     mutating func takeFresh() -> Int {
         defer { fresh = 0 }
         return fresh
     }
 
-    /// A copy of the bytes that stays until the arena goes.
+    /// Returns a copy of the bytes, valid until the arena is freed.
     mutating func store(_ bytes: some Collection<UInt8>) -> UnsafeBufferPointer<UInt8> {
         let space = allocate(bytes.count)
         _ = space.initialize(fromContentsOf: bytes)
         return UnsafeBufferPointer(space)
     }
 
-    /// The same value; what it points at lies here.
+    /// Returns the cell with a copy of its bytes in the arena.
     mutating func copy(of cell: Cell) -> Cell {
         switch cell.kind {
         case .text: .text(store(cell.bytes))
@@ -58,10 +58,10 @@ struct ByteArena: ~Copyable {
         }
     }
 
-    /// Keeps something as long as the memory.
+    /// Retains an object as long as the memory.
     func hold(_ object: any AnyObject & Sendable) { chunks.hold(object) }
 
-    /// Hands the memory over; whoever holds it may use what points into it.
+    /// Hands over the memory; its owner may use cells that point into it.
     consuming func release() -> ArenaChunks { chunks }
 
     private mutating func addChunk(atLeast count: Int) {
@@ -74,9 +74,9 @@ struct ByteArena: ~Copyable {
     }
 }
 
-/// The memory of an arena, freed with its last holder.
+/// The memory of an arena, freed with its last reference.
 ///
-/// Grown by the one arena that made it; from ``ByteArena/release()`` on, which ends that arena, it never changes.
+/// Only the arena that created it adds chunks; after ``ByteArena/release()``, which ends that arena, it never changes.
 final class ArenaChunks: @unchecked Sendable {
     private var chunks: [UnsafeMutablePointer<UInt8>] = []
 

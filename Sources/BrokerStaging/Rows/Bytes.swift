@@ -6,7 +6,7 @@ enum Bytes {
     static func areEqual(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
         let count = left.count
         guard count == right.count else { return false }
-        // Keys and identities are mostly short: two words that overlap are compared sooner than a function is called.
+        // Keys and identities are mostly short: comparing two overlapping words is faster than a function call.
         if count >= 8, count <= 16 {
             return word(left, 0, UInt64.self) == word(right, 0, UInt64.self)
                 && word(left, count - 8, UInt64.self) == word(right, count - 8, UInt64.self)
@@ -30,14 +30,14 @@ enum Bytes {
         order(left, right) < 0
     }
 
-    /// Negative when the left one comes first in that order.
+    /// Returns a negative number when the left range precedes the right one in that order.
     static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
         let shared = min(left.count, right.count)
         let order = shared == 0 ? 0 : memcmp(left.baseAddress!, right.baseAddress!, shared)
         return order == 0 ? left.count - right.count : Int(order)
     }
 
-    /// A hash that differs from process to process, so that no sender can aim at collisions.
+    /// Returns a hash that differs between processes, so that no client can provoke collisions.
     @inline(__always)
     static func hash(_ bytes: UnsafeBufferPointer<UInt8>, into state: UInt64) -> UInt64 {
         var state = mix(state, UInt64(bytes.count))
@@ -60,9 +60,9 @@ enum Bytes {
     static let seed = UInt64.random(in: 1...UInt64.max)
 }
 
-/// A key that is a range of bytes, compared byte by byte. Whoever keeps it keeps the bytes alive.
+/// A key that is a range of bytes, compared byte by byte. Its owner must keep the bytes alive.
 ///
-/// Texts from outside are no keys as `String`: that compares by Unicode's normal forms, in quadratic time.
+/// External texts are not used as `String` keys: `String` compares by Unicode's normal forms, in quadratic time.
 struct BytesKey: Hashable {
     let bytes: UnsafeBufferPointer<UInt8>
 

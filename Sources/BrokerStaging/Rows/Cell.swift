@@ -1,13 +1,13 @@
 /// One column's value of one staged row: sixteen bytes, no ownership.
 ///
-/// Text and blobs point into memory that the staged rows keep alive: the job's text, its unescaped strings or the
-/// context's own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
+/// Text and blobs point into memory that the staged rows own: the job's text, its unescaped strings or the context's
+/// own `ByteArena`. A cell is therefore valid exactly as long as its ``StagedRows``.
 ///
-/// In a link's column a cell also bears when that was said (`saidAt`), so that the later word wins in whatever order
-/// the words are heard.
+/// A link's cell also has the source offset of its record, so that the later assertion wins in whichever order staging
+/// reads them.
 @frozen public struct Cell {
     @frozen public enum Kind: UInt8 {
-        /// The record did not bring the value: the column stays as it is.
+        /// The record lacks the value: the column does not change.
         case absent = 0
         case null = 1
         case integer = 2
@@ -19,7 +19,7 @@
     }
 
     public let kind: Kind
-    /// Bytes of text or blob; of a link, `saidAt`.
+    /// Number of bytes of text or blob; for a link, the source offset.
     public let count: UInt32
     @usableFromInline let payload: UInt64
 
@@ -54,9 +54,9 @@
     @inlinable public var integer: Int64 { Int64(bitPattern: payload) }
     @inlinable public var real: Double { Double(bitPattern: payload) }
     @inlinable public var row: Int { Int(payload) }
-    /// Of a link: where in the text the record begins that said it.
+    /// For a link: the offset in the text of the record that asserted it.
     @inlinable var sourceOffset: UInt32 { count }
-    /// Of text and blob only.
+    /// For text and blob only.
     @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: UnsafePointer(bitPattern: UInt(payload)), count: Int(count))
     }

@@ -1,14 +1,14 @@
 /// The staged rows of one table, an entity's or a hierarchy's, immutable.
 ///
 /// Invariants
-///  1. At most one row per identity.
-///  2. ``groups`` name every row once, inside a group by ascending identity (rows without identity in payload order),
-///     because SQLite takes ascending keys several times faster than scattered ones.
+/// 1. At most one row per identity.
+/// 2. ``groups`` have every row once, inside a group by ascending identity (rows without identity in payload order),
+///    because SQLite inserts ascending keys several times faster than scattered ones.
 public final class FrozenTable: Sendable {
     public let entityIndex: Int
     public let rowCount: Int
     public let columnCount: Int
-    /// One for each entity that the rows' objects are of, as far as the job says.
+    /// One group for each concrete entity of the rows' objects, as far as the job says.
     public let groups: [RowGroup]
     public let origins: [RowOrigin]
     /// As in ``StagedTable``.
@@ -21,12 +21,12 @@ public final class FrozenTable: Sendable {
     private let otherIndexes: [IdentityIndex]
     private let kinds: [Int32]
     private let recordKinds: [Int32]
-    /// Rows of objects that were named by their key of the store's own, by that.
+    /// Rows of objects that were named by the store's own key, by that key.
     public let givenKeys: [Int64: Int]
     private let storage: CellStorage
     // Immutable and kept alive by `storage`, so it may be read from any thread.
     nonisolated(unsafe) public let cells: UnsafePointer<Cell>
-    /// Of all groups.
+    /// The order of all groups.
     public let order: RowOrder
 
     init(
@@ -53,13 +53,13 @@ public final class FrozenTable: Sendable {
         order = groups.first?.order ?? RowOrder([])
     }
 
-    /// The rows of a group, by the columns that they bring: groups with ``RowGroup/columns``.
+    /// Returns the rows of a group by the columns that they bring: groups with ``RowGroup/columns``.
     public func uniform(_ group: RowGroup) -> [RowGroup] {
         group.columns == nil ? RowGrouping(entity, cells, kinds, rowCount).uniform(group) : [group]
     }
 
-    /// Where in the text the records begin that last brought these attributes, which are unique together; where none did,
-    /// the one that first named the object. Ascending, not empty.
+    /// Returns the offsets of the records that last brought these attributes, which are unique together; without such a
+    /// record, the offset of the record or key that first named the object. Ascending, not empty.
     public func claims(of attributes: [Int], row: Int) -> [UInt32] {
         let columns = entity.uniqueColumns
         let claimed = columns.indices.filter { attributes.contains(columns[$0]) }
@@ -67,20 +67,21 @@ public final class FrozenTable: Sendable {
         return claimed.isEmpty ? [offsets[row]] : claimed.sorted()
     }
 
-    /// The index of the entity that the row's object would be of without its bare keys; nil when these make no difference.
+    /// Returns the index of the concrete entity that the row's object would have without its bare keys; nil when these
+    /// make no difference.
     public func kindWithoutKeys(of row: Int) -> Int? {
         guard !recordKinds.isEmpty, recordKinds[row] >= 0, recordKinds[row] != kinds[row] else { return nil }
         return Int(recordKinds[row])
     }
 
-    /// Bytes that a row takes with its place in the indexes, about.
+    /// Estimated memory in bytes of a row with its entries in the indexes.
     public var rowByteCount: Int { entity.rowByteCount }
 
     @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
 
-    /// The row whose identity cells are those of `identity` (a row's worth of cells), nil when nothing staged it.
+    /// Returns the row whose identity cells equal those of `identity` (a row's worth of cells); nil without such a row.
     ///
-    /// - Parameter kind: the entity whose identity it is, or one of those below it.
+    /// - Parameter kind: the entity whose identity it is, or one of its subentities.
     public func find(identity: UnsafePointer<Cell>, kind: Int) -> Int? {
         let columns = entity.identityColumns(of: kind)
         let number = entity.family?.identityNumber(of: kind) ?? 0
@@ -91,29 +92,30 @@ public final class FrozenTable: Sendable {
         }
     }
 
-    /// Its rows are found and made by their identities, or are always new, and nothing else has to be looked at.
+    /// Its rows are found and inserted by their identities, or are always new; the result depends on nothing else.
     var isJoinable: Bool {
         entity.isJoinable && givenKeys.isEmpty && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
     }
 
-    /// The index of the entity that the row's object is, as far as the job says.
+    /// Returns the index of the object's concrete entity, as far as the job says.
     public func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
 
-    /// The columns that identify the row's object.
+    /// Returns the columns that identify the row's object.
     public func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: kind(of: row)) }
 
-    /// What identifies the row's object; without identity an empty list, or one with NULL in it. As long valid as the rows.
+    /// Returns the identity of the row's object; without identity an empty list, or one with NULL in it. Valid as long
+    /// as the rows.
     public func identity(ofRow row: Int) -> [Cell] { identityColumns(ofRow: row).map { self.row(row)[$0] } }
 
-    /// Whether a record of the row may be left out for what the store has.
+    /// Whether the row's record may be skipped because of the stored object.
     public func isComparable(_ row: Int) -> Bool { firstModified[row].kind.rawValue > Cell.Kind.null.rawValue }
 
-    /// Whether a record of the row is not newer than what the store has of its entity's `modified` attribute.
+    /// Whether the row's record is not newer than the stored value of its entity's `modified` attribute.
     public func isStale(_ row: Int, against stored: Cell) -> Bool {
         entity.modified?.isStale(firstModified[row], against: stored) ?? false
     }
 
-    /// The row has a value for its entity's whole identity.
+    /// Whether the row has a value for its entity's whole identity.
     public func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(ofRow: row), self.row(row)) }
 }
 

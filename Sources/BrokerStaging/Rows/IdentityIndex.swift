@@ -1,10 +1,10 @@
-/// Identity → row of one staged table: open addressing over row numbers, the cells themselves are the keys. The first few
-/// rows are looked at one by one, as long as no other has an identity.
+/// A hash index from identity to row of one staged table: open addressing over row numbers, with the cells as keys.
+/// While the table has only a few rows, a search compares them one by one.
 struct IdentityIndex {
     private static let rowsWithoutSlots = 8
-    /// Row + 1, zero where free; a power of two of them, at most half full.
+    /// Row + 1, zero for a free slot. The count is a power of two, and at most half of them are used.
     private var slots: [UInt32] = []
-    /// By row: part of its hash, never zero; zero without identity.
+    /// By row: part of its hash, never zero; zero for a row without identity.
     private var tags: [UInt32] = []
     private var count = 0
 
@@ -20,7 +20,7 @@ struct IdentityIndex {
         return state
     }
 
-    /// The row whose identity `isSame` recognises, nil when there is none.
+    /// Returns the row for which `isSame` is true; nil when there is none.
     @inline(__always)
     func find(_ hash: UInt64, _ isSame: (Int) -> Bool) -> Int? {
         let tag = Self.tag(hash)

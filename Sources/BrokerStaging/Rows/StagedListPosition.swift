@@ -1,36 +1,36 @@
-/// One word on where an object stands in an ordered to-many relationship of another: behind those that were named before.
+/// One assertion about an object's position in an ordered to-many relationship of another: after those named earlier.
 public struct StagedListPosition: Sendable {
-    /// Of the object whose relationship it is: the entity, the relationship and the row.
+    /// The entity whose relationship it is.
     public let entity: Int
     public let relationship: Int
-    /// Nil where the record ends the element's link.
+    /// The row of the object with the list; nil where the record ends the element's link.
     public let row: Int?
     /// A row of the destination.
     public let element: Int
-    /// The link had ended before in the job: if it was in the store, it goes behind the others.
+    /// The link had ended earlier in the job: a stored link moves to the end of the list.
     public internal(set) var isAfresh = false
-    /// Where the record begins that said it; 0 when a later key of that record has ended the link.
+    /// Offset of the asserting record; 0 when a later key of that record has ended the link.
     var sourceOffset: UInt32
-    /// Where its operation begins.
+    /// Offset of its operation.
     let operation: UInt32
-    /// Where the element itself stands in the text, or, said from the other side, the value that names the object.
+    /// Offset of the element in the text, or, for an assertion from the other side, of the value that names the object.
     let offset: UInt32
 
-    /// The order of the words.
+    /// Compares assertions by their order in the text.
     static func isSaidBefore(_ one: StagedListPosition, _ other: StagedListPosition) -> Bool {
         (one.sourceOffset, one.offset) < (other.sourceOffset, other.offset)
     }
 }
 
 extension StagingPlan {
-    /// The entity in whose table the element is.
+    /// Returns the entity whose table has the element.
     func destinationTable(of place: StagedListPosition) -> Int {
         entities[place.entity].relationships[place.relationship].destinationTable
     }
 }
 
 extension StagingContext {
-    /// Notes the link's place in the order of this side and of the other.
+    /// Notes the link's list positions at this side and at the other side.
     ///
     /// - Parameter destination: nil ends the link.
     @inline(__always)

@@ -1,49 +1,49 @@
 internal import BrokerJSON
 public import BrokerModel
 
-/// What the collections of a job became: rows, links, and what was left out. Immutable, so any thread may read it; it
-/// keeps everything alive that its cells point at.
+/// The united result of a job's collections: rows, links and rejections. Immutable, so any thread may read it; it owns
+/// the memory that its cells point at.
 public final class StagedRows: Sendable {
-    /// By entity index; nil where the job touches none.
+    /// By entity index; nil without rows of the entity.
     public let tables: [FrozenTable?]
-    /// By link table index; a link may stand there twice.
+    /// By link table index; a link may occur twice.
     public let links: [[StagedLink]]
-    /// Each relationship of an object once.
+    /// Each relationship of an object at most once.
     public let replacements: [StagedReplacement]
     public let spared: [RetainedLink]
-    /// What stands in ordered relationships: by object and relationship, in the order in which they come.
+    /// Positions in ordered relationships: by object and relationship, in list order.
     public let places: [StagedListPosition]
-    /// Of entities with unique values alone.
+    /// For entities with unique values only.
     public let nestings: [StagedNesting]
-    /// What was left out, with its paths, in payload order: as many as are listed.
+    /// The listed rejections, with their paths, in payload order.
     public let rejected: [Fault]
-    /// By the name of the entity, what was left out beside those.
+    /// By entity name, the count of rejections that are not listed.
     public let unlistedRejections: [String: Int]
     public let warnings: [Warning]
     /// Rows of all entities.
     public var rowCount: Int { tables.reduce(0) { $0 + ($1?.rowCount ?? 0) } }
     private let conditionalFault: ConditionalFault?
-    /// Only the store can tell whether all objects may be of the entities that their records are of: it must be staged
-    /// again, knowing what they are.
+    /// Only the store can check the concrete entities of all objects: the job must be staged again with the stored
+    /// facts.
     public let hasDoubtfulKinds: Bool
-    /// A record was taken that is not newer than one before it in the job, or that deletes an object that may be newer: it
-    /// must be staged again.
+    /// A record was accepted that is not newer than an earlier one in the job, or that deletes an object that may be
+    /// newer: the job must be staged again.
     public let hasOvertaken: Bool
-    /// It was staged knowing what the store has: records that are not newer were left out.
+    /// The job was staged with the stored values: records that are not newer were skipped.
     public let isCompared: Bool
-    /// The object that these rows are about, which must exist; nil of a `process` without one.
+    /// The object that the operation names, which must exist; nil for a `process` without one.
     public let subject: StagedTarget?
     /// Nil when no record deletes its object.
     public let buried: TombstoneDeletions?
-    /// Objects of one table that the records name inside others whose contents do not count: tombstones, and records that are
-    /// not newer than their objects. Nil when nothing asked for them.
+    /// Objects of one table that records name inside others whose contents do not count: tombstones, and records that
+    /// are not newer than their objects. Nil unless an operation gathers them.
     public let innerNames: FrozenTable?
-    /// Which rows the records of each operation are; nil unless the job asks for its objects.
+    /// The rows of each operation's records; nil unless the job asks for its objects.
     public let payload: StagedPayload?
-    /// May be merged at once with the rows of other jobs: what becomes of it depends on nothing in the store but the
-    /// objects that it names, and there on their values alone.
+    /// The rows may be merged in one batch with the rows of other jobs: their result depends only on the values of the
+    /// objects that they name.
     public let isJoinable: Bool
-    /// What was staged, in payload order.
+    /// The staged collections, in payload order.
     let collections: [JobCollection]
     private let exclusions: StagedExclusions?
     private let memory: [ArenaChunks]
@@ -83,29 +83,29 @@ public final class StagedRows: Sendable {
 
     private var document: JSONDocument { collections[0].document }
 
-    /// Where the record or bare key stands that first named the row: the offset to hand to ``located(_:at:)``.
+    /// Returns the offset of the record or bare key that first named the row, for ``located(_:at:)``.
     public func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
 
-    /// The fault with the path, as a JSON Pointer into the message, of what stands at that offset.
+    /// Returns the fault with the path, as a JSON Pointer into the message, of the value at that offset.
     public func located(_ fault: Fault, at offset: Int) -> Fault {
         var fault = fault
         fault.path = ValuePaths(in: document).paths(of: [offset]).first
         return fault
     }
 
-    /// For what the job fails if no record turns out to be left out because the store's row is as new.
+    /// The fault with which the job fails, unless the merge skips a record because the stored object is as new.
     public var openFault: Fault? { conditionalFault.map { located($0.fault, at: $0.offset) } }
 
-    /// What staging the same again costs: bytes of text, and for each row and link as much as some dozens of bytes.
+    /// The cost of staging the rows again: bytes of text, and an equivalent of 64 bytes for each row and link.
     public var stagingWork: Int {
         let bytes = collections.reduce(0) { $0 + $1.textBytes }
         return bytes + 64 * (rowCount + places.count + links.reduce(0) { $0 + $1.count })
     }
 
-    /// Stages the same again without what the exclusions name, as if it had never been said.
+    /// Stages the job again without the objects and records of the exclusions, as if the job did not have them.
     ///
-    /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when they are gone; nil takes what
-    ///   it needs.
+    /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when it releases the rows;
+    ///   nil grants all.
     public func staged(
         without exclusions: StagedExclusions, _ plan: StagingPlan, _ allowance: (any StagingAllowance)? = nil
     ) throws(StagingRefusal) -> StagedRows {
@@ -117,10 +117,9 @@ public final class StagedRows: Sendable {
         return StagedJobRows.unite(parts, plan, adding: exclusions.rejections, without: exclusions)
     }
 
-    /// A table's objects that were named, and yet have no row, because they are not there and need not be: bare keys with
-    /// `missing` `ignore`, and whatever a sync may not insert. Of rows that are the newest staging of theirs.
-    ///
-    /// - Returns: their identities.
+    /// Returns the identities of a table's objects that the job names but that have no row: bare keys with `missing`
+    /// `ignore` of objects that do not exist, and objects that a sync may not insert. For rows of the latest staging
+    /// only.
     public func namedAlone(_ table: Int) -> [[Cell]] {
         let inner = innerNames.map { names in (0..<names.rowCount).map(names.identity) } ?? []
         return (exclusions?.namedAlone(table) ?? []) + inner

@@ -1,25 +1,25 @@
 internal import BrokerModel
 internal import Glibc
 
-/// Why a staged row is there; of several reasons the smallest counts.
+/// The reason for a staged row; of several reasons the smallest counts.
 public enum RowOrigin: UInt8, Sendable {
     /// A record named it.
     case record = 0
-    /// A bare key named it, and it is created if it does not exist.
+    /// A bare key named it; it is inserted if it does not exist.
     case stub = 1
     /// A bare key named it, and it must exist.
     case mustExist = 2
-    /// A bare key named it; what links to it is left out if it does not exist.
+    /// A bare key named it; links to it are skipped if it does not exist.
     case mayBeMissing = 3
-    /// A record named it that may not change it; it exists, and does not count.
+    /// A record named it that may not change it; the object exists, and the row is not merged.
     case passedOver = 4
 }
 
 /// The staged rows of one table, an entity's or a hierarchy's: at most one per identity.
 ///
-/// Owned by one context while it grows; frozen into ``StagedRows`` it never changes again.
+/// Owned by one context while it grows; after freezing it never changes.
 struct StagedTable: ~Copyable {
-    /// Of a hierarchy the topmost.
+    /// In a hierarchy the topmost entity.
     let entity: EntityPlan
     private(set) var rowCount = 0
     private var capacity = 0
@@ -29,16 +29,17 @@ struct StagedTable: ~Copyable {
     private(set) var origins: [RowOrigin] = []
     /// By row and ``EntityPlan/uniqueColumns``: text offset of the record that last brought the attribute; 0 for none.
     private(set) var claims: [UInt32] = []
-    /// By row, of an entity with `modified`: what the first record brought of it that brought anything, null included.
+    /// By row, for an entity with `modified`: the value of the first record that has one, null included.
     private(set) var firstModified: [Cell] = []
     private(set) var index = IdentityIndex()
-    /// Of a hierarchy whose entities have several identities, those of the others.
+    /// In a hierarchy whose entities have several identities, the indexes of the other identities.
     private(set) var otherIndexes: [IdentityIndex]
-    /// By row, of a hierarchy: the index of the entity that the object is, as far as the job says.
+    /// By row, in a hierarchy: the index of the object's concrete entity, as far as the job says.
     private(set) var kinds: [Int32] = []
-    /// By row, of a hierarchy: the index of the most special entity that a record, and not only a bare key, is of; -1 for none.
+    /// By row, in a hierarchy: the index of the lowest entity among the row's records, without its bare keys; -1 for
+    /// none.
     private(set) var recordKinds: [Int32] = []
-    /// Rows of objects that were named by their key of the store's own, by that.
+    /// Rows of objects that were named by the store's own key, by that key.
     private(set) var givenKeys: [Int64: Int] = [:]
 
     init(_ entity: EntityPlan) {
@@ -53,11 +54,11 @@ struct StagedTable: ~Copyable {
     /// Valid until the next row is added.
     func row(_ row: Int) -> UnsafeMutablePointer<Cell> { cells + row * columnCount }
 
-    /// The row of that identity, added when it is new; a row without identity is always new.
+    /// Returns the row of that identity, and adds it if it is new; a row without identity is always new.
     ///
     /// - Parameters:
-    ///   - identity: a row's worth of cells, of which the identity's are read; none when there is no identity.
-    ///   - kind: of a hierarchy, the index of the entity that the object is known to be.
+    ///   - identity: a row's worth of cells, of which only the identity's are read; nil when there is no identity.
+    ///   - kind: in a hierarchy, the index of the object's concrete entity.
     mutating func findOrAdd(identity: UnsafePointer<Cell>?, offset: Int, origin: RowOrigin, kind: Int) -> Int {
         guard let identity else {
             index.skip()
@@ -77,11 +78,11 @@ struct StagedTable: ~Copyable {
         return row
     }
 
-    /// The row of the object that has this key of the store's own.
+    /// Returns the row of the object with this key of the store's own.
     ///
     /// - Parameters:
-    ///   - identity: a row's worth of cells, if the object is known to have that identity, too.
-    ///   - kind: whose identity that is.
+    ///   - identity: a row's worth of cells, if the object's identity is known.
+    ///   - kind: the entity whose identity that is.
     mutating func findOrAdd(
         key: Int64, identity: UnsafePointer<Cell>? = nil, offset: Int, origin: RowOrigin, kind: Int
     ) -> Int {
@@ -94,9 +95,9 @@ struct StagedTable: ~Copyable {
         return row
     }
 
-    /// The row of that identity, nil when nothing staged it.
+    /// Returns the row of that identity; nil without such a row.
     ///
-    /// - Parameter kind: the entity whose identity it is, or one of those below it.
+    /// - Parameter kind: the entity whose identity it is, or one of its subentities.
     func find(identity: UnsafePointer<Cell>, kind: Int) -> Int? {
         let columns = identityColumns(of: kind)
         return find(IdentityIndex.hash(identity, columns), identity, columns, kind)
@@ -121,33 +122,33 @@ struct StagedTable: ~Copyable {
         }
     }
 
-    /// The columns that identify an object of that entity.
+    /// Returns the columns that identify an object of that entity.
     func identityColumns(of kind: Int) -> [Int] { entity.identityColumns(of: kind) }
 
-    /// The index of the entity that the row's object is, as far as the job says.
+    /// Returns the index of the object's concrete entity, as far as the job says.
     func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
 
-    /// A record of that entity names the row's object.
+    /// Notes that a record of that entity names the row's object.
     ///
-    /// - Parameter family: the entity's relatives.
+    /// - Parameter family: the hierarchy of the entity.
     mutating func noteRecord(_ row: Int, of kind: Int, _ family: HierarchyPlan) {
         if recordKinds[row] < 0 || family.inherits(from: Int(recordKinds[row])) { recordKinds[row] = Int32(kind) }
     }
 
-    /// The record at `offset` brought a value of the `position`th attribute of those that must be unique.
+    /// Notes that the record at `offset` has a value for the unique column at `position`.
     mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
         let place = row * entity.uniqueColumns.count + position
         claims[place] = max(claims[place], offset)
     }
 
-    /// A record that was taken, the row's first or not, brought that of `modified`.
+    /// Notes the `modified` value of an accepted record, the row's first or a later one.
     mutating func bring(modified cell: Cell, _ row: Int) {
         if firstModified[row].kind == .absent { firstModified[row] = cell }
     }
 
     private mutating func add(_ offset: Int, _ origin: RowOrigin, _ kind: Int) -> Int {
         if rowCount == capacity {
-            // As a rule a small job has one row of a table.
+            // Most small jobs have one row of a table.
             capacity = capacity == 0 ? 1 : max(8, capacity * 2)
             storage.grow(to: capacity * columnCount)
         }
@@ -175,13 +176,13 @@ struct StagedTable: ~Copyable {
         return IdentityIndex.hash(cells, columns)
     }
 
-    /// What identifies the row's object. Valid until the next row is added.
+    /// Returns the identity of the row's object. Valid until the next row is added.
     func identity(ofRow row: Int) -> [Cell] { identityColumns(of: kind(of: row)).map { self.row(row)[$0] } }
 
-    /// The row has a value for its entity's whole identity.
+    /// Whether the row has a value for its entity's whole identity.
     func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: kind(of: row)), self.row(row)) }
 
-    /// Freezes the rows: grouped by the columns they bring, each group in the identity's order.
+    /// Freezes the rows: grouped by the columns that they bring, each group in the identity's order.
     consuming func freeze() -> FrozenTable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
@@ -192,7 +193,7 @@ struct StagedTable: ~Copyable {
 }
 
 extension EntityPlan {
-    /// The columns that identify an object of an entity in the same table.
+    /// Returns the columns that identify an object of an entity of the table.
     func identityColumns(of kind: Int) -> [Int] {
         guard let family else { return identity }
         return family.identityNumber(of: kind).map { family.identities[$0] } ?? []
@@ -203,13 +204,14 @@ extension EntityPlan {
         !identity.isEmpty && identity.allSatisfy { cells[$0].kind.rawValue > Cell.Kind.null.rawValue }
     }
 
-    /// Bytes that a row takes with its place in the indexes, about.
+    /// Estimated memory in bytes of a row with its entries in the indexes.
     var rowByteCount: Int { layout.columnCount * MemoryLayout<Cell>.stride + 48 }
 }
 
-/// The memory of one table's cells, row after row, freed with its last holder.
+/// The memory of one table's cells, row after row, freed with its last reference.
 ///
-/// Grown by the one ``StagedTable`` that made it; from ``StagedTable/freeze()`` on, which ends that table, it never changes.
+/// Only the ``StagedTable`` that created it grows it; after ``StagedTable/freeze()``, which ends that table, it never
+/// changes.
 final class CellStorage: @unchecked Sendable {
     private(set) var cells: UnsafeMutablePointer<Cell> = UnsafeMutablePointer(bitPattern: MemoryLayout<Cell>.alignment)!
     private var isEmpty = true
@@ -228,15 +230,15 @@ final class CellStorage: @unchecked Sendable {
 }
 
 extension Cell {
-    /// The same value, for identities: kinds are those of one column, so they differ only by NULL.
+    /// Whether the values are equal, for identities: values of one column have one type, or are NULL.
     public func isSame(as other: Cell) -> Bool {
         guard kind == other.kind else { return false }
         return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
     }
 }
 
-/// The tables of a context, by entity index, that of a hierarchy by its topmost one; made when they are first wanted.
-/// Belongs to one thread at a time.
+/// The tables of a context, by entity index; a hierarchy's table has the index of its topmost entity. Tables are
+/// created on first use. One thread at a time uses it.
 final class TableSet {
     private let tables: UnsafeMutableBufferPointer<UnsafeMutablePointer<StagedTable>?>
     private let plan: StagingPlan
@@ -255,7 +257,7 @@ final class TableSet {
         tables.deallocate()
     }
 
-    /// The table of that entity, made when it is new.
+    /// The table of that entity, created on first use.
     subscript(entity: Int) -> UnsafeMutablePointer<StagedTable> { tables[entity] ?? make(entity) }
 
     private func make(_ entity: Int) -> UnsafeMutablePointer<StagedTable> {
@@ -267,17 +269,17 @@ final class TableSet {
 
     func exists(_ entity: Int) -> Bool { tables[entity] != nil }
 
-    /// The relatives of an entity; nil of one that stands alone.
+    /// Returns the hierarchy of an entity; nil for an entity outside of a hierarchy.
     func family(_ kind: Int) -> HierarchyPlan? { plan.entities[kind].family }
 
     var count: Int { tables.count }
 
-    /// A cell of a row that exists. Valid until the table's next row is added.
+    /// Returns a cell of an existing row. Valid until the table's next row is added.
     func cell(_ entity: Int, _ row: Int, _ column: Int) -> UnsafeMutablePointer<Cell> {
         tables[entity]!.pointee.row(row) + column
     }
 
-    /// Hands the rows over and leaves the set empty.
+    /// Hands over the rows and leaves the set empty.
     func freeze() -> [FrozenTable?] {
         (0..<tables.count).map { entity in
             guard let table = tables[entity] else { return nil }

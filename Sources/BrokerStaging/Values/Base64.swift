@@ -1,10 +1,10 @@
-/// Base64 by RFC 4648: the standard alphabet, padding optional, nothing else between.
+/// Base64 by RFC 4648: the standard alphabet, padding optional, no other characters.
 ///
-/// Bits that the last character has to spare must be zero, so that no two texts mean the same bytes.
+/// Unused bits of the last character must be zero, so that each value has one text.
 enum Base64 {
     private static let notInAlphabet: UInt8 = 0xFF
 
-    /// The bytes; nil when the text is not base64.
+    /// Returns the bytes; nil when the text is not base64.
     static func decode(_ text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8>? {
         guard let count = unpaddedCount(text) else { return nil }
         let space = arena.allocate(count / 4 * 3 + max(count % 4 - 1, 0))
@@ -50,7 +50,8 @@ enum Base64 {
         return unknown & 0xC0 == 0 && spare == 0
     }
 
-    /// Characters before the padding; nil when the padding is wrong or the rest cannot be whole bytes.
+    /// Returns the number of characters before the padding; nil when the padding is wrong or the rest cannot be whole
+    /// bytes.
     private static func unpaddedCount(_ text: UnsafeBufferPointer<UInt8>) -> Int? {
         var count = text.count
         while count > 0, text.count - count < 2, text[count - 1] == UInt8(ascii: "=") { count -= 1 }

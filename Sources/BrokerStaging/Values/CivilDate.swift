@@ -9,7 +9,7 @@ struct CivilDate: Equatable, Sendable {
     let month: Int
     let day: Int
 
-    /// Nil when there is no such day: year 0, month 13, 29 February of a common year.
+    /// Returns nil for a day that does not exist: year 0, month 13, 29 February of a common year.
     init?(year: Int, month: Int, day: Int) {
         guard year >= 1, month >= 1, month <= 12, day >= 1, day <= Self.days(inMonth: month, of: year) else {
             return nil

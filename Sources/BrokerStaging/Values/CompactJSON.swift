@@ -2,7 +2,7 @@ import BrokerJSON
 
 /// JSON text without white space between its tokens.
 enum CompactJSON {
-    /// The value's text: its place in the document where that is compact already, else a copy in the arena.
+    /// Returns the value's text: its bytes in the document if they are compact, otherwise a copy in the arena.
     static func text(of value: JSONValue, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
         switch value.kind {
         case .null, .false, .true, .number: value.bytes
@@ -14,7 +14,7 @@ enum CompactJSON {
     private static func quoted(_ string: JSONValue, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
         let content = string.bytes
         guard string.hadEscapes else {
-            // In the document its quotes stand around it.
+            // In the document, quotes enclose the content.
             return UnsafeBufferPointer(start: content.baseAddress! - 1, count: content.count + 2)
         }
         var writer = JSONWriter(capacity: content.count + content.count / 4 + 2)
@@ -42,7 +42,8 @@ enum CompactJSON {
         return UnsafeBufferPointer(rebasing: space[..<end])
     }
 
-    /// The first white space outside of strings from a place that is outside of strings; the end when there is none.
+    /// Returns the index of the first white space outside of strings, from an index outside of strings; the end when
+    /// there is none.
     private static func nextSpace(in text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
         var index = start
         while index < text.count {

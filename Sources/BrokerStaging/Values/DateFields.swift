@@ -1,7 +1,7 @@
-/// What a text says about a date, before it is known to be one.
+/// The fields of a date in a text, not yet validated.
 ///
-/// A day that ends at 24:00:00 is the next one's 00:00:00, by ISO 8601. A leap second (`:60`) is refused: none of the
-/// ways in which dates are stored can hold it.
+/// 24:00:00 is 00:00:00 of the next day, by ISO 8601. A leap second (`:60`) is rejected: no stored form of dates can
+/// represent it.
 struct DateFields {
     var year = 1
     var month = 1
@@ -10,12 +10,12 @@ struct DateFields {
     var minute = 0
     var second = 0
     var nanosecond = 0
-    /// Noon has passed, and ``hour`` counts from there.
+    /// The time is after noon, and ``hour`` counts from noon.
     var isAfternoon = false
     /// Seconds east of UTC; nil when the text names no zone.
     var zoneOffset: Int?
 
-    /// Nil when there is no such time.
+    /// Returns nil when there is no such time.
     func instant(in zone: LocalZone) -> Instant? {
         guard let date = CivilDate(year: year, month: month, day: day), year <= 9999 else { return nil }
         let hour = isAfternoon ? hour + 12 : hour
@@ -27,16 +27,16 @@ struct DateFields {
     }
 }
 
-/// The zone of dates that name none.
+/// The time zone of dates without one.
 enum LocalZone: Sendable {
     /// Seconds east of UTC.
     case fixed(Int)
-    /// One whose offset changes over time.
+    /// A zone whose offset changes over time.
     case named(FoundationTimeZone)
 
     static let utc = LocalZone.fixed(0)
 
-    /// An offset (`+07:00`, `Z`), `UTC`, `GMT`, or an IANA name; nil when it is none of them.
+    /// Parses an offset (`+07:00`, `Z`), `UTC`, `GMT`, or an IANA name; returns nil for any other text.
     init?(_ name: String) {
         var name = name
         let offset = name.withUTF8 { bytes in
@@ -54,7 +54,7 @@ enum LocalZone: Sendable {
         }
     }
 
-    /// Turns what a clock in this zone shows, counted as if it were UTC, into UTC.
+    /// Converts the local time of this zone, counted as if it were UTC, to UTC.
     func secondsSince1970(ofLocal local: Int) -> Int {
         switch self {
         case .fixed(let offset): local - offset

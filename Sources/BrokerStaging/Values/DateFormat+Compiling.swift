@@ -1,5 +1,5 @@
 extension DateFormat {
-    /// The steps of a pattern; nil when it has a field, or a combination of them, that steps cannot say.
+    /// Returns the steps of a pattern; nil when steps cannot express a field or a combination of fields.
     static func compile(_ tokens: [DatePatternToken]) -> [Step]? {
         var steps: [Step] = []
         for (index, token) in tokens.enumerated() {
@@ -23,7 +23,7 @@ extension DateFormat {
     }
 
     private static func step(letter: UInt8, count: Int, touches: Bool) -> Step? {
-        // Fields that touch have as many digits as letters; a single letter sets no number of digits.
+        // Adjacent fields have as many digits as letters; a single letter sets no number of digits.
         guard !touches || count > 1 else { return nil }
         let digits = touches ? count : 1
         switch (Character(UnicodeScalar(letter)), count) {
@@ -47,7 +47,7 @@ extension DateFormat {
         }
     }
 
-    /// There is a year, no field twice, and the half of the day comes with an hour of it.
+    /// Whether there is a year, no field occurs twice, and the half of the day occurs with an hour of it.
     private static func isPlain(_ letters: [UInt8]) -> Bool {
         let kinds = letters.map { letter -> Character in
             switch Character(UnicodeScalar(letter)) {
@@ -65,7 +65,7 @@ extension DateFormat {
 }
 
 extension DatePatternToken {
-    /// A field that is written in digits.
+    /// Whether the field is written in digits.
     fileprivate var isNumber: Bool {
         guard case .field(let letter, let count) = self else { return false }
         switch Character(UnicodeScalar(letter)) {

@@ -62,14 +62,14 @@ extension DateFormat {
         return true
     }
 
-    /// An offset, `UTC`, `GMT`, or an offset behind one of these.
+    /// Reads an offset, `UTC`, `GMT`, or an offset after one of these.
     private static func zoneOffset(_ cursor: inout TextCursor) -> Int? {
         if let offset = cursor.zoneOffset() { return offset }
         guard cursor.take(anyCase: "gmt") || cursor.take(anyCase: "utc") else { return nil }
         return cursor.next == UInt8(ascii: "+") || cursor.next == UInt8(ascii: "-") ? cursor.zoneOffset() : 0
     }
 
-    /// From 1 for January.
+    /// Returns 1 for January.
     private static func month(_ cursor: inout TextCursor) -> Int? {
         if cursor.take(anyCase: "jan") { return named(1, orLonger: "uary", &cursor) }
         if cursor.take(anyCase: "feb") { return named(2, orLonger: "ruary", &cursor) }

@@ -1,14 +1,14 @@
 /// A date pattern of UTS 35, compiled once.
 ///
-/// The fields in use everywhere are read by a list of fixed steps. What that list cannot say (eras, weeks, days of the
-/// year, names of zones …) is left to Foundation, which is some hundred times slower.
+/// A list of fixed steps reads the common fields. Foundation, which is some hundred times slower, reads the others
+/// (eras, weeks, days of the year, names of zones …).
 ///
-/// Numbers may have fewer digits than their field has letters (`dd` reads `5`), except for `yyyy` and for fields that
-/// touch each other, as in `yyyyMMdd`. Names are English, short or long, in any case. A two-digit year means 1950 to
-/// 2049, as Foundation has it. A day of the week is read, but not compared with the date. White space in the pattern
-/// stands for any number of spaces, but at least one.
+/// Numbers may have fewer digits than their field has letters (`dd` reads `5`), except for `yyyy` and for adjacent
+/// fields, as in `yyyyMMdd`. Names are English, short or long, in any case. A two-digit year means 1950 to 2049, as in
+/// Foundation. A day of the week is read, but not compared with the date. White space in the pattern matches one or
+/// more spaces.
 struct DateFormat: Sendable {
-    /// A format that is no pattern: numbers, as MagicalRecord's constant of that name has it.
+    /// A format for numbers, not a pattern, as in MagicalRecord's constant of that name.
     static let unixTime = "UnixTime"
 
     enum Step: Equatable, Sendable {
@@ -35,29 +35,29 @@ struct DateFormat: Sendable {
         case literal(UInt8)
     }
 
-    /// A pattern cannot be read.
+    /// A pattern that cannot be read.
     struct Fault: Error, Equatable {
-        /// What is wrong with it and the remedy, as the end of a sentence.
+        /// The fault and the remedy, as the end of a sentence.
         let message: String
     }
 
     /// Nil when only Foundation can read the pattern.
     let steps: [Step]?
-    /// Nil when the steps say all there is to say.
+    /// Nil when the steps suffice.
     private let foundation: FoundationDateFormat?
     private let zone: LocalZone
 
-    /// - Parameter zone: of dates that name none.
+    /// - Parameter zone: the zone of dates without one.
     init(pattern: String, zone: LocalZone) throws(Fault) {
         let tokens = try DatePatternToken.tokens(of: pattern)
         self.zone = zone
         steps = Self.compile(tokens)
-        // The steps know offsets and UTC alone; a zone's name is Foundation's matter.
+        // The steps read offsets and UTC only; Foundation reads names of zones.
         let namesZones = tokens.contains { $0.letter == UInt8(ascii: "z") }
         foundation = steps == nil || namesZones ? FoundationDateFormat(pattern: pattern, zone: zone) : nil
     }
 
-    /// Nil when the text does not follow the pattern, or names a day or time that does not exist.
+    /// Returns nil when the text does not match the pattern, or names a day or time that does not exist.
     func instant(_ text: UnsafeBufferPointer<UInt8>) -> Instant? {
         if let steps, let instant = Self.instant(text, steps: steps, zone: zone) { return instant }
         return foundation?.instant(text)

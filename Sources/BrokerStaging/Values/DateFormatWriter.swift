@@ -1,7 +1,7 @@
-/// Writes dates in a pattern of UTS 35, compiled once: the other direction of ``DateFormat``.
+/// Writes dates in a pattern of UTS 35, compiled once: the reverse of ``DateFormat``.
 ///
-/// The fields in use everywhere are written here, all others by Foundation. Names are English. A date whose zone the
-/// pattern names is written in the zone of the pattern's attribute, which is UTC unless the model says otherwise.
+/// This type writes the common fields, and Foundation writes all others. Names are English. A date whose pattern has a
+/// zone is written in the zone of the pattern's attribute, which is UTC unless the model sets another.
 struct DateFormatWriter: Sendable {
     /// Nil when only Foundation can write the pattern.
     private let tokens: [DatePatternToken]?
@@ -16,7 +16,7 @@ struct DateFormatWriter: Sendable {
         self.zone = zone
     }
 
-    /// The text of a date, as far as the pattern tells it.
+    /// Returns the text of a date, as far as the pattern has its fields.
     func text(of instant: Instant) -> [UInt8] {
         guard let tokens else { return foundation.map { Array($0.text(of: instant).utf8) } ?? [] }
         let time = LocalTime(instant, offset: zone.offset(at: instant.seconds))
@@ -41,12 +41,12 @@ extension LocalZone {
     }
 }
 
-/// What clocks and calendars show at some place.
+/// The local time of a zone.
 private struct LocalTime {
     let date: CivilDate
-    /// Of the day.
+    /// Second of the day.
     let second: Int
-    /// From 0 for Sunday.
+    /// Day of the week, from 0 for Sunday.
     let weekday: Int
     let nanosecond: Int
     /// Seconds east of UTC.
@@ -108,7 +108,7 @@ private struct DateText {
         bytes += name.utf8.prefix(isLong ? .max : 3)
     }
 
-    /// Digits beyond nanoseconds are zeros; those that have no place are left out.
+    /// Digits beyond nanoseconds are zeros; digits beyond the field's width are dropped.
     private mutating func appendFraction(_ nanosecond: Int, digits: Int) {
         var scale = Instant.nanosecondsPerSecond / 10
         for _ in 0..<digits {

@@ -1,9 +1,9 @@
-/// A piece of a date pattern: a run of one letter, or one byte that stands for itself.
+/// A token of a date pattern: a run of one letter, or a literal byte.
 enum DatePatternToken: Equatable {
     case field(letter: UInt8, count: Int)
     case literal(UInt8)
 
-    /// The pattern letters of UTS 35, revision 72. `j`, `J` and `C` belong to skeletons and cannot stand in a pattern.
+    /// The pattern letters of UTS 35, revision 72. `j`, `J` and `C` belong to skeletons and are not valid in a pattern.
     private static let letters = Set("GyYuUrQqMLlwWdDFgEecabBhHkKmsSAzZOvVXx".utf8)
 
     /// The letter of a field.

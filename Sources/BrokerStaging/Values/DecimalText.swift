@@ -1,9 +1,9 @@
-/// An exact decimal in the form in which it is stored: an optional minus, digits, and perhaps a point and digits.
+/// An exact decimal in its stored form: an optional minus, digits, and optionally a point and digits.
 ///
-/// No exponent, no plus, no superfluous leading zeros, no minus before zero; zeros that end the fraction stay as they
-/// were written. Compares by value: 1.5 equals 1.50. Valid while the bytes are.
+/// No exponent, no plus, no superfluous leading zeros, no minus before zero. Zeros at the end of the fraction are
+/// retained. Compares by value: 1.5 equals 1.50. Valid while the bytes are.
 public struct DecimalText: Comparable {
-    /// Digits to which an exponent may be expanded: more than any number that was meant, few enough to hold.
+    /// Limit on the digits of an expanded exponent: more than any intended number has, few enough to store.
     static let maximumExpandedDigits = 1000
 
     let bytes: UnsafeBufferPointer<UInt8>
@@ -21,20 +21,20 @@ public struct DecimalText: Comparable {
         fraction = UnsafeBufferPointer(rebasing: digits[point...].dropFirst())
     }
 
-    /// A number of JSON's grammar is its own normal form: it has no exponent and is surely not a negative zero.
+    /// Whether a JSON number is in normal form: it has no exponent and is surely not a negative zero.
     static func isNormal(jsonNumber text: UnsafeBufferPointer<UInt8>) -> Bool {
         if text[0] == UInt8(ascii: "-"), text[1] == UInt8(ascii: "0") { return false }
         for byte in text where byte | 0x20 == UInt8(ascii: "e") { return false }
         return true
     }
 
-    /// The number in normal form; nil when its exponent asks for more than ``maximumExpandedDigits`` digits.
+    /// Returns the number in normal form; nil when its exponent needs more than ``maximumExpandedDigits`` digits.
     static func normalise(_ number: NumberText, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8>? {
         let count = number.digitCount
         let firstNonzero = (0..<count).first { number.digit($0) != 0 }
         let isZero = firstNonzero == nil
         let point = number.integer.count + number.exponent  // counted in digits from the front
-        // Of a zero in front of the point nothing remains but the one that is always written.
+        // A zero before the point is written once.
         let integerStart = min(max(point, 0), firstNonzero ?? max(point, 0))
         let integerCount = max(point, 0) - integerStart
         let fractionCount = max(count - point, 0)
@@ -64,7 +64,7 @@ public struct DecimalText: Comparable {
     public static func == (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) == 0 }
     public static func < (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) < 0 }
 
-    /// Negative when this one is less, positive when it is more.
+    /// Returns a negative number when this one is less, a positive one when it is greater.
     private func ordered(against other: DecimalText) -> Int {
         guard isNegative == other.isNegative else { return isNegative ? -1 : 1 }
         let byMagnitude = magnitudeOrdered(against: other)

@@ -10,7 +10,7 @@ final class FoundationDateFormat: Sendable {
         formatter.locale = Locale(identifier: "en_US_POSIX")
         formatter.calendar = Calendar(identifier: .gregorian)
         formatter.isLenient = false
-        // The Gregorian calendar at all times, as in the fast path; Foundation's would turn Julian before 1582.
+        // Always the Gregorian calendar, as in the fast path; Foundation's would switch to the Julian one before 1582.
         formatter.gregorianStartDate = .distantPast
         formatter.timeZone =
             switch zone {
@@ -21,7 +21,7 @@ final class FoundationDateFormat: Sendable {
         self.formatter = Mutex(formatter)
     }
 
-    /// Nil when the text does not follow the pattern, or names a day or time that does not exist.
+    /// Returns nil when the text does not match the pattern, or names a day or time that does not exist.
     func instant(_ text: UnsafeBufferPointer<UInt8>) -> Instant? {
         let string = String(decoding: text, as: UTF8.self)
         guard let seconds = formatter.withLock({ $0.date(from: string)?.timeIntervalSince1970 }) else { return nil }
@@ -39,16 +39,16 @@ final class FoundationDateFormat: Sendable {
 struct FoundationTimeZone: Sendable {
     fileprivate let zone: TimeZone
 
-    /// Nil when there is no zone of that IANA name.
+    /// Returns nil when there is no zone of that IANA name.
     init?(_ name: String) {
         guard let zone = TimeZone(identifier: name) else { return nil }
         self.zone = zone
     }
 
-    /// Turns what a clock there shows, counted as if it were UTC, into UTC.
+    /// Converts a local time of the zone, counted as if it were UTC, to UTC.
     ///
-    /// A time that occurs twice, when clocks go back, means its first occurrence; one that is skipped, when they go
-    /// forward, is counted by the offset that held before.
+    /// A time that occurs twice, when clocks go back, means its first occurrence. A time that is skipped, when they go
+    /// forward, has the offset before the change.
     func secondsSince1970(ofLocal local: Int) -> Int {
         let before = offset(at: local - Instant.secondsPerDay)
         let after = offset(at: local + Instant.secondsPerDay)
@@ -56,7 +56,7 @@ struct FoundationTimeZone: Sendable {
         return offset(at: local - after) == after ? local - after : local - before
     }
 
-    /// Seconds east of UTC at that time.
+    /// Returns the offset in seconds east of UTC at that time.
     func offset(at seconds: Int) -> Int {
         zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))
     }

@@ -1,13 +1,13 @@
-/// Dates as ISO 8601 writes them, with its common liberties.
+/// Reads and writes dates by ISO 8601, with its common variations.
 ///
-/// Read are `2011-12-22`, `2011-12-22T02:24`, `2011-12-22T02:24:51` and `2011-12-22T02:24:51.123456`. The `T` may be
+/// It reads `2011-12-22`, `2011-12-22T02:24`, `2011-12-22T02:24:51` and `2011-12-22T02:24:51.123456`. The `T` may be
 /// lower case or a space, the point a comma; a zone (`Z`, `z`, `+07:00`, `+0700`, `+07`) may follow a time, also after
-/// a space. The basic format (`20111222`) is not read, because it cannot be told from a number.
+/// a space. The basic format (`20111222`) is not read, because it looks like a number.
 enum ISO8601 {
     /// Bytes of `2011-12-22T02:24:51.000Z`.
     static let storedCount = 24
 
-    /// Nil when the text is not such a date, or names a day or time that does not exist.
+    /// Returns nil when the text is not such a date, or names a day or time that does not exist.
     static func instant(_ text: UnsafeBufferPointer<UInt8>, zone: LocalZone) -> Instant? {
         var cursor = TextCursor(text)
         var fields = DateFields()
@@ -45,7 +45,7 @@ enum ISO8601 {
         return fields.zoneOffset != nil
     }
 
-    /// `2011-12-22T02:24:51.000Z`: UTC, in milliseconds, rounded toward the past.
+    /// Writes `2011-12-22T02:24:51.000Z`: UTC, in milliseconds, rounded toward the past.
     static func write(_ instant: Instant, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
         let space = arena.allocate(storedCount)
         let days = (instant.seconds - Instant.representableSeconds.lowerBound) / Instant.secondsPerDay

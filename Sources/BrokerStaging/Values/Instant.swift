@@ -1,10 +1,10 @@
 /// A point in time, in UTC without leap seconds.
 struct Instant: Comparable, Sendable {
-    /// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z: what four digits of a year can say.
+    /// 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z: the limits of a year with four digits.
     static let representableSeconds: ClosedRange<Int> = -62_135_596_800...253_402_300_799
     static let secondsPerDay = 86_400
     static let nanosecondsPerSecond = 1_000_000_000
-    /// 2001-01-01T00:00:00Z, from which Core Data counts.
+    /// 2001-01-01T00:00:00Z, the reference date of Core Data.
     static let coreDataReference = 978_307_200
 
     static let earliest = Instant(unchecked: representableSeconds.lowerBound, nanoseconds: 0)
@@ -15,7 +15,7 @@ struct Instant: Comparable, Sendable {
     /// Since ``seconds``, never negative.
     let nanoseconds: Int
 
-    /// Nil outside of the years 0001 to 9999.
+    /// Returns nil outside of the years 0001 to 9999.
     init?(seconds: Int, nanoseconds: Int = 0) {
         guard Self.representableSeconds.contains(seconds) else { return nil }
         self.init(unchecked: seconds, nanoseconds: nanoseconds)
@@ -26,11 +26,11 @@ struct Instant: Comparable, Sendable {
         self.nanoseconds = nanoseconds
     }
 
-    /// The least number that is milliseconds: as seconds it would be beyond the year 9999.
+    /// The least number that means milliseconds: as seconds it would be after the year 9999.
     private static let leastMilliseconds: UInt64 = 1_000_000_000_000
 
-    /// Seconds since 1970, or, of a number of 13 digits or more, milliseconds. What lies below a millisecond is then
-    /// dropped toward the past.
+    /// Reads seconds since 1970, or milliseconds from a number of 13 digits or more. Fractions of a millisecond are
+    /// then dropped toward the past.
     init?(unixTime number: NumberText) {
         guard let whole = number.int64.map(Int.init) ?? (number.exponent == 0 ? number.wholePart : nil),
             whole.magnitude >= Self.leastMilliseconds
@@ -46,7 +46,7 @@ struct Instant: Comparable, Sendable {
         self.init(seconds: seconds, nanoseconds: (rest < 0 ? rest + 1_000 : rest) * 1_000_000)
     }
 
-    /// Seconds since 1970, written as a number; what lies below a nanosecond is dropped toward the past.
+    /// Reads seconds since 1970 from a number; fractions of a nanosecond are dropped toward the past.
     init?(secondsSince1970 number: NumberText) {
         guard number.exponent == 0 else {
             guard let seconds = number.double else { return nil }
@@ -68,13 +68,13 @@ struct Instant: Comparable, Sendable {
             nanoseconds += 1
             break
         }
-        // The instant is before the whole second, so it is counted from the second before that.
+        // The instant is before the whole second, so it counts from the second before that.
         self.init(
             seconds: nanoseconds == 0 ? whole : whole - 1,
             nanoseconds: nanoseconds == 0 ? 0 : Self.nanosecondsPerSecond - nanoseconds)
     }
 
-    /// Nil outside of the years 0001 to 9999.
+    /// Returns nil outside of the years 0001 to 9999.
     init?(secondsSince1970 seconds: Double) {
         let whole = seconds.rounded(.down)
         guard let wholeSeconds = Int(exactly: whole) else { return nil }
@@ -87,7 +87,7 @@ struct Instant: Comparable, Sendable {
         Double(seconds - Self.coreDataReference) + Double(nanoseconds) / Double(Self.nanosecondsPerSecond)
     }
 
-    /// What ``secondsSinceCoreDataReference`` was made of, where milliseconds, microseconds or nanoseconds can say it.
+    /// Reverses ``secondsSinceCoreDataReference``, for times in milliseconds, microseconds or nanoseconds.
     init?(secondsSinceCoreDataReference stored: Double) {
         let whole = stored.rounded(.down)
         guard let seconds = Int(exactly: whole), abs(seconds) < Self.representableSeconds.upperBound else { return nil }

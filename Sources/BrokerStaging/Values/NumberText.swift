@@ -1,11 +1,11 @@
 import BrokerJSON
 
-/// A number written in decimal, taken apart but not yet computed, so that no digit is lost.
+/// A decimal number as parts of its text, not yet computed, so that no digit is lost.
 ///
-/// Read is what JSON reads and, because strings bring it, also a leading `+`, superfluous leading zeros and a point
+/// It reads JSON numbers and, because they occur in strings, also a leading `+`, superfluous leading zeros and a point
 /// with digits on one side only. Valid while the text is.
 struct NumberText {
-    /// Exponents are cut off here: no number needs more, and sums with it cannot overflow.
+    /// Limit on exponents: no number needs more, and sums with it cannot overflow.
     private static let largestExponent = 1_000_000_000
 
     /// Without a leading `+`.
@@ -13,15 +13,15 @@ struct NumberText {
     let isNegative: Bool
     /// Digits before the point; may be empty when ``fraction`` is not.
     let integer: UnsafeBufferPointer<UInt8>
-    /// Digits behind the point.
+    /// Digits after the point.
     let fraction: UnsafeBufferPointer<UInt8>
     let exponent: Int
 
-    /// Nil when the text is no number.
+    /// Returns nil when the text is no number.
     init?(_ written: UnsafeBufferPointer<UInt8>) {
         text = written.first == UInt8(ascii: "+") ? UnsafeBufferPointer(rebasing: written.dropFirst()) : written
         isNegative = text.first == UInt8(ascii: "-")
-        // A sign after the plus would be two of them.
+        // A sign after the plus would be a second sign.
         guard text.count == written.count || !isNegative else { return nil }
         let integerStart = isNegative ? 1 : 0
         let integerEnd = Self.endOfDigits(text, from: integerStart)
@@ -44,7 +44,7 @@ struct NumberText {
 
     var digitCount: Int { integer.count + fraction.count }
 
-    /// The value of a digit, counted from the front without regard to the point.
+    /// Returns the value of a digit, counted from the first one without regard to the point.
     func digit(_ index: Int) -> UInt8 {
         (index < integer.count ? integer[index] : fraction[index - integer.count]) &- UInt8(ascii: "0")
     }
@@ -69,13 +69,13 @@ struct NumberText {
         return signed(magnitude)
     }
 
-    /// There is nothing but zeros behind the point.
+    /// Only zeros follow the point.
     var isWhole: Bool {
         let wholeCount = integer.count + exponent
         return wholeCount >= digitCount || (max(wholeCount, 0)..<digitCount).allSatisfy { digit($0) == 0 }
     }
 
-    /// What stands before the point, with the sign, whatever the exponent; nil when it does not fit.
+    /// The part before the point, with the sign, whatever the exponent; nil when it does not fit.
     var wholePart: Int? {
         var magnitude: UInt64 = 0
         for digit in integer {
@@ -105,7 +105,7 @@ struct NumberText {
         return end
     }
 
-    /// `e`, perhaps a sign, and digits up to the end.
+    /// Reads `e`, an optional sign, and digits up to the end.
     private static func exponent(_ text: UnsafeBufferPointer<UInt8>) -> Int? {
         guard text[0] | 0x20 == UInt8(ascii: "e"), text.count > 1 else { return nil }
         let isNegative = text[1] == UInt8(ascii: "-")

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A cell together with the bytes it points to: valid as long as its owner is held.
+/// A cell that owns the bytes it points to.
 public final class OwnedCell: Sendable {
     /// Valid while this object lives.
     public let cell: Cell

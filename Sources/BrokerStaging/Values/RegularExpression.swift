@@ -2,30 +2,31 @@ internal import CRE2
 
 /// A compiled regular expression in RE2's syntax.
 ///
-/// RE2 does not backtrack: it first builds a DFA as far as the text needs it, and simulates the NFA where the DFA does
-/// not fit into ``memory``. So a match takes at most one step for each byte of the text and each instruction of the
-/// program. That product is charged, whichever way RE2 takes: which one it takes depends on what the cache holds.
+/// RE2 does not backtrack: it builds a DFA as far as the text needs it, and simulates the NFA where the DFA does not
+/// fit into ``memory``. So a match takes at most one step for each byte of the text and each instruction of the
+/// program. That product is charged in either case, because the choice depends on the contents of RE2's cache.
 ///
 /// Immutable, shared by all threads; RE2 guards its caches itself.
 final class RegularExpression: @unchecked Sendable {
     enum Verdict: Equatable {
         case matches
         case doesNotMatch
-        /// The text was not tried: with this expression it may take more than ``maximumSteps``.
+        /// The text was not matched: with this expression it may take more than ``maximumSteps``.
         case textTooLong
-        /// The text was not tried, because the job's budget is spent.
+        /// The text was not matched, because the job's budget is spent.
         case budgetSpent
     }
 
-    /// Why a pattern cannot be used, and the remedy.
+    /// The reason why a pattern cannot be used, and the remedy.
     struct Problem: Error { let message: String }
 
     static let maximumBytes = 1_024
     /// A class such as `\p{L}` has 1,200 instructions, a literal one for each byte, `[a-z]` five.
     static let maximumInstructions = 5_000
-    /// Bytes of the compiled program and of the cached DFA.
+    /// Limit in bytes on the compiled program and the cached DFA.
     static let memory: Int64 = 2 << 20
-    /// Steps of one match, at 3 to 5 ns each: at most a second. A statement cannot be interrupted within a match.
+    /// Limit on the steps of one match, at 3 to 5 ns each: at most a second. A statement cannot be interrupted within a
+    /// match.
     static let maximumSteps = 200_000_000
     static let stepsPerUnit = 4
 
@@ -78,7 +79,7 @@ final class RegularExpression: @unchecked Sendable {
         }
     }
 
-    /// The number of steps that a match may take; nil when they are more than a match may take.
+    /// Returns the number of steps for the text; nil when it exceeds the limit.
     func steps(for text: UnsafeBufferPointer<UInt8>) -> Int? {
         let steps = (text.count + 1).multipliedReportingOverflow(by: instructions)
         return steps.overflow || steps.partialValue > Self.maximumSteps ? nil : steps.partialValue
@@ -86,7 +87,7 @@ final class RegularExpression: @unchecked Sendable {
 
     /// Matches the whole text, or a part of it.
     ///
-    /// - Parameter freeInstructions: are not charged: bytes of the job itself stand for them.
+    /// - Parameter freeInstructions: instructions that are not charged, because bytes of the job itself pay for them.
     func verdict(
         on text: UnsafeBufferPointer<UInt8>, wholeText: Bool, freeInstructions: Int = 0, budget: inout WorkBudget
     ) -> Verdict {

@@ -1,4 +1,4 @@
-/// Reads small pieces from the front of a text of bytes; a piece that is not there leaves the cursor where it was.
+/// Reads tokens from the front of a text of bytes; a token that is not there leaves the cursor unchanged.
 struct TextCursor {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0
@@ -18,7 +18,7 @@ struct TextCursor {
         return true
     }
 
-    /// Takes ASCII letters, whichever their case; `letters` is in lower case.
+    /// Reads ASCII letters in either case; `letters` is in lower case.
     mutating func take(anyCase letters: StaticString) -> Bool {
         guard bytes.count - index >= letters.utf8CodeUnitCount else { return false }
         for position in 0..<letters.utf8CodeUnitCount
@@ -29,7 +29,7 @@ struct TextCursor {
         return true
     }
 
-    /// A number of at least `minimum` digits; no more than `maximum` are taken, whatever follows.
+    /// Reads a number of at least `minimum` and at most `maximum` digits, whatever follows.
     mutating func number(digits minimum: Int, upTo maximum: Int) -> Int? {
         var value = 0
         var end = index
@@ -47,7 +47,7 @@ struct TextCursor {
 
     mutating func number(digits count: Int) -> Int? { number(digits: count, upTo: count) }
 
-    /// The digits behind a decimal point as nanoseconds; what lies below a nanosecond is dropped. At least one digit.
+    /// Reads the digits after a decimal point as nanoseconds and drops further digits. At least one digit.
     mutating func nanoseconds(upTo maximum: Int = .max) -> Int? {
         let start = index
         var value = 0
@@ -62,7 +62,7 @@ struct TextCursor {
         return value
     }
 
-    /// Seconds east of UTC, written `Z`, `+07:00`, `+0700` or `+07`.
+    /// Reads an offset in seconds east of UTC, written `Z`, `+07:00`, `+0700` or `+07`.
     mutating func zoneOffset() -> Int? {
         if take(UInt8(ascii: "Z")) || take(UInt8(ascii: "z")) { return 0 }
         let start = index

@@ -2,7 +2,7 @@ import BrokerModel
 
 /// The transforms of an attribute, in their order.
 ///
-/// Case has no part in white space, so trimming comes first, wherever it stands.
+/// White space has no case, so trimming comes first, wherever the model lists it.
 struct TextTransform: Sendable {
     private enum CaseChange {
         case upper, lower
@@ -10,10 +10,10 @@ struct TextTransform: Sendable {
 
     private let trims: Bool
     private let caseChanges: [CaseChange]
-    /// What happens to ASCII: there the last change is the only one that shows.
+    /// The effect on ASCII: there only the last change shows.
     private let lastChange: CaseChange?
 
-    /// Nil when there is nothing to do.
+    /// Returns nil for an empty list.
     init?(_ transforms: [Transform]) {
         guard !transforms.isEmpty else { return nil }
         trims = transforms.contains(.trim)
@@ -27,11 +27,11 @@ struct TextTransform: Sendable {
         lastChange = caseChanges.last
     }
 
-    /// The text itself or a part of it where that will do; else a copy in the arena.
+    /// Returns the text itself or a part of it if that suffices; otherwise a copy in the arena.
     func apply(to text: UnsafeBufferPointer<UInt8>, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
         let text = trims ? WhiteSpace.trim(text) : text
         guard let lastChange else { return text }
-        // Letters of the other case lie in one range; the bit that tells the cases apart is 0x20.
+        // Letters of one case are one range, and bit 0x20 is the case.
         let first = lastChange == .upper ? UInt8(ascii: "a") : UInt8(ascii: "A")
         var hasLetters = false
         var union: UInt8 = 0

@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerModel
 
 extension ValueConverter {
-    /// - Throws: everything that is wrong with the attribute's formats, time zone, constraints and default value.
+    /// - Throws: all faults in the attribute's formats, time zone, constraints and default value.
     static func compiled(_ attribute: Attribute) throws(ModelError) -> ValueConverter {
         var compiler = Compiler(attribute: attribute)
         let converter = compiler.compile()
@@ -11,14 +11,14 @@ extension ValueConverter {
     }
 }
 
-/// Goes through an attribute once and collects what is wrong with it.
+/// Compiles an attribute and collects its faults.
 private struct Compiler {
     let attribute: Attribute
     var faults: [ModelFault] = []
 
     mutating func compile() -> ValueConverter {
         let dates = attribute.type == .date ? dates() : ValueConverter.Dates()
-        // The constraints' own values are converted as all values are, but of course without these constraints.
+        // The values of the constraints are converted like all values, but without these constraints.
         let limits = limits(of: converter(dates: dates))
         guard let json = attribute.defaultValue?.text else { return converter(dates: dates, limits: limits) }
         let defaultCell = cell(of: json, named: "default", by: converter(dates: dates, limits: limits))
@@ -161,7 +161,7 @@ extension Compiler {
         return cell
     }
 
-    /// The converted value; nil for null, and after a fault.
+    /// Returns the converted value; nil for null, and after a fault.
     private mutating func cell(of json: String, named role: String, by converter: ValueConverter) -> OwnedCell? {
         withDocument(json, named: role) { (value, arena) throws(ValueFault) in
             value.isNull ? nil : OwnedCell(copying: try converter.convert(value, arena: &arena))

@@ -14,8 +14,9 @@ extension ValueConverter {
         }
     }
 
-    /// A number is seconds since 1970; with the format ``DateFormat/unixTime``, one of 13 digits or more is milliseconds,
-    /// and a string may be such a number. A string follows one of the formats, the first that fits, or else ISO 8601.
+    /// Converts a date. A number is seconds since 1970; with the format ``DateFormat/unixTime``, a number of 13 digits
+    /// or more is milliseconds, and a string may be such a number. Other strings match one of the formats, the first
+    /// that fits, or ISO 8601.
     func instant(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Instant {
         switch value.kind {
         case .number:

@@ -1,9 +1,9 @@
 import BrokerJSON
 import BrokerModel
 
-/// Sentences about values that were refused, built only then.
+/// Messages about rejected values, built only when needed.
 extension ValueConverter {
-    /// Characters of a value that a message shows.
+    /// Limit in characters on a value in a message.
     private static let shownCount = 40
 
     @inline(never) func refusal(of value: JSONValue, as wanted: String, remedy: String? = nil) -> ValueFault {
@@ -52,7 +52,7 @@ extension ValueConverter {
             ? "at most \(lengths.upperBound)" : "\(lengths.lowerBound) to \(lengths.upperBound)"
     }
 
-    /// The value as JSON writes it, shortened.
+    /// Returns the value as JSON text, shortened.
     static func shown(_ value: JSONValue) -> String {
         let bytes = value.bytes
         var count = min(bytes.count, shownCount * 4)

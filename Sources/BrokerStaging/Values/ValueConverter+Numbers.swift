@@ -10,7 +10,7 @@ extension ValueConverter {
         return .integer(try writtenInteger(value, in: range, arena: &arena))
     }
 
-    /// Anything but a number that is written as an integer and fits.
+    /// Converts any value but a number that is written as an integer and fits.
     private func writtenInteger(
         _ value: JSONValue, in range: ClosedRange<Int64>, arena: inout ByteArena
     ) throws(ValueFault) -> Int64 {
@@ -62,7 +62,7 @@ extension ValueConverter {
         return .text(text)
     }
 
-    /// - Parameter largest: what the type's nearest values end at.
+    /// - Parameter largest: the greatest finite value of the type.
     func real(_ value: JSONValue, largest: Double, arena: inout ByteArena) throws(ValueFault) -> Cell {
         let number: Double?
         var written = value.bytes
@@ -87,17 +87,17 @@ extension ValueConverter {
         return .real(number)
     }
 
-    /// The number loses information as a double: an integer becomes another number, or a number that is not zero
-    /// becomes 0. Fractions are always rounded to the nearest double, which is no loss in this sense.
+    /// Whether the number loses information as a double: an integer becomes another number, or a number other than zero
+    /// becomes 0. Rounding a fraction to the nearest double is no loss in this sense.
     ///
-    /// An integer has neither fraction nor exponent. One that a program printed from a double is exact, be it with all
-    /// digits of the double or with the fewest that read as it.
+    /// An integer has neither fraction nor exponent. An integer that a program printed from a double is exact, whether
+    /// with all digits of the double or with the fewest that read as it.
     @inline(never) private static func isInexact(_ written: UnsafeBufferPointer<UInt8>, _ double: Double) -> Bool {
         guard let number = NumberText(written) else { return false }
         if double == 0 { return (0..<number.digitCount).contains { number.digit($0) != 0 } }
         guard number.fraction.isEmpty, number.exponent == 0 else { return false }
         if let integer = number.int64 {
-            // 2^63 as a double is beyond.
+            // 2^63 as a double is out of range.
             if let exact = Int64(exactly: double), exact == integer { return false }
         } else if double.integerDigits.withUnsafeBufferPointer({ number.hasSameDigits(as: $0) }) {
             return false
@@ -159,7 +159,7 @@ extension NumberText {
         integer.drop { $0 == UInt8(ascii: "0") }.elementsEqual(other)
     }
 
-    /// Without regard to the sign.
+    /// Whether the values are equal without their signs.
     fileprivate func hasSameValue(as other: NumberText) -> Bool {
         let (own, others) = (normal, other.normal)
         return own.digits == others.digits && own.exponent == others.exponent

@@ -19,7 +19,7 @@ extension ValueConverter {
         return .text(text)
     }
 
-    /// Upper case, as Foundation prints it.
+    /// Converts to upper case, as Foundation prints a UUID.
     func uuid(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
         guard value.kind == .string, let text = Self.uuid(text(of: value, arena: &arena), arena: &arena) else {
             throw refusal(of: value, as: "a UUID", remedy: "one has hexadecimal digits in groups of 8-4-4-4-12")

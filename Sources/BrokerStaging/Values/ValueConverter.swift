@@ -3,19 +3,19 @@ import BrokerModel
 
 /// One attribute's conversion, compiled once from the model; immutable, shared by all workers.
 ///
-/// A class: it is large, and every value of every record is handed to one.
+/// A class, because it is large and every value of every record is passed to one.
 ///
-/// Converts as RestKit's table does and never loses information: what does not fit exactly is refused. Texts that need
-/// no change stay where they are in the document, anything else lies in the caller's arena.
+/// Converts as RestKit's table does and never loses information: a value that does not fit exactly is rejected. Texts
+/// that need no change stay in the document; other results are in the caller's arena.
 final class ValueConverter: Sendable {
-    /// How dates are read and stored; of use for dates alone.
+    /// The reading and storing of dates; for date attributes only.
     struct Dates: Sendable {
         var formats: [DateFormat] = []
         var zone = LocalZone.utc
         var storage = DateStorage.iso8601
-        /// A number of 13 digits or more is milliseconds since 1970, and texts may hold numbers.
+        /// A number of 13 digits or more is milliseconds since 1970, and texts may contain numbers.
         var readsUnixTime = false
-        /// ``readsUnixTime`` by the first of the attribute's formats: dates are written so, too.
+        /// ``readsUnixTime`` by the first of the attribute's formats: dates are written this way, too.
         var writesUnixTime = false
     }
 
@@ -24,7 +24,7 @@ final class ValueConverter: Sendable {
     let transform: TextTransform?
     let dates: Dates
     let limits: ValueLimits
-    /// For inserts that bring no value; nil when that means NULL.
+    /// For inserts without a value; nil means NULL.
     let defaultCell: OwnedCell?
 
     init(
@@ -39,7 +39,7 @@ final class ValueConverter: Sendable {
         self.defaultCell = defaultCell
     }
 
-    /// The cell to store: never `absent` or `object`, and `null` for JSON's null alone.
+    /// Returns the cell to store: never `absent` or `object`, and `null` for JSON's null alone.
     ///
     /// Valid while the document of the value and the arena live.
     func convert(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
@@ -65,7 +65,7 @@ final class ValueConverter: Sendable {
         return cell
     }
 
-    /// A string's content after the transforms.
+    /// Returns a string's content after the transforms.
     @inline(__always)
     func text(of string: JSONValue, arena: inout ByteArena) -> UnsafeBufferPointer<UInt8> {
         guard let transform else { return string.bytes }

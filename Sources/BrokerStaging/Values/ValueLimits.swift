@@ -11,27 +11,27 @@ struct ValueLimits: Sendable {
         case date(ClosedRange<Instant>)
     }
 
-    /// There is anything to check at all.
+    /// Any limit is set.
     var isLimiting = false
     var bounds = Bounds.none
-    /// Unicode scalars of a text; nil when any number will do.
+    /// Limit in Unicode scalars on a text; nil without one.
     var lengths: ClosedRange<Int>?
     var pattern: RegularExpression?
-    /// Empty when any value will do.
+    /// The allowed values; empty without a limit.
     var allowed: [OwnedCell] = []
     /// Texts are decimals: equal when their values are.
     var comparesDecimals = false
 
-    /// How a cell breaks the limits; nil when it keeps to them.
+    /// The limit that a cell breaks.
     enum Breach: Equatable {
         case bounds
         case length
-        /// The pattern does not match, or is not known to.
+        /// The pattern does not match, or the match was not tried.
         case pattern(RegularExpression.Verdict)
         case notListed
     }
 
-    /// So many instructions of a pattern cost nothing: the text's own bytes stand for them.
+    /// Instructions of a pattern that are free, because the text's own bytes pay for them.
     private static let freeInstructions = 64
 
     func breach(by cell: Cell, budget: inout WorkBudget) -> Breach? {

@@ -1,6 +1,6 @@
-/// Unicode's White_Space (UCD, PropList.txt), looked for in well-formed UTF-8.
+/// Tests for Unicode's White_Space (UCD, PropList.txt) in well-formed UTF-8.
 enum WhiteSpace {
-    /// The text without white space at both ends; the same bytes, not a copy.
+    /// Returns the text without white space at both ends; the same bytes, not a copy.
     static func trim(_ text: UnsafeBufferPointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
         var start = 0
         var end = text.count
@@ -14,7 +14,7 @@ enum WhiteSpace {
         return UnsafeBufferPointer(rebasing: text[start..<end])
     }
 
-    /// There is white space or a control character anywhere.
+    /// Whether the text contains white space or a control character.
     static func orControlCharacter(isIn text: UnsafeBufferPointer<UInt8>) -> Bool {
         for index in 0..<text.count {
             let byte = text[index]
@@ -27,7 +27,7 @@ enum WhiteSpace {
         return false
     }
 
-    /// Bytes of the white space character that begins there; 0 when it is none.
+    /// Returns the length in bytes of the white space character at that index; 0 when it is none.
     @inline(__always) private static func length(
         in text: UnsafeBufferPointer<UInt8>, at index: Int, before end: Int
     ) -> Int {
