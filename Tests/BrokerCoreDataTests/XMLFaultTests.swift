@@ -17,19 +17,21 @@ import Testing
     @Test func `malformed XML is one fault, with its line and the reason`() {
         for (text, line, reason) in [
             ("", 1, "(there is no element)"), ("{}", 1, "(there is no element)"), ("<?", 1, "(there is no element)"),
-            ("text", 1, "(there is no element)"), ("<model", 1, "(an element is not closed"),
-            ("<model>\n<entity name=\"A\">\n</model>", 3, "(an element is not closed"),
-            ("<model>\n<entity name=\"A\"", 2, "(an element is not closed"),
-            ("<model>\n<entity name=A/></model>", 2, "without a value in quotes"),
-            ("<model>\n\n<entity name=\"A\" name=\"B\"/></model>", 3, "stands twice"),
-            ("<model>\n<entity name=\"&what;\"/></model>", 2, "write & as &amp;"),
-            ("<model>\n<entity name=\"R&D\"/></model>", 2, "write & as &amp;"),
-            ("<model>\n<entity name=\"a<b\"/></model>", 2, "write &lt;"),
-            ("<model>\n<entity name=\"a\"syncable=\"YES\"/></model>", 2, "its attributes are not in order"),
+            ("text", 1, "(there is no element)"), ("<model", 1, "(Couldn't find end of Start Tag model)"),
+            ("<model>\n<entity name=\"A\">\n</model>", 3, "(Opening and ending tag mismatch: entity line 2 and model)"),
+            ("<model>\n<entity name=\"A\"", 2, "(attributes construct error)"),
+            ("<model>\n<entity name=A/></model>", 2, "(AttValue: \" or ' expected)"),
+            ("<model>\n\n<entity name=\"A\" name=\"B\"/></model>", 3, "(Attribute name redefined)"),
+            ("<model>\n<entity name=\"&what;\"/></model>", 2, "(Entity 'what' not defined; write & as &amp;"),
+            ("<model>\n<entity name=\"R&D\"/></model>", 2, "; write & as &amp; and < as &lt;)"),
+            ("<model>\n<entity name=\"a<b\"/></model>", 2, "(Unescaped '<' not allowed in attributes values)"),
+            ("<model>\n<entity name=\"a\"syncable=\"YES\"/></model>", 2, "(attributes construct error)"),
             ("<model>\n<!ENTITY x SYSTEM \"http://localhost/\"></model>", 2, "an error in element content"),
             ("<?xml version='1.0' ><!DOCTYPE model [<!ENTITY a 'ha'>]> ?><model/>", 1, "'?>' expected"),
-            ("<?xml?>\n<model/>", 1, "XML declaration"), ("<model><entity<?a?></model>", 1, "a name is missing"),
-            ("<model/><model/>", 1, "(an element is not closed"), ("<m:model/>", 1, "a name with a prefix"),
+            ("<?xml?>\n<model/>", 1, "XML declaration"),
+            ("<model><entity<?a?></model>", 1, "(error parsing attribute name;"),
+            ("<model/><model/>", 1, "(Extra content at the end of the document)"),
+            ("<m:model/>", 1, "(Namespace prefix m on model is not defined)"),
         ] {
             let found = faults(text)
             #expect(found.count == 1, "\(text)")
