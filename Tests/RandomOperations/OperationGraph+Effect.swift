@@ -31,9 +31,14 @@ extension OperationGraph {
                 word = \.updated
             } else if let changed = job.changedLinks[node], !changed.isEmpty {
                 let isPlacedAnew = job.reordered.contains(node) || !tableLinks(of: node).isDisjoint(with: moved)
-                word =
-                    tableLinks(of: node) != before.tableLinks(of: node)
-                    ? \.updated : isPlacedAnew || isMoved(node, job) ? \.perhapsUpdated : \.unchanged
+                if changed.contains(where: { links.contains($0) != before.links.contains($0) }) {
+                    word = \.updated
+                } else if tableLinks(of: node) != before.tableLinks(of: node) {
+                    // Only records of other objects changed the links that differ.
+                    word = \.perhapsUpdated
+                } else {
+                    word = isPlacedAnew || isMoved(node, job) ? \.perhapsUpdated : \.unchanged
+                }
             } else if isMoved(node, job) || job.reordered.contains(node) {
                 word = \.perhapsUpdated
             } else if job.touched.contains(node) {
