@@ -1,12 +1,13 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Merges the rows of several jobs at once, as if one job came after the other: entity by entity the rows of all jobs by one
-/// statement, in the order of their identities, and those of one object in the order of the jobs; where other values are
-/// unique, job by job.
+/// Merges the rows of several jobs at once, with the same result as if the jobs were merged one after the other. For
+/// each entity, one statement merges the rows of all jobs, in the order of their identities; rows of one object are in
+/// the order of the jobs. Entities with unique values besides the identity are merged job by job.
 ///
-/// Each row is told apart by its job, so that every job's counts are its own. What cannot be merged like this, or turns out to
-/// be at fault, is not repaired: the caller undoes all of it and applies the jobs one by one (``JobRun``).
+/// The number of its job is known for each row, so each job has its own counts. A batch that cannot be merged like
+/// this, or that has a fault, is not repaired: the caller rolls all of it back and applies the jobs one by one
+/// (``JobRun``).
 struct BatchMerge {
     struct Member {
         let job: StoreJob
@@ -15,17 +16,18 @@ struct BatchMerge {
 
     private let merger: Merger
     private let members: [Member]
-    /// By member, then by entity index.
+    /// Indexed by member, then by entity.
     private let tables: UnsafeMutableBufferPointer<ScannedTable>
-    /// What the rows of all tables became, one after the other.
+    /// The row states of all tables, one table after the other.
     private let states: UnsafeMutableBufferPointer<UInt8>
     private let rowKeys: UnsafeMutableBufferPointer<Int64>
     private let entityCount: Int
 
-    /// Members at a time, so that looking through the entities of each stays cheap.
+    /// The number of members is limited, because the merge iterates over the entities of each member.
     static func maximumMembers(_ merger: Merger) -> Int { max(1, (64 << 10) / max(1, merger.entities.count)) }
 
-    /// - Returns: by member what its job did; nil when they cannot be merged together, and what was done must be undone.
+    /// - Returns: the outcome of each member's job; nil when the jobs cannot be merged together, and the caller must
+    ///   roll back.
     static func run(
         _ members: [Member], _ merger: Merger
     ) throws(StoreError) -> [(outcome: Outcome, digest: RowDigest?)]? {
@@ -34,7 +36,7 @@ struct BatchMerge {
         do throws(StoreError) {
             return try merge.run() ? members.indices.map { (merge.outcome($0), merge.digest($0)) } : nil
         } catch {
-            // Which job is at fault is found out one by one.
+            // The jobs are then applied one by one, which finds the job at fault.
             guard error.code == .constraint else { throw error }
             return nil
         }
@@ -69,7 +71,7 @@ struct BatchMerge {
         try bind()
         for entity in merger.order {
             let concerned = members.indices.filter { members[$0].rows.tables[entity] != nil }
-            // Whether a unique value is free depends on what all the rows of the jobs before have left.
+            // Whether a unique value is free depends on all rows of the earlier jobs.
             let isOneByOne = !merger.entities[entity].entity.unique.isEmpty
             for numbers in isOneByOne ? concerned.map({ [$0] }) : [concerned] where !numbers.isEmpty {
                 guard try merge(entity, numbers) else { return false }
@@ -79,7 +81,7 @@ struct BatchMerge {
         return !merger.connection.hasDanglingReferences
     }
 
-    /// Lets the scans find the rows of every member.
+    /// Binds the scans to the rows of every member.
     private func bind() throws(StoreError) {
         var (state, key) = (states.baseAddress, rowKeys.baseAddress)
         for (number, member) in members.enumerated() {
@@ -88,7 +90,7 @@ struct BatchMerge {
                 scanned.states = state
                 state = state.map { $0 + table.rowCount }
                 if merger.entities[table.entityIndex].entity.hasRowKey, let keys = key {
-                    // Without identity, each is a new object.
+                    // A row without an identity is a new object.
                     for row in 0..<table.rowCount {
                         (keys + row).initialize(to: try merger.takeRowKey(table.entityIndex))
                     }
@@ -102,7 +104,7 @@ struct BatchMerge {
 
     // MARK: - Rows
 
-    /// Merges the rows of some members.
+    /// Merges the rows of the members `numbers`.
     private func merge(_ entity: Int, _ numbers: [Int]) throws(StoreError) -> Bool {
         let upserts = merger.entities[entity].upserts
         var joined = BatchOrder(merger.entities[entity].entity.identity)
@@ -129,7 +131,7 @@ struct BatchMerge {
         return !upsert.isRagged || !hasMadeLacking(entity, upserts)
     }
 
-    /// Whether an object was made of a row that lacks something required.
+    /// Whether the merge inserted a row that lacks a required column.
     private func hasMadeLacking(_ entity: Int, _ upserts: UpsertStatements) -> Bool {
         members.indices.contains { number in
             guard let table = members[number].rows.tables[entity],
@@ -149,7 +151,7 @@ struct BatchMerge {
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Outcomes
 
     private func digest(_ member: Int) -> RowDigest? {
         guard var digest = merger.digest else { return nil }

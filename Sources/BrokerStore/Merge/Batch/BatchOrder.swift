@@ -3,27 +3,27 @@ internal import BrokerStaging
 /// The rows of one entity, of several jobs, in the order in which one statement merges them.
 struct BatchOrder {
     private struct Place {
-        /// Orders most places by itself.
+        /// Decides most comparisons by itself.
         let prefix: UInt64
         let member: UInt32
         let row: UInt32
     }
 
-    /// Columns that identify an object; empty when all rows are new ones.
+    /// Columns that identify an object; empty when all rows are new objects.
     let identity: [Int]
-    /// The columns that every row brings; nil when they bring different ones.
+    /// The columns that every row has values for; nil when the rows differ in that.
     private(set) var columns: [Int]?
     private var rows: [UInt32] = []
     private var members: [UInt32] = []
-    /// By member.
+    /// Indexed by member.
     private var tables: [FrozenTable?] = []
     private var isInOrder = true
-    /// The newest row.
+    /// The row that was added last.
     private var last: UnsafePointer<Cell>?
 
     init(_ identity: [Int]) { self.identity = identity }
 
-    /// Members are added in their order.
+    /// Members must be added in their order.
     mutating func add(_ group: RowGroup, of table: FrozenTable, member: Int) {
         if rows.isEmpty { columns = group.columns } else if columns != group.columns { columns = nil }
         while tables.count < member { tables.append(nil) }
@@ -35,7 +35,7 @@ struct BatchOrder {
         members.append(contentsOf: repeatElement(UInt32(member), count: group.range.count))
     }
 
-    /// Gives rows and members, place by place.
+    /// Calls `body` with the rows and their members, in the same order.
     func withOrder(
         _ body: (UnsafeBufferPointer<UInt32>, UnsafeBufferPointer<UInt32>) throws(StoreError) -> Void
     ) throws(StoreError) {
@@ -45,7 +45,7 @@ struct BatchOrder {
         }
     }
 
-    /// By identity; rows of one object stay in the order of their members.
+    /// Sorts by identity; rows of one object stay in the order of their members.
     private func sorted() -> BatchOrder {
         let cells = tables.map(\.?.cells)
         let width = tables.last!!.columnCount
@@ -70,7 +70,8 @@ struct BatchOrder {
 }
 
 extension Cell {
-    /// Rises with the values of one column; equal values have equal ones, others may.
+    /// Monotonic in the values of one column: equal values have equal prefixes, different values may have equal ones,
+    /// too.
     fileprivate var orderPrefix: UInt64 {
         switch kind {
         case .integer: return UInt64(bitPattern: integer) ^ (1 << 63)

@@ -1,9 +1,9 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Several jobs at once, without a savepoint for each: the fast way, for jobs of which nothing is expected to go wrong.
+/// Applies several jobs at once, without a savepoint for each: the fast path for jobs that are expected to succeed.
 extension Store {
-    /// Whether the job may be among those that are applied together.
+    /// Whether the job may be applied together with others.
     public func canJoin(_ job: StoreJob) -> Bool {
         guard case .steps(let steps) = job.work else { return true }
         return joinableRows(steps, job) != nil
@@ -16,10 +16,11 @@ extension Store {
         return rows
     }
 
-    /// Applies jobs that ``canJoin(_:)`` inside the open transaction, as ``apply(_:)`` does one after the other.
+    /// Applies jobs for which ``canJoin(_:)`` is true inside the open transaction, with the result of ``apply(_:)`` for
+    /// one after the other.
     ///
-    /// - Returns: what became of each; nil when they cannot be applied together. The transaction must then be undone, and they
-    ///   can be applied one by one.
+    /// - Returns: the outcome of each job; nil when they cannot be applied together. The caller must then roll the
+    ///   transaction back and can apply the jobs one by one.
     public func applyBatch(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.count)
@@ -33,9 +34,9 @@ extension Store {
         return ends
     }
 
-    /// As many jobs as are merged at once: what the ledger says of an id must be known before it comes again.
+    /// The jobs that can be merged at once: a job whose id occurs before it must wait until the ledger has that id.
     private func prefix(of jobs: ArraySlice<StoreJob>) -> ArraySlice<StoreJob> {
-        // Other ids of the same hash are none the worse for being applied later.
+        // Different ids with the same hash only end the batch earlier.
         var ids = Set<UInt64>(minimumCapacity: jobs.count)
         return jobs.prefix(BatchMerge.maximumMembers(merger)).prefix { job in
             job.contentHash == nil || ids.insert(JobIndex.hash(job.id)).inserted

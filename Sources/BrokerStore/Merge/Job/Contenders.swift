@@ -3,8 +3,8 @@ internal import BrokerStaging
 
 /// The objects of a job that may be rejected for unique values, and their claims.
 ///
-/// An object is here when its value is claimed twice or has a holder in the store, or when it gives up a value that another
-/// object claims. So a job of many records with one conflict needs the memory of one.
+/// An object is listed here when its value is claimed twice or has a holder in the store, or when it gives up a value
+/// that another object claims. So a job of many records with one conflict needs memory for one conflict only.
 struct Contenders {
     struct UniqueList {
         let entity: Int
@@ -18,13 +18,13 @@ struct Contenders {
 
     private(set) var lists: [UniqueList] = []
     private(set) var objects: [Object] = []
-    /// By object.
+    /// Indexed by object.
     private(set) var claims: [[UniqueConflicts.Claim]] = []
     private var numbers: [Object: Int] = [:]
-    /// Memory was refused, so that the claims are not complete.
+    /// The memory allowance refused memory, so the claims are not complete.
     private(set) var isRefused = false
 
-    /// Bytes that a claim takes with its object, its rejection and the tables of ``UniqueConflicts``, about.
+    /// Approximate bytes of a claim with its object, its rejection and the tables of ``UniqueConflicts``.
     private static let bytesPerClaim = 600
 
     init(_ merge: inout JobMerge) throws(StoreError) {
@@ -71,7 +71,7 @@ struct Contenders {
         }
     }
 
-    /// The objects whose records enclose what begins there.
+    /// The objects whose records enclose the record at `offset`.
     private func enclosing(_ offset: UInt32, _ nestings: [UInt32: StagedNesting]) -> [Int] {
         var enclosing: [Int] = []
         var next = nestings[offset]
@@ -84,7 +84,8 @@ struct Contenders {
 
     // MARK: - Holders
 
-    /// The object of the store that has that value of that list: its staged row; -1 when the job does not name it.
+    /// The staged row of the stored object that has this value of this list; -1 when the job does not name that object;
+    /// nil when no object has the value.
     private func holder(_ list: Int, _ key: StoredKey, _ merge: inout JobMerge) throws(StoreError) -> Int? {
         let entity = lists[list].entity
         let holder = try merge.merger.entities[entity].holder(of: lists[list].attributes)
@@ -94,9 +95,9 @@ struct Contenders {
         return try merge.stagedRow(entity, holder, from: 0) ?? -1
     }
 
-    /// The value, if an object of the store has it and does not give it up.
+    /// The value, if a stored object has it and does not give it up.
     ///
-    /// - Returns: and whether the job's rows say nothing of it.
+    /// - Returns: the value, and whether no row of the job names the object.
     func retained(
         _ list: Int, _ key: StoredKey, _ merge: inout JobMerge
     ) throws(StoreError) -> (value: OccupiedValue.Value, isOutside: Bool)? {
@@ -142,24 +143,24 @@ struct OccupiedValue {
     }
 
     let value: Value
-    /// The entity of the object that claims it, and the offset of what first names that.
+    /// The entity of the claiming object, and the offset of the first record that names it.
     let claimant: Int
     let claimedAt: Int
 }
 
-/// What a row would leave in one unique list.
+/// The value that a row would give its object in one unique list.
 private struct Want {
     let list: Int
     let old: StoredKey?
     let new: StoredKey
 }
 
-/// Reads what the objects of one entity have, and what the job would leave them.
+/// Reads the stored values of one entity's objects, and the values that the job would give them.
 private struct ValueReader {
     private let lists: [(number: Int, attributes: [Int])]
     private let attributes: [Int]
     private let values: Statement
-    /// By the number of the list, what finds the object that has a value.
+    /// Keyed by the number of the list: the statement that finds the object with a value.
     private let holders: [Int: Statement]
     private let entity: Int
 
@@ -183,13 +184,13 @@ private struct ValueReader {
         return try holder.step()
     }
 
-    /// Of a row that is new or brings an attribute that is to be unique.
+    /// The values of a row that is new or sets an attribute of a unique list.
     func wants(_ row: Int, _ table: FrozenTable, _ merge: borrowing JobMerge) throws(StoreError) -> [Want] {
         let staged = table.row(row)
         merge.bindKey(ofRow: row, entity, to: values, from: 1)
         defer { values.reset() }
         let exists = try values.step()
-        // What becomes more special takes defaults of what is new to it.
+        // An object that becomes an instance of a subentity takes the defaults of its new attributes.
         let taking = try merge.newAttributes(ofRow: row, table)
         if exists, attributes.allSatisfy({ staged[$0].kind == .absent && !taking.contains($0) }) { return [] }
         let old = Dictionary(
@@ -197,7 +198,7 @@ private struct ValueReader {
         let forms = merge.merger.forms
         var wants: [Want] = []
         for (number, list) in lists {
-            // An object retains the values that the job does not name, whatever becomes of its records.
+            // An object retains the values that the job does not name, even if its records are rejected.
             guard !exists || list.contains(where: { staged[$0].kind != .absent || taking.contains($0) }) else {
                 continue
             }
@@ -216,18 +217,18 @@ private struct ValueReader {
     }
 }
 
-/// The changes of unique values of a job, as hashes: enough to find the few that may conflict.
+/// The changes of unique values of a job, as hashes, which suffice to find the few possible conflicts.
 private struct ClaimTraces {
     private struct Trace {
         let object: Contenders.Object
-        /// 0 for none.
+        /// 0 when there is none.
         let old: Int
         let new: Int
         let isHeld: Bool
     }
 
     private var traces: [Trace] = []
-    /// By hash, whether more than one object claims the value.
+    /// Keyed by hash: whether more than one object claims the value.
     private var claimed: [Int: Bool] = [:]
 
     var byteCount: Int { 2 * traces.count * (MemoryLayout<Trace>.stride + 32) }
@@ -245,7 +246,7 @@ private struct ClaimTraces {
         if trace.new != 0 { claimed[trace.new] = claimed[trace.new] != nil }
     }
 
-    /// In the order in which they were added; an object may be there twice.
+    /// In the order of addition; an object may occur twice.
     var contended: [Contenders.Object] {
         traces.filter { trace in
             trace.isHeld || claimed[trace.new] == true || claimed[trace.old] != nil

@@ -1,9 +1,10 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Links that end because of this job: the other partner of a one-to-one, and what a to-many replaced.
+/// Links that end because of this job: the link of the other partner of a one-to-one relationship, and links that a
+/// replaced to-many relationship no longer has.
 ///
-/// Few rows are concerned, so these go row by row: what is linked is read, what this job does not name is unlinked.
+/// Few rows are concerned, so they are handled row by row: stored links that this job does not name are removed.
 extension JobMerge {
     mutating func endLinks() throws(MergeFailure) {
         do throws(StoreError) {
@@ -30,11 +31,11 @@ extension JobMerge {
                 for row in 0..<table.rowCount {
                     let cell = table.row(row)[column]
                     if cell.kind == .absent { continue }
-                    // Others that point at this object.
+                    // Other objects that refer to this object.
                     try unlink(
                         link.destination, column: back, linkedTo: row, of: entity,
                         but: cell.kind == .object ? cell.row : nil)
-                    // Others of this object's kind that point at what it is now linked to.
+                    // Other objects of this entity that refer to the object to which this one is now linked.
                     if cell.kind == .object {
                         try unlink(entity, column: column, linkedTo: cell.row, of: link.destination, but: row)
                     }
@@ -43,7 +44,8 @@ extension JobMerge {
         }
     }
 
-    /// Ends the links in `column` of `entity` that point at the staged row, all but the one of the staged row `kept`.
+    /// Ends the links in `column` of `entity` that refer to the staged row, except the one of the staged row
+    /// `retained`.
     private mutating func unlink(
         _ entity: Int, column: Int, linkedTo row: Int, of destination: Int, but kept: Int?
     ) throws(StoreError) {
@@ -52,7 +54,8 @@ extension JobMerge {
         }
     }
 
-    /// - Parameter isKept: asked with the staged row, if this job staged it, and the statement that stands at its key.
+    /// - Parameter isRetained: called with the staged row, if this job staged it, and the statement positioned at its
+    ///   key.
     private mutating func unlink(
         _ entity: Int, column: Int, linkedTo row: Int, of destination: Int,
         isKept: (borrowing JobMerge, Int?, Statement) throws(StoreError) -> Bool
@@ -74,8 +77,8 @@ extension JobMerge {
 
     // MARK: - Replaced to-many links
 
-    /// Row numbers of links that end, by link table. They go after all have been found, because an object whose set a
-    /// link leaves is changed by that, also when the object at the other end gave the link up as well.
+    /// Row numbers of the links that end, by link table. They are deleted after all have been found, because an object
+    /// changes when a link leaves its set, even if the object at the other end removed the link, too.
     struct EndedLinks {
         var rowNumbers: [Set<Int64>]
 
@@ -98,7 +101,7 @@ extension JobMerge {
             }
         case .linkTable(let number, let isReversed):
             var isChanged = try end(replacement, number, isReversed, destination, &ended)
-            // Of a relationship that is its own inverse, the links in the other direction end, too.
+            // A relationship that is its own inverse also loses the links in the other direction.
             if merger.links[number].link.isSymmetric {
                 isChanged = try end(replacement, number, true, destination, &ended) || isChanged
             }
@@ -106,7 +109,9 @@ extension JobMerge {
         }
     }
 
-    /// Finds the links of one side that this job does not name; whether there are any.
+    /// Finds the links of one side that this job does not name.
+    ///
+    /// - Returns: whether there are any.
     private mutating func end(
         _ replacement: StagedReplacement, _ number: Int, _ isReversed: Bool, _ destination: Int,
         _ ended: inout EndedLinks
@@ -134,7 +139,7 @@ extension JobMerge {
         }
     }
 
-    /// Looks up the elements that were left out, whose links stay.
+    /// Looks up the rejected elements, whose links stay.
     private mutating func gatherSpared() throws(StoreError) {
         for spared in rows.spared {
             let destination = merger.entities[spared.kind].entity
@@ -152,7 +157,7 @@ extension JobMerge {
         }
     }
 
-    // MARK: - Who is who
+    // MARK: - Identification
 
     /// The staged row whose key is in the statement's columns from `first` on; nil when this job did not stage it.
     mutating func stagedRow(_ entity: Int, _ statement: Statement, from first: Int) throws(StoreError) -> Int? {
@@ -168,19 +173,19 @@ extension JobMerge {
         return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: entity) }
     }
 
-    /// The key of that entity in the statement's columns from 1 on.
+    /// The key of the entity in the statement's columns from 1 on.
     private func key(of entity: Int, _ statement: Statement) throws(StoreError) -> StoredKey {
         guard !rows.spared.isEmpty else { return StoredKey([]) }
         let cells = merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) }
         return try merger.entities[entity].entity.hasRowKey ? StoredKey(cells) : merger.forms.key(cells, of: entity)
     }
 
-    /// A record of the object changed a link in a link table.
+    /// Records that a record of the object changed a link in a link table.
     mutating func noteLinkUpdate(_ entity: Int, _ stagedRow: Int) {
         result.linkStates[entity][stagedRow] = MergeTally.RowState.updated.rawValue
     }
 
-    /// The row changed.
+    /// Records that the row changed.
     mutating func noteUpdate(_ entity: Int, _ stagedRow: Int?, _ rowNumber: Int64) {
         guard let stagedRow else {
             result.changedOutside[entity].insert(rowNumber)
@@ -192,7 +197,7 @@ extension JobMerge {
     }
 }
 
-/// Searches through a job's rows that a replaced relationship needs, made when they are first wanted.
+/// Lookups in a job's rows for replaced relationships, built on first use.
 struct StagedLookups {
     private struct Side: Hashable {
         let linkTable: Int
@@ -208,14 +213,14 @@ struct StagedLookups {
     private var links: [Side: [Int: Set<Int>]] = [:]
     private var rows: [Int: [Int64: Int]] = [:]
     private var spared: [ToMany: Set<StoredKey>] = [:]
-    /// By entity index, where columns change what was staged.
+    /// Indexed by entity, for entities whose columns convert staged values.
     private var stored: [Int: [StoredKey: Int]] = [:]
 
     mutating func spare(_ link: RetainedLink, _ key: StoredKey) {
         spared[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
     }
 
-    /// Whether the object of that key was left out as an element of the relationship.
+    /// Whether the object with that key is a rejected element of the relationship.
     func isSpared(_ replacement: StagedReplacement, _ key: StoredKey) -> Bool {
         guard !spared.isEmpty else { return false }
         let set = ToMany(
@@ -223,7 +228,7 @@ struct StagedLookups {
         return spared[set]?.contains(key) ?? false
     }
 
-    /// The rows that each row of one side is linked to by this job.
+    /// The rows to which this job links each row of one side.
     mutating func namedLinks(_ staged: StagedRows, _ linkTable: Int, _ isReversed: Bool) -> [Int: Set<Int>] {
         let side = Side(linkTable: linkTable, isReversed: isReversed)
         if let known = links[side] { return known }
@@ -236,13 +241,13 @@ struct StagedLookups {
         return named
     }
 
-    /// The staged row that has this key, of an entity whose columns change what was staged.
+    /// The staged row with this key, of an entity whose columns convert staged values.
     mutating func row(of key: StoredKey, _ table: FrozenTable, _ forms: ColumnAffinities) throws(StoreError) -> Int? {
         if stored[table.entityIndex] == nil { stored[table.entityIndex] = try forms.rows(of: table) }
         return stored[table.entityIndex]?[key]
     }
 
-    /// The staged row that has this key of the store's own; nil when this job did not stage it.
+    /// The staged row with this row key; nil when this job did not stage it.
     mutating func row(ofKey key: Int64, _ entity: Int, _ keys: [[Int64]]) -> Int? {
         if rows[entity] == nil {
             rows[entity] = Dictionary(

@@ -1,10 +1,10 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The order of to-many relationships that keep one, once all links are there.
+/// The positions in ordered to-many relationships, assigned after all links are made.
 ///
-/// A link that the job made has no position yet. It gets one behind those that are there; of a set that was replaced or
-/// cleared the positions are those of the payload, from 0.
+/// A new link has no position yet and gets one after the existing links. In a set that was replaced or cleared, the
+/// positions are those of the payload, from 0.
 extension JobMerge {
     mutating func mergePlaces() throws(MergeFailure) {
         guard !rows.places.isEmpty else { return }
@@ -28,7 +28,7 @@ extension JobMerge {
         }
     }
 
-    /// One object's to-many relationship.
+    /// The to-many relationship of one object.
     private struct ToManySet: Hashable {
         let entity: Int
         let row: Int
@@ -43,7 +43,7 @@ extension JobMerge {
         init(of place: StagedListPosition) { self.init(place.entity, place.row!, place.relationship) }
     }
 
-    /// Gives those a position that have none: the next ones behind the last.
+    /// Assigns positions after the last one to the elements that have none.
     private mutating func append(_ set: ToManySet, _ places: ArraySlice<StagedListPosition>) throws(StoreError) {
         let statements = statements(of: set)
         var linked: [(place: StagedListPosition, position: Cell)] = []
@@ -58,7 +58,7 @@ extension JobMerge {
             ? try end(of: set, statements)
             : (try positions(of: set, statements).subtracting(moving).max() ?? -1) + 1
         for (place, position) in linked {
-            // Of one that had a position before, the element's own record ended the link and made it again.
+            // An element that had a position before: the element's own record ended the link and made it again.
             if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
                 noteLinkUpdate(destination(of: set), place.element)
             }
@@ -66,7 +66,7 @@ extension JobMerge {
         }
     }
 
-    /// Gives all that the job named the positions of the payload.
+    /// Assigns the positions of the payload to all elements that the job named.
     private mutating func renumber(
         _ set: ToManySet, _ places: ArraySlice<StagedListPosition>, isSparing: Bool
     ) throws(StoreError) {
@@ -75,13 +75,13 @@ extension JobMerge {
         for place in places {
             if let position = try position(place, set, statements) { linked.append((place, position)) }
         }
-        // Elements that were left out stay where they are, and nobody takes their positions.
+        // Rejected elements keep their positions, and no other element takes these.
         var taken = isSparing ? try positions(of: set, statements) : []
         if isSparing { taken.subtract(linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)) }
         var next: Int64 = 0
         for (place, position) in linked {
             while taken.contains(next) { next += 1 }
-            // Of a link that is new, it has been noted whose record named it.
+            // For a new link, the merge has recorded the row whose record named it.
             if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
                 noteLinkUpdate(set.entity, set.row)
             }
@@ -93,9 +93,9 @@ extension JobMerge {
         if case .linkTable = merger.plan.layout.entities[set.entity].forms[set.relationship] { true } else { false }
     }
 
-    /// Of links to one, the row changes that it lies in: the element's.
+    /// For a to-one link, the change belongs to the row that has it: the element's.
     ///
-    /// - Returns: whether the position is another one.
+    /// - Returns: whether the position changed.
     private mutating func move(
         _ place: StagedListPosition, from old: Cell, to new: Int64, _ set: ToManySet,
         _ statements: ListPositionStatements

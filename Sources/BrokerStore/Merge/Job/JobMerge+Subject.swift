@@ -3,7 +3,8 @@ internal import BrokerStaging
 
 /// The object that an operation names by its key.
 extension JobMerge {
-    /// It must exist; and when its record brings another identity, it gets that, and what refers to it follows.
+    /// Checks that the target exists. If its record has another identity, the object gets that one, and all references
+    /// to it follow.
     mutating func settleSubject() throws(MergeFailure) {
         guard let subject = rows.subject else { return }
         let fault: Fault?
@@ -18,8 +19,8 @@ extension JobMerge {
         if let otherName { throw .namedTwice(identity: otherName.identity, kind: otherName.kind) }
     }
 
-    /// The identity of an object that is named by a key of the store's own, when the rows name it by that identity, too, and
-    /// so have two rows of one object.
+    /// The identity of an object that is named by a row key, when other rows name it by that identity, so that one
+    /// object has two rows.
     private func otherName(of subject: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
         let (entity, key) = (subject.entity, StoredKey(subject.key))
         let isNamedByRowKey = merger.entities[subject.kind].entity.isNamedByRowKey
@@ -65,7 +66,7 @@ extension JobMerge {
             if let holder = try merger.rowKey(of: cells, subject.kind) {
                 return holder == subjectRowKey ? nil : taken(model)
             }
-            // From here on the old identity names another object.
+            // From here on, the old identity names another object.
             let identify = try merger.entities[subject.kind].identify()
             key.bind(to: identify, from: 1)
             merger.entities[subject.kind].bindIdentity(cells, to: identify, from: 2)
@@ -83,7 +84,7 @@ extension JobMerge {
         return nil
     }
 
-    /// Of a hierarchy: it is what the operation says, or may become it.
+    /// Whether an object of a hierarchy is of the operation's entity, or may become one.
     private func isFitting(_ subject: StagedTarget, _ key: StoredKey) throws(StoreError) -> Bool {
         let model = merger.plan.model
         guard model.entities[subject.kind].parent != nil else { return true }

@@ -1,10 +1,10 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Unique values, examined before anything is written: the careful way, taken only after a conflict.
+/// Examines unique values before anything is written: the slow path, taken only after a conflict.
 extension JobMerge {
-    /// Rejects the objects whose claims cannot be met; the others give up the values that they had, so that values may pass
-    /// from one object to another in any order.
+    /// Rejects the objects whose claims cannot be met. The others give up the values that they had, so that values can
+    /// pass from one object to another in any order.
     ///
     /// - Returns: values of other objects that must be parked before the rows can be merged.
     mutating func settleUniqueValues() throws(MergeFailure) -> [OccupiedValue] {
@@ -37,7 +37,7 @@ extension JobMerge {
         }
     }
 
-    /// Puts values in place that nobody else has, where others are on their way.
+    /// Replaces the values that objects give up by values that no other row has.
     private func vacate(_ contenders: Contenders) throws(StoreError) {
         for (object, claims) in zip(contenders.objects, contenders.claims) {
             let statements = merger.entities[object.entity]
@@ -50,7 +50,7 @@ extension JobMerge {
                 let vacate = try statements.vacate(columns)
                 var index = bindKey(ofRow: object.row, object.entity, to: vacate, from: 1)
                 for _ in columns {
-                    // No value of the contract's types: those that are blobs do not begin like this by chance.
+                    // No value of the model's types can be equal: blobs do not start with this text by chance.
                     vacate.bind(blob: Array("_broker_vacant \(object.entity) \(object.row)".utf8), at: index)
                     index += 1
                 }

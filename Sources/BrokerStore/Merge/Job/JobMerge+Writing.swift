@@ -1,9 +1,9 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The statements that write: rows entity by entity, then the links of link tables.
+/// The statements that write: the rows of each entity, then the links of link tables.
 extension JobMerge {
-    /// Lets the scans read this job's rows while `body` runs.
+    /// Binds the scans to this job's rows while `body` runs.
     mutating func bindScans(_ body: (inout JobMerge) throws(MergeFailure) -> Void) throws(MergeFailure) {
         var rowKeys: [UnsafeMutablePointer<Int64>] = []
         for (entity, table) in rows.tables.enumerated() {
@@ -36,14 +36,14 @@ extension JobMerge {
             }
         } catch {
             guard error.code == .constraint else { throw .store(error) }
-            // Which of the job's rows must go is found out before anything is written, the next time.
+            // The second attempt finds the conflicting rows before anything is written.
             guard isCareful else { throw .contended }
             try refuse(row, of: table, error)
         }
         try checkInserted(group, table)
     }
 
-    /// - Parameter row: after an error tells which row it was.
+    /// - Parameter row: after an error, the row that caused it.
     private mutating func upsert(
         _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
     ) throws(StoreError) {
@@ -66,7 +66,7 @@ extension JobMerge {
         }
     }
 
-    /// A row that was offered for inserting, though it lacks something, must have met its object.
+    /// Checks that a row that lacks a required column updated an existing object and did not insert one.
     private func checkInserted(_ group: RowGroup, _ table: FrozenTable) throws(MergeFailure) {
         let upserts = merger.entities[group.kind].upserts
         let states = result.states[table.entityIndex]
@@ -80,8 +80,8 @@ extension JobMerge {
         throw .contended
     }
 
-    /// A constraint that is not of the model said no: another program made the table, or somebody changed it. The record is
-    /// left out, or the job fails.
+    /// Handles a constraint error that the model does not explain: another program made the table, or somebody changed
+    /// it. The record is rejected, or the job fails.
     private mutating func refuse(_ row: Int, of table: FrozenTable, _ error: StoreError) throws(MergeFailure) {
         let name = merger.entities[table.entityIndex].entity.name
         reject(table.entityIndex, row) { isTold in
@@ -94,7 +94,7 @@ extension JobMerge {
         try stopIfRejected()
     }
 
-    /// Row by row: the rows bring the same columns, and can be inserted, or exist.
+    /// Merges row by row. The rows have values for the same columns, and can be inserted or exist.
     private mutating func update(
         _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
     ) throws(StoreError) {
@@ -118,7 +118,8 @@ extension JobMerge {
     mutating func mergeLinks() throws(MergeFailure) {
         for (number, links) in rows.links.enumerated() where !links.isEmpty {
             let link = merger.links[number].link
-            // Both ends may be the same entity, whose states must not be lent twice: a copy of the outer array's storage.
+            // Both ends may be the same entity, whose states must not be borrowed twice: a copy of the outer array's
+            // storage.
             var sources = result.linkStates[link.source]
             var destinations = link.destination == link.source ? [] : result.linkStates[link.destination]
             defer {

@@ -3,25 +3,25 @@ internal import BrokerStaging
 
 /// The merge of one job's staged rows.
 ///
-/// What must be left out is thrown as ``MergeFailure/rejected(_:)`` and nothing is repaired here: the caller stages the
-/// rows again without it, so that what is left out has no effect at all.
+/// Objects that must be rejected are thrown as ``MergeFailure/rejected(_:)``, and nothing is repaired here: the caller
+/// stages the rows again without them, so that a rejected record has no effect at all.
 struct JobMerge {
     let merger: Merger
     let rows: StagedRows
     let policy: InvalidRecordPolicy
-    /// Unique values are looked through before anything is written, because a first try met a conflict.
+    /// Unique values are checked before anything is written, because a first attempt met a conflict.
     let isCareful: Bool
     let memory: MergeMemory
-    /// Nil where unique values are judged at once, because nothing comes after this merge in the job.
+    /// Nil where unique values are checked at once, because nothing follows this merge in the job.
     let parked: ParkedValues?
     var result: MergedRows
     var lookups = StagedLookups()
-    /// Of the object that the operation names, if it has the store's own key.
+    /// The row key of the object that the operation names, if it has one.
     var subjectRowKey: Int64?
-    /// By entity index: the rows as they are merged, statement by statement.
+    /// Indexed by entity: the rows that each statement merges.
     let groups: [[PlannedGroup]]
     private var rejected: [RejectedRow] = []
-    /// Rows that lack something are offered for inserting, without a look whether their objects exist.
+    /// Rows that lack required columns are inserted without a check whether their objects exist.
     private var triesMore = false
 
     init(
@@ -61,7 +61,7 @@ struct JobMerge {
         } catch {
             throw .store(error)
         }
-        // What is only tried now may be at fault, too, and all faults are weighed together.
+        // Rows that were not checked yet may be at fault, too, and all faults must be weighed together.
         if triesMore, !rejected.isEmpty { throw .contended }
         try stopIfRejected()
         if isCareful {
@@ -82,14 +82,15 @@ struct JobMerge {
         return result
     }
 
-    // MARK: - What is left out
+    // MARK: - Rejections
 
-    /// Notes an object that cannot be merged; of a job that is to fail, the one that stands first in the text.
+    /// Records an object that cannot be merged. If the job is to fail, the fault that comes first in the text counts.
     ///
     /// - Parameters:
-    ///   - absence: what is told in its place if nothing is left that would make the object, though it must exist.
+    ///   - absence: the fault that is reported instead if no remaining record would insert the object, though it must
+    ///     exist.
     ///   - keysBelow: rejects only bare keys of entities below that one.
-    ///   - fault: nil leaves the object out without a word, whatever the job asked.
+    ///   - fault: nil rejects the object without a report, whatever policy the job has.
     mutating func reject(
         _ entity: Int, _ row: Int, absence: (_ isTold: Bool) -> Fault? = { _ in nil }, keysBelow: Int? = nil,
         _ fault: (_ isTold: Bool) -> Fault?
@@ -113,14 +114,15 @@ struct JobMerge {
         if policy == .fail, let first = rejected.first(where: { $0.fault != nil }), let fault = first.fault {
             throw .fault(rows.located(fault, at: rows.offset(entity: first.entity, row: first.row)))
         }
-        // What is left out may be what made objects so special that they lack something: those are looked at again.
+        // A rejected record may be the one that made an object an instance of a subentity, for which it lacks values:
+        // such objects are checked again.
         let certain = rejected.filter { rows.tables[$0.entity]!.kind(of: $0.row) == $0.entity }
         throw .rejected(certain.isEmpty ? rejected : certain)
     }
 
     // MARK: - Before anything is written
 
-    /// Gives each row of the entities that have the store's own key the key that it has, or a new one.
+    /// Assigns each row of the entities with row keys the key of its object, or a new one.
     private mutating func resolveRowKeys() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table, merger.entities[entity].entity.hasRowKey else { continue }
@@ -144,14 +146,15 @@ struct JobMerge {
         }
     }
 
-    /// Finds the rows that can only update, or must exist, and do not.
+    /// Finds the rows that can only update, or whose objects must exist, and that have no stored object.
     private mutating func checkExistence() throws(StoreError) {
         for (entity, table) in rows.tables.enumerated() {
             guard let table else { continue }
             for planned in groups[entity] {
                 let group = planned.rows
                 let statements = merger.entities[group.kind]
-                // What is merged at once turns out to exist, or the rows are merged carefully.
+                // A group that one statement merges is checked by the insert itself; if an object does not exist, the
+                // rows are merged carefully.
                 let isTried = !isCareful && planned.isAtOnce
                 if isTried { triesMore = triesMore || !(group.columns.map(statements.upserts.canInsert) ?? false) }
                 for position in group.range {
@@ -164,7 +167,7 @@ struct JobMerge {
                         continue
                     }
                     let lacking = statements.upserts.lacking(table.row(row))
-                    // What records make of the object may be possible without the keys that make it more special.
+                    // The object may be valid without the bare keys that make it an instance of a subentity.
                     let keysBelow = table.kindWithoutKeys(of: row)
                     reject(
                         entity, row, absence: { Self.missing(statements, .mustExist, lacking, isTold: $0) },
@@ -184,14 +187,14 @@ struct JobMerge {
         return try exists.step()
     }
 
-    /// Why a row that does not exist cannot be made; nil when that is no fault.
+    /// Why an object that does not exist cannot be inserted; nil when that is no fault.
     ///
-    /// - Parameter lacking: a required column that the row does not bring.
+    /// - Parameter lacking: a required column for which the row has no value.
     private static func missing(
         _ statements: EntityStatements, _ origin: RowOrigin, _ lacking: Int?, isTold: Bool
     ) -> Fault? {
         let model = statements.entity
-        // A key alone makes nothing of an abstract entity.
+        // A bare key does not insert an object of an abstract entity.
         switch origin == .stub && model.isAbstract ? .mustExist : origin {
         case .mayBeMissing, .passedOver: return nil
         case .mustExist:
@@ -224,7 +227,7 @@ struct JobMerge {
             entity: model.name, attribute: name)
     }
 
-    /// An object of an ancestor that becomes one of the row's entity needs what that requires.
+    /// Checks that an object of an ancestor that becomes one of the row's entity has what that requires.
     private mutating func checkBecoming(
         _ row: Int, _ group: RowGroup, _ table: FrozenTable, _ statements: EntityStatements
     ) throws(StoreError) {
@@ -244,9 +247,9 @@ struct JobMerge {
         }
     }
 
-    // MARK: - Kinds
+    // MARK: - Concrete entities
 
-    /// What the row's object is in the store; nil when it is not there.
+    /// The concrete entity of the row's object in the store; nil when there is no such object.
     private func storedKind(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Int? {
         let find = try merger.entities[table.entityIndex].kind()
         bindKey(ofRow: row, table.entityIndex, to: find, from: 1)
@@ -254,7 +257,7 @@ struct JobMerge {
         return try find.step() ? merger.plan.model.index(ofEntity: find.text(0)) : nil
     }
 
-    /// Attributes that are new to the row's object, which becomes more special than it is in the store.
+    /// Attributes that are new to the row's object, which becomes an instance of a subentity of its stored entity.
     func newAttributes(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Set<Int> {
         let (model, kind) = (merger.plan.model, table.kind(of: row))
         guard model.entities[kind].parent != nil, let stored = try storedKind(ofRow: row, table),
@@ -263,7 +266,7 @@ struct JobMerge {
         return Set(model.entities[kind].attributeIndices).subtracting(model.entities[stored].attributeIndices)
     }
 
-    /// What the row's object is, as far as the job and the store say.
+    /// The entity of the row's object, as far as the job and the store determine it.
     func model(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Entity {
         let (model, kind) = (merger.plan.model, table.kind(of: row))
         guard model.isInHierarchy(table.entityIndex), table.hasIdentity(row),
@@ -272,8 +275,8 @@ struct JobMerge {
         return model.entities[stored]
     }
 
-    /// Whether all objects may be of the entities that their records are of; if not, the job is staged again, knowing what
-    /// they are.
+    /// Checks that all objects can be of their records' entities. If not, the job is staged again with the entities of
+    /// the stored objects.
     private func checkKinds() throws(MergeFailure) {
         let isFitting: Bool
         do throws(StoreError) {
@@ -299,7 +302,9 @@ struct JobMerge {
 
     // MARK: - Binding keys
 
-    /// Binds what identifies the staged row, and returns the next parameter's index.
+    /// Binds the identity or the row key of the staged row.
+    ///
+    /// - Returns: the next parameter's index.
     @discardableResult
     func bindKey(ofRow row: Int, _ entity: Int, to statement: Statement, from index: Int) -> Int {
         let statements = merger.entities[entity]
@@ -310,7 +315,9 @@ struct JobMerge {
         return statements.bindIdentity(rows.tables[entity]!.row(row), to: statement, from: index)
     }
 
-    /// Binds a cell's columns, a link's as the key of what it means, and returns the next parameter's index.
+    /// Binds a cell's columns; a link is bound as the key of its object.
+    ///
+    /// - Returns: the next parameter's index.
     func bind(_ cell: Cell, _ column: Int, of entity: Int, to statement: Statement, at index: Int) -> Int {
         let layout = merger.plan.layout.entities[entity]
         guard column >= layout.attributeCount else {

@@ -1,9 +1,9 @@
 internal import CSQLite
 
-/// Counts what the statements of a merge do to rows, by listening to SQLite's update hook.
+/// Counts what the statements of a merge do to rows, with SQLite's update hook.
 ///
-/// Exact, and free of extra statements: the hook tells inserts from updates, the scan tells which staged row it was, and
-/// whose.
+/// The counts are exact and need no extra statements: the hook distinguishes inserts from updates, and the scan knows
+/// the staged row and its job.
 struct MergeTally {
     enum RowState: UInt8 {
         case unchanged = 0
@@ -11,12 +11,12 @@ struct MergeTally {
         case updated = 2
     }
 
-    /// What the hook does with a changed row.
+    /// How the hook counts a changed row.
     enum Listening {
         case off
         /// Rows of an entity's table are merged from its scan.
         case entityRows
-        /// Links are merged from a link table's scan; the entities at its two ends.
+        /// Links are merged from a link table's scan. The values are the entities at its two ends.
         case linkRows(Int, Int)
     }
 
@@ -24,7 +24,7 @@ struct MergeTally {
     /// The scan that the running statement reads.
     private(set) var scan: UnsafeMutablePointer<StagedScan>?
 
-    /// Listens while `body` runs a statement over the scan. SQLite's callbacks reach the tally through the same pointer.
+    /// Counts while `body` runs a statement over the scan. SQLite's callbacks reach the tally through the same pointer.
     static func listening(
         _ tally: UnsafeMutablePointer<MergeTally>, to scan: UnsafeMutablePointer<StagedScan>, of what: Listening,
         _ body: () throws(StoreError) -> Void
@@ -37,11 +37,11 @@ struct MergeTally {
 
     @inline(__always)
     static func mark(_ state: RowState, _ row: Int, _ states: UnsafeMutablePointer<UInt8>?) {
-        // An inserted object stays inserted, whatever else happens to it in its job.
+        // An inserted object stays inserted, even if the same job changes it again.
         if let states, states[row] == RowState.unchanged.rawValue { states[row] = state.rawValue }
     }
 
-    /// - Parameter tally: at a place that outlives the connection.
+    /// - Parameter tally: at an address that outlives the connection.
     static func listen(on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>) {
         sqlite3_update_hook(
             connection.handle,

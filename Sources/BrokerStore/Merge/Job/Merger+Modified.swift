@@ -1,10 +1,10 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Records that are not newer than their rows in the store. Nothing is written here: the job is staged again without
-/// them, knowing what the store has.
+/// Records that are not newer than their stored rows. Nothing is written here: the job is staged again without them,
+/// with the stored values.
 extension Merger {
-    /// Whether a record of the job must be left out, because the store's row, or an earlier record, is as new.
+    /// Whether a record of the job must be skipped, because the stored row, or an earlier record, is as new.
     func hasStaleRecords(_ rows: StagedRows) throws(StoreError) -> Bool {
         if rows.isCompared { return false }
         if rows.hasOvertaken { return true }
@@ -20,7 +20,7 @@ extension Merger {
         return false
     }
 
-    /// Tells the exclusions what the store has of the objects that the job names.
+    /// Adds the stored values of the objects that the job names to the exclusions.
     func noteModified(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
         for entity in plan.entitiesWithModified {
             for table in rows.buried?.all ?? [] where table.entityIndex == entity {
@@ -34,7 +34,7 @@ extension Merger {
             try eachStored(entity, table, rows.subject) { row, stored in
                 if let subject = rows.subject, subject.entity == entity, subject.row == row {
                     exclusions.note(modifiedOfSubject: stored)
-                    // Its record may bring another identity, which the object does not have yet.
+                    // The target's record may have another identity, which the object does not have yet.
                     if subject.isRenamed || !table.hasIdentity(row) { return true }
                 }
                 exclusions.note(modified: stored, entity: entity, identity: table.row(row))
@@ -45,14 +45,15 @@ extension Merger {
         exclusions.noteAllModified()
     }
 
-    /// Of objects that are not there nothing is to be noted.
+    /// Objects that do not exist have no stored values.
     private func noteKnown(_ entity: Int, _ table: FrozenTable, in exclusions: StagedExclusions) {
         for row in 0..<table.rowCount where table.hasIdentity(row) {
             exclusions.noteModifiedKnown(entity: entity, identity: table.row(row))
         }
     }
 
-    /// Reads the rows that exist of those asked for, that of the subject by its key, until `body` answers false.
+    /// Reads the existing rows among those that `isWanted` selects, the target's row by its key, until `body` returns
+    /// false.
     private func eachStored(
         _ entity: Int, _ table: FrozenTable, _ subject: StagedTarget?, of isAsked: (Int) -> Bool = { _ in true },
         _ body: (_ row: Int, _ stored: Cell) -> Bool
@@ -61,7 +62,7 @@ extension Merger {
         let column = statements.entity.modified!
         if let subject, subject.entity == entity {
             let find = try statements.values(of: [column])
-            // What does not exist has no such key, either.
+            // An object that does not exist has no row with a NULL key, either.
             let key = try storedKey(of: subject) ?? StoredKey([.null])
             key.bind(to: find, from: 1)
             if try find.step(), !body(subject.row, find.cell(0)) { return }

@@ -4,12 +4,12 @@ internal import BrokerStaging
 /// Merges staged rows into the tables of one connection, one job at a time, by plain SQL over sets.
 ///
 /// ```
-/// staged rows ─▶ row keys ─▶ what must exist does ─▶ upserts, parents first ─▶ links ─▶ what is unlinked ─▶ tally
+/// staged rows ─▶ row keys ─▶ existence checks ─▶ upserts, parents first ─▶ links ─▶ ended links ─▶ tally
 ///      ▲               (after a conflict: unique values, too) │
-///      └──── staged again without what must be left out ──────┘
+///      └──────── staged again without rejected records ───────┘
 /// ```
 ///
-/// It runs inside the caller's savepoint and leaves undoing to it.
+/// It runs inside the caller's savepoint, and the caller rolls back.
 final class Merger {
     let plan: StagingPlan
     let connection: Connection
@@ -23,17 +23,17 @@ final class Merger {
     let forms: ColumnAffinities
     let historyTables: ChangedTables
     private let named: NamedObjects
-    /// At a fixed place: SQLite's update hook writes to it.
+    /// At a fixed address: SQLite's update hook writes to it.
     let tally: UnsafeMutablePointer<MergeTally>
-    /// Entities in an order in which rows mostly come after what they refer to.
+    /// Entities in an order in which most rows come after the rows they refer to.
     let order: [Int]
-    /// Assigned an earlier value when what took keys since is undone.
+    /// Set to an earlier value when the work that took keys since is rolled back.
     var rowKeys: RowKeys
-    /// A digest of what the running job writes; nil when no one wants it.
+    /// A digest of what the running job writes; nil when no caller asked for it.
     var digest: RowDigest?
 
     /// - Parameters:
-    ///   - keptSeconds: for how long an unfinished sync is remembered.
+    ///   - keptSeconds: how long an unfinished sync is remembered.
     ///   - isForeign: another program made the tables, which may require links.
     init(_ plan: StagingPlan, on connection: Connection, keptSeconds: Int, isForeign: Bool) throws(StoreError) {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
@@ -66,8 +66,9 @@ final class Merger {
 
     /// - Parameters:
     ///   - memory: for the tables that the merge needs.
-    ///   - parked: where unique values of other objects may wait until the job's end; nil when they may not.
-    /// - Throws: ``MergeFailure``; what was done must then be undone. Keys that were given are given back.
+    ///   - parked: where unique values of other objects are parked until the job's end; nil when parking is not
+    ///     allowed.
+    /// - Throws: ``MergeFailure``; the caller must then roll back. Row keys that the merge took are released.
     func merge(
         _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, _ memory: MergeMemory,
         _ parked: ParkedValues?
@@ -82,9 +83,9 @@ final class Merger {
         }
     }
 
-    /// Merges the links of one job into a link table; what they lead to has been merged.
+    /// Merges the links of one job into a link table. The objects at both ends have been merged.
     ///
-    /// - Parameter tables: by entity index, the job's rows and their states.
+    /// - Parameter tables: indexed by entity, the job's rows and their states.
     func merge(
         _ staged: [StagedLink], of number: Int, reading tables: UnsafePointer<ScannedTable>
     ) throws(StoreError) {
@@ -101,13 +102,13 @@ final class Merger {
         }
     }
 
-    // MARK: - What is named
+    // MARK: - Named objects
 
-    /// The condition that an object `o` is named by rows that were merged, until ``forgetNamedObjects()``.
+    /// The condition that an object `o` is named by rows that were merged. It is valid until ``forgetNamedObjects()``.
     ///
     /// - Parameters:
-    ///   - merged: what became of them, which knows the store's own keys.
-    ///   - innerNames: objects that are named beside them.
+    ///   - merged: the results of the merge, which have the row keys.
+    ///   - innerNames: further objects that count as named.
     func namedObjects(
         _ rows: StagedRows, _ merged: [MergedRows], innerNames: [FrozenTable], _ entity: Int
     ) throws(StoreError) -> String {
@@ -117,8 +118,8 @@ final class Merger {
             tables, entity, entities[entity], forms, rowKeys: keys.union(self.rowKeys(in: innerNames, entity)))
     }
 
-    /// Bytes of memory that ``namedObjects(_:_:innerNames:_:)`` takes beside the rows: sets of the store's keys, or keys in the
-    /// form of the columns.
+    /// Bytes of memory that ``namedObjects(_:_:innerNames:_:)`` needs besides the rows: sets of row keys, or keys
+    /// converted to the columns' affinities.
     func namedMemory(of tables: [FrozenTable], _ entity: Int) -> Int {
         let changes = forms.changesKey(of: entity)
         guard changes || entities[entity].entity.hasRowKey else { return 0 }
@@ -130,12 +131,13 @@ final class Merger {
         }
     }
 
-    /// The condition that an object `o` is named by rows that were not merged, until ``forgetNamedObjects()``.
+    /// The condition that an object `o` is named by rows that were not merged. It is valid until
+    /// ``forgetNamedObjects()``.
     func namedObjects(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> String {
         try named.set(tables, entity, entities[entity], forms, rowKeys: rowKeys(in: tables, entity))
     }
 
-    /// The store's own keys of the objects that rows name, if the entity has such keys.
+    /// The row keys of the objects that rows name, if the entity has row keys.
     private func rowKeys(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> Set<Int64> {
         var keys: Set<Int64> = []
         guard entities[entity].entity.hasRowKey else { return keys }
@@ -150,16 +152,16 @@ final class Merger {
 
     func forgetNamedObjects() { named.clear() }
 
-    /// What identifies the object of a staged row in the store.
+    /// The key in the store of a staged row's object.
     func key(of row: Int, _ table: FrozenTable, _ merged: MergedRows) throws(StoreError) -> StoredKey {
         let (index, model) = (table.entityIndex, entities[table.entityIndex].entity)
         if model.hasRowKey { return StoredKey([.integer(merged.rowKeys[index][row])]) }
         return try forms.key(model.identity.map { table.row(row)[$0] }, of: index)
     }
 
-    // MARK: - The store's own keys
+    // MARK: - Row keys
 
-    /// The key of the object that has the identity in this row's worth of cells; nil when there is none.
+    /// The row key of the object with the identity in this row of cells; nil when there is none.
     func rowKey(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int64? {
         let find = try entities[entity].findRowKey()
         entities[entity].bindIdentity(cells, to: find, from: 1)
@@ -167,7 +169,8 @@ final class Merger {
         return try find.step() ? find.integer(0) : nil
     }
 
-    /// The key in the store of the object that an operation names; nil when an identity below the topmost entity names none.
+    /// The stored key of the object that an operation names; nil when an identity of an entity below the topmost names
+    /// none.
     func storedKey(of subject: StagedTarget) throws(StoreError) -> StoredKey? {
         guard entities[subject.entity].entity.hasRowKey, !entities[subject.kind].entity.isNamedByRowKey else {
             return try forms.key(subject.key, of: subject.entity)
@@ -178,7 +181,7 @@ final class Merger {
         return try find.step() ? StoredKey([.integer(find.integer(0))]) : nil
     }
 
-    /// What the object with the identity in this row's worth of cells is; nil when there is none.
+    /// The concrete entity of the object with the identity in this row of cells; nil when there is none.
     func kind(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int? {
         let find = try entities[entity].kind()
         if entities[entity].entity.hasRowKey {
@@ -191,7 +194,7 @@ final class Merger {
         return try find.step() ? plan.model.index(ofEntity: find.text(0)) : nil
     }
 
-    /// Tells the exclusions what the objects of hierarchies are that the job names.
+    /// Adds the concrete entities of the hierarchy objects that the job names to the exclusions.
     func noteKinds(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
         for table in rows.tables.compactMap({ $0 }) + (rows.buried?.all ?? [])
         where plan.model.isInHierarchy(table.entityIndex) {
@@ -201,7 +204,7 @@ final class Merger {
         }
     }
 
-    /// Whether there is an object of the identity in this row's worth of cells.
+    /// Whether there is an object with the identity in this row of cells.
     func hasObject(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Bool {
         if entities[entity].entity.hasRowKey { return try rowKey(of: cells, entity) != nil }
         let exists = try entities[entity].exists()
@@ -210,12 +213,13 @@ final class Merger {
         return try exists.step()
     }
 
-    /// The next key of the store's own for an object of that entity.
+    /// The next row key for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
         try rowKeys.take(entities[entity], entity, on: connection)
     }
 
-    /// Before objects are deleted: reads the newest keys, which would else be those of the objects that are left.
+    /// Called before objects are deleted: reads the newest keys, which would otherwise be those of the remaining
+    /// objects.
     func learnRowKeys() throws(StoreError) {
         for entity in entities.indices
         where entities[entity].entity.hasRowKey && plan.model.topmost(of: entity) == entity {
@@ -223,13 +227,13 @@ final class Merger {
         }
     }
 
-    /// Before COMMIT: the keys that were taken are never given again.
+    /// Called before COMMIT, so that keys that were taken are never assigned again.
     func writeRowKeys() throws(StoreError) { try rowKeys.write(entities, on: connection) }
 
-    /// The transaction was undone: the newest keys are read from the store again.
+    /// Called after a rollback: the newest keys are read from the store again.
     func forgetRowKeys() { rowKeys = RowKeys(entityCount: entities.count) }
 
-    /// Depth first over to-one relationships; cycles are cut where they close, and deferred foreign keys do the rest.
+    /// Depth first over to-one relationships. Cycles are cut where they close; deferred foreign keys handle the rest.
     private static func parentsFirst(_ layout: RowLayout) -> [Int] {
         var order: [Int] = []
         var visited = Set<Int>()
@@ -247,23 +251,25 @@ final class Merger {
 enum MergeFailure: Error {
     /// The job is at fault.
     case fault(Fault)
-    /// These objects cannot be merged, but the others might; no fault where an object is left out without a word.
+    /// These objects cannot be merged, but the others might. There is no fault where an object is rejected without a
+    /// report.
     case rejected([RejectedRow])
-    /// Two objects claim one unique value, and it has to be found out which.
+    /// Two objects claim one unique value, and a careful merge must find out which.
     case contended
     /// Objects outside of the step have values that it claims: these are parked, and the step is tried again.
     case occupied([OccupiedValue])
-    /// At the job's end objects still had values that records claimed; these must be judged at once.
+    /// At the job's end, objects still had values that records claimed; these must be checked at once.
     case unsettled(Set<OccupiedValue.Value>)
     /// Records are not newer than their objects.
     case stale
-    /// Objects may be of other entities than their records are of, and it has to be known of which.
+    /// Objects may be of other entities than their records, and the merge must know of which.
     case misjudged
-    /// What tombstones delete by cascade is named by records beside them: these must be applied one after the other.
+    /// Tombstones delete, by cascade, objects that records beside them name: tombstones and records must be applied one
+    /// after the other.
     case entangled
-    /// The rows name the operation's object, which has a key of the store's own, by that identity, too: that is one row.
+    /// The rows also name the operation's object, which has a row key, by that identity: both are one row.
     case namedTwice(identity: StoredKey, kind: Int)
-    /// The object that the operation names cannot be worked on.
+    /// The operation cannot be applied to the object that it names.
     case subjectRefused(Fault)
     /// The store is at fault.
     case store(StoreError)
@@ -273,29 +279,30 @@ struct RejectedRow {
     let entity: Int
     let row: Int
     let fault: Fault?
-    /// Of an object that is not there and cannot be made, what is told of keys that only want it to be there.
+    /// The fault that is reported for bare keys that require the object to exist, when it does not exist and cannot be
+    /// inserted.
     var absence: Fault?
-    /// Only bare keys of entities below that one are left out, and not the object.
+    /// Only bare keys of entities below that one are rejected, and not the object.
     var keysBelow: Int?
 }
 
-/// What a merge did, object by object.
+/// The result of a merge, object by object.
 struct MergedRows {
-    /// By entity index and staged row: a ``MergeTally/RowState``, of the row itself.
+    /// By entity index and staged row: the ``MergeTally/RowState`` of the row itself.
     var states: [[UInt8]]
-    /// By entity index and staged row: ``MergeTally/RowState/updated`` where a record of the object changed a link in a link
-    /// table.
+    /// By entity index and staged row: ``MergeTally/RowState/updated`` where a record of the object changed a link in a
+    /// link table.
     var linkStates: [[UInt8]]
-    /// Rows changed that the job did not stage, because a link to or from them ended: by entity index, their row numbers.
+    /// Row numbers, by entity index, of changed rows that the job did not stage: a link to or from them ended.
     var changedOutside: [Set<Int64>]
-    /// By entity index and staged row, of entities with the store's own key.
+    /// By entity index and staged row, for entities with row keys.
     var rowKeys: [[Int64]]
 
     func isLinkChanged(_ entity: Int, _ row: Int) -> Bool {
         linkStates[entity][row] != MergeTally.RowState.unchanged.rawValue
     }
 
-    /// By staged row, what became of it, links in link tables included.
+    /// The state of each staged row, with changes of links in link tables included.
     func allStates(_ entity: Int) -> [UInt8] {
         let unchanged = MergeTally.RowState.unchanged.rawValue
         guard linkStates[entity].contains(where: { $0 != unchanged }) else { return states[entity] }

@@ -1,12 +1,12 @@
 internal import BrokerStaging
 
-/// A digest of the rows that a job writes: the same for the same rows in whatever order, so that it does not depend on how jobs
-/// share a statement.
+/// A digest of the rows that a job writes. It does not depend on the order of the rows, so it does not depend on which
+/// jobs share a statement.
 ///
-/// - Of a step that only merges, each staged row with its values, what became of it, and its key of the store's own.
-/// - Of other steps, each row that changes, also one that foreign keys change, with its key and its values after the change.
+/// - For a step that only merges: each staged row with its values, its state, and its row key.
+/// - For other steps: each row that changes, also by foreign keys, with its key and its values after the change.
 ///
-/// It finds stores that came to differ, and is no proof against someone who looks for collisions.
+/// It detects stores that have diverged. It does not resist deliberate collisions.
 struct RowDigest: Equatable, Sendable {
     private(set) var sums: (low: UInt64, high: UInt64) = (0, 0)
 
@@ -18,7 +18,7 @@ struct RowDigest: Equatable, Sendable {
         sums.high &+= RowHash.mixed(row, 0x9E37_79B9_7F4A_7C15)
     }
 
-    /// Adds what a part of the same job wrote.
+    /// Adds the digest of another part of the same job.
     mutating func add(_ other: RowDigest) {
         sums.low &+= other.sums.low
         sums.high &+= other.sums.high
@@ -28,7 +28,7 @@ struct RowDigest: Equatable, Sendable {
     ///
     /// - Parameters:
     ///   - states: by row, a ``MergeTally/RowState``.
-    ///   - keys: by row, of a table that has the store's own keys.
+    ///   - keys: by row, for a table with row keys.
     mutating func add(_ table: FrozenTable, states: UnsafePointer<UInt8>?, keys: UnsafePointer<Int64>?) {
         for row in 0..<table.rowCount {
             var hash = RowHash(UInt64(table.entityIndex) << 8 | UInt64(states?[row] ?? 0))

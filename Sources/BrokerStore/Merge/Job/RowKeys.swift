@@ -1,16 +1,16 @@
 internal import BrokerModel
 
-/// The keys of the store's own (`_pk`): one mark for each table, which rises by one with each new object.
+/// The row keys (`_pk`), which the store assigns: one counter for each table, which rises by one with each new object.
 ///
-/// The newest key of each table is written in the transaction that took it. So the next key follows from the jobs that were
-/// applied, and from nothing else: not from how they shared transactions, nor from failed jobs, nor from starts in between. A key
-/// that was committed is never given again, whatever is deleted.
+/// The newest key of each table is written in the transaction that took it. So the next key depends only on the jobs
+/// that were applied, and not on shared transactions, failed jobs or restarts. A committed key is never assigned again,
+/// whatever is deleted.
 ///
-/// A value: assigning an earlier one gives back the keys that were taken since.
+/// A value type: restoring an earlier value releases the keys that were taken since.
 struct RowKeys {
     /// By entity index: the newest key of the table; nil before it is read.
     private var newest: [Int64?]
-    /// By entity index: what the store has as the newest key; nil before it is read.
+    /// By entity index: the newest key according to the store; nil before it is read.
     private var stored: [Int64?]
     private var hasChanges = false
 
@@ -19,7 +19,7 @@ struct RowKeys {
         stored = newest
     }
 
-    /// The next key for an object of that entity.
+    /// Takes the next key for an object of that entity.
     mutating func take(_ entity: EntityStatements, _ index: Int, on connection: Connection) throws(StoreError) -> Int64
     {
         try read(entity, index, on: connection)
@@ -28,7 +28,7 @@ struct RowKeys {
         return newest[index]!
     }
 
-    /// Reads the newest key of the entity's table, if it is not known.
+    /// Reads the newest key of the entity's table, unless it is known.
     mutating func read(_ entity: EntityStatements, _ index: Int, on connection: Connection) throws(StoreError) {
         guard newest[index] == nil else { return }
         let table = entity.entity.table
@@ -41,7 +41,7 @@ struct RowKeys {
         hasChanges = hasChanges || newest[index] != stored[index]
     }
 
-    /// Writes what has changed, in the open transaction.
+    /// Writes the changed counters, in the open transaction.
     mutating func write(_ entities: [EntityStatements], on connection: Connection) throws(StoreError) {
         guard hasChanges else { return }
         let meta = StoreMeta(connection: connection)

@@ -52,7 +52,7 @@ struct UniqueConflicts {
     private var claimants: [[Int]] = []
     /// By value: the object that takes it.
     private var owners: [Int?] = []
-    /// By object: the values that it gives up and others claim.
+    /// By object: the values that it gives up and that others claim.
     private var givenUp: [[Int]]
     /// By object: objects with claims inside its records.
     private var enclosed: [[Int]]
@@ -77,7 +77,7 @@ struct UniqueConflicts {
                 if claim.isMoving { moving.append((object, claim)) }
             }
         }
-        // Of one offset there are only claims of one object, and they keep the order of the lists.
+        // All claims at one offset are claims of one object, in the order of the lists.
         moving.sort { ($0.claim.claimedAt, $0.object, $0.claim.list) < ($1.claim.claimedAt, $1.object, $1.claim.list) }
         var values: [ListedValue: Int] = [:]
         for (object, claim) in moving {

@@ -1,13 +1,13 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What the columns of another program's tables make of values that come back as something else: a numeric column keeps 1.0 as
-/// the integer 1, and the text `12` as 12 (sqlite.org/datatype3.html, 3).
+/// How columns of another program's tables convert values: a numeric column stores 1.0 as the integer 1, and the text
+/// `12` as 12 (sqlite.org/datatype3.html, 3).
 ///
-/// SQL compares such values as it should. Whoever compares in memory what was staged with what is stored brings both into this
-/// form before, or takes one object for two.
+/// SQL compares such values correctly. Code that compares staged values with stored ones in memory must convert both
+/// first; otherwise it takes one object for two.
 final class ColumnAffinities {
-    /// By entity index and attribute. None where nothing is changed, so none of Broker's own tables.
+    /// By entity index and attribute. Empty where no value is converted, so empty for all of Broker's own tables.
     private var columns: [[Int: Affinity]]
     private let identities: [[Int]]
     private let connection: Connection
@@ -19,7 +19,7 @@ final class ColumnAffinities {
         identities = model.entities.map(\.identity)
     }
 
-    /// - Parameter table: the entity's, which another program made.
+    /// - Parameter table: the entity's table, which another program made.
     func note(_ table: ExistingTable, of index: Int, _ entity: Entity) {
         for attribute in entity.attributeIndices {
             let (type, name) = (entity.attributes[attribute].columnType, entity.attributes[attribute].column)
@@ -28,15 +28,15 @@ final class ColumnAffinities {
         }
     }
 
-    /// Whether the identity that finds an object may be another than was staged.
+    /// Whether the stored identity of an object may differ from the staged one.
     func changesKey(of entity: Int) -> Bool { identities[entity].contains { columns[entity][$0] != nil } }
 
-    /// - Parameter identity: a value for each of the entity's attributes that identify.
+    /// - Parameter identity: a value for each of the entity's identity attributes.
     func key(_ identity: [Cell], of entity: Int) throws(StoreError) -> StoredKey {
         StoredKey(try stored(identity, of: entity))
     }
 
-    /// The same values, as the columns keep them; valid as long as those are.
+    /// The same values, converted by the columns' affinities; valid as long as the originals are.
     func stored(_ identity: [Cell], of entity: Int) throws(StoreError) -> [Cell] {
         try stored(identity, of: entity, identities[entity])
     }
@@ -56,7 +56,7 @@ final class ColumnAffinities {
         return stored
     }
 
-    /// The staged rows that have an identity, by what their columns make of that.
+    /// The staged rows that have an identity, keyed by the converted identity.
     func rows(of table: FrozenTable) throws(StoreError) -> [StoredKey: Int] {
         var rows: [StoredKey: Int] = [:]
         for row in 0..<table.rowCount where table.hasIdentity(row) {
@@ -76,14 +76,15 @@ final class ColumnAffinities {
 
     private static func form(_ number: Cell, _ affinity: Affinity) -> Cell {
         if number.kind == .integer { return affinity == .real ? .real(Double(number.integer)) : number }
-        // The two ends of the range stay what they are (SQLite's sqlite3VdbeIntegerAffinity).
+        // The two ends of the range are not converted (SQLite's sqlite3VdbeIntegerAffinity).
         guard affinity != .real, let integer = Int64(exactly: number.real), integer != .min, integer != .max else {
             return number
         }
         return .integer(integer)
     }
 
-    /// What a numeric column makes of the text; nil when it keeps that. SQLite is asked, as the last bit may count.
+    /// The number that a numeric column stores for the text; nil when it stores the text. SQLite converts it, because
+    /// the last bit may count.
     private func number(_ text: Cell) throws(StoreError) -> Cell? {
         if conversion == nil {
             conversion = try connection.prepare("SELECT CAST(?1 AS NUMERIC) WHERE CAST(?1 AS NUMERIC) = ?1")
@@ -96,7 +97,7 @@ final class ColumnAffinities {
 }
 
 extension Affinity {
-    /// Whether a value of one of Broker's own column types may come back as something of another kind.
+    /// Whether a column of this declared type may return a value with another type than was stored.
     fileprivate func changes(_ type: String) -> Bool {
         switch self {
         case .integer, .numeric: type == "REAL" || type == "TEXT"

@@ -1,10 +1,11 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What statements on a hierarchy's table say of the kinds of its rows, as one of its entities sees them.
+/// SQL about the concrete entities of a hierarchy table's rows, from the view of one of its entities.
 ///
-/// A row of an ancestor becomes one of the entity, and takes the defaults of what is new to it; one of a subentity stays what
-/// it is. Of any other row the kind would become NULL, which the table refuses: who merges then looks what is there.
+/// A row of an ancestor becomes a row of the entity, and takes the defaults of its new attributes; a row of a subentity
+/// remains one. For any other row the entity would become NULL, which the table rejects: the merge then reads the
+/// stored entity.
 struct ConcreteEntitySQL {
     /// The entity's name as a literal.
     let name: String
@@ -21,17 +22,17 @@ struct ConcreteEntitySQL {
         ancestors = plan.model.ancestors(of: index)
     }
 
-    /// A row may become one of the entity.
+    /// Rows of other entities may become rows of this one.
     var mayBecome: Bool { !ancestors.isEmpty }
 
     private func column(_ row: String) -> String { "\(row).\(quoted(entityColumnName))" }
 
     private var own: String { naming.names(plan.model.subentities(of: index)) }
 
-    /// The condition that a row is none of the entity's; none where all are.
+    /// The condition that a row is not of this entity; empty where all rows are.
     func isAnother(_ row: String) -> [String] { mayBecome ? ["\(column(row)) NOT IN (\(own))"] : [] }
 
-    /// The assignment of the kind.
+    /// The assignment of the concrete entity.
     func becoming(of row: String) -> [String] {
         guard mayBecome else { return [] }
         return [
@@ -40,11 +41,11 @@ struct ConcreteEntitySQL {
         ]
     }
 
-    /// The assignment of a default to rows that had no such attribute before; nil where all rows had it.
+    /// The assignment of a default to rows that did not have the attribute before; nil where all rows had it.
     ///
     /// - Parameters:
-    ///   - value: what the default is called in the statement.
-    ///   - otherwise: what the others get.
+    ///   - value: the SQL of the default.
+    ///   - otherwise: the SQL of the value for all other rows.
     func takingDefault(_ attribute: Int, _ value: String, of row: String, otherwise: String) -> String? {
         let lacking = ancestors.filter { !plan.model.entities[$0].attributeIndices.contains(attribute) }
         guard !lacking.isEmpty else { return nil }

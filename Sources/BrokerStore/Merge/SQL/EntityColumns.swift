@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What an entity's staged columns are called in its table, and in the virtual table over its staged rows.
+/// The names of an entity's staged columns in its table, and in the virtual table over its staged rows.
 struct EntityColumns {
     /// A column of the table, and its number in the virtual table.
     struct Column {
@@ -13,7 +13,7 @@ struct EntityColumns {
     let plan: StagingPlan
     let naming: ColumnNaming
     let entity: Entity
-    /// Of a hierarchy, that of its topmost entity; quoted.
+    /// The quoted name of the table; for a hierarchy, that of its topmost entity.
     let table: String
 
     init(_ index: Int, _ plan: StagingPlan) {
@@ -26,14 +26,14 @@ struct EntityColumns {
 
     private var layout: EntityLayout { plan.layout.entities[index] }
 
-    /// Names of the columns that tell which object it is.
+    /// Names of the columns that identify an object.
     var keyNames: [String] { naming.keyColumns(index).map(\.name) }
 
     var key: [Column] {
         entity.hasRowKey ? [Column(name: rowKeyName, number: 0)] : entity.identity.flatMap { columns($0) }
     }
 
-    /// What SQLite calls the number of a row, in a table that may have columns of any name.
+    /// The SQL name of the row number, in a table whose columns may have any name.
     var rowNumber: String { naming.rowNumber(index) }
 
     /// The staged columns that its objects have: attributes, then links.
@@ -44,22 +44,22 @@ struct EntityColumns {
         return entity.attributeIndices + links
     }
 
-    /// Those columns without the key.
+    /// The staged columns without the key.
     func others(_ staged: [Int]) -> [Int] { staged.filter { entity.hasRowKey || !entity.identity.contains($0) } }
 
-    /// Staged columns that an index of the table has: to set one of them costs much, even to the value that it has.
+    /// Staged columns that are part of an index: an UPDATE that sets one is slow, even if the value does not change.
     var indexed: Set<Int> {
         let attributes = (entity.unique + entity.indexes).joined()
         return Set(attributes).union(entity.identity).union(layout.attributeCount..<layout.columnCount)
     }
 
-    /// How many the virtual table has.
+    /// The number of columns of the virtual table.
     var virtualColumnCount: Int {
         let links = (layout.attributeCount..<layout.columnCount).reduce(0) { $0 + linkNames($1).count }
         return (entity.hasRowKey ? 1 : 0) + layout.attributeCount + links
     }
 
-    /// A staged column's columns in the table, several where a link's key has several.
+    /// The table columns of a staged column; several for a link whose key has several.
     func columns(_ staged: Int) -> [Column] {
         let first = entity.hasRowKey ? 1 : 0
         let attributes = entity.attributes.count
@@ -72,14 +72,14 @@ struct EntityColumns {
         naming.linkColumns(entity.relationships[layout.link(atColumn: column).relationship])
     }
 
-    /// Where the links at these columns have their places.
+    /// The position columns of the links at these staged columns.
     func positionNames(_ columns: [Int]) -> [String] {
         columns.filter { $0 >= layout.attributeCount }.compactMap { column in
             plan.model.positionColumn(of: entity.relationships[layout.link(atColumn: column).relationship])
         }
     }
 
-    /// What the model calls a staged column.
+    /// The model's name of a staged column.
     func nameInModel(_ column: Int) -> String {
         guard column >= layout.attributeCount else { return entity.attributes[column].name }
         return entity.relationships[layout.link(atColumn: column).relationship].name
@@ -92,11 +92,12 @@ struct EntityColumns {
     /// The default of an attribute; nil when it has none.
     func defaultCell(_ attribute: Int) -> Cell? { plan.defaultCell(entity: index, attribute: attribute) }
 
-    /// An object that goes over to another's ordered relationship has no place there yet (``JobMerge/mergePlaces()``).
+    /// Resets the position of an object whose link changes to another ordered relationship: it has no position there
+    /// yet (``JobMerge/mergePlaces()``).
     ///
     /// - Parameters:
-    ///   - row: what the statement calls the row that is there.
-    ///   - differs: the condition that the link at a column becomes another.
+    ///   - row: the SQL name of the stored row.
+    ///   - differs: returns the condition that the link at a column changes.
     func leavingPlaces(_ brought: [Int], of row: String, _ differs: (Int) -> String) -> [String] {
         brought.flatMap { column in
             positionNames([column]).map { position in

@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The SQL of one entity's objects in its table, prepared when it is first wanted.
+/// The SQL for one entity's objects in its table, prepared on first use.
 final class EntityStatements {
     let entity: Entity
     let hasIdentity: Bool
@@ -11,7 +11,7 @@ final class EntityStatements {
     private let connection: Connection
     private let table: String
     let upserts: UpsertStatements
-    /// Nil of an entity that stands alone.
+    /// Nil for an entity outside of hierarchies.
     let kinds: ConcreteEntitySQL?
     /// The condition that a row is one of the entity's objects; nil when all are.
     let isKind: String?
@@ -38,7 +38,7 @@ final class EntityStatements {
         }
         let required =
             entity.attributeIndices.filter {
-                // An identity is brought wherever it is the key.
+                // Every row has an identity where that is the key.
                 !entity.attributes[$0].isOptional
                     && (!entity.identity.contains($0) || entity.hasIdentityOfItsOwn)
                     && plan.defaultCell(entity: index, attribute: $0) == nil
@@ -52,23 +52,23 @@ final class EntityStatements {
 
     var tableIndex: Int { plan.model.topmost(of: index) }
 
-    /// What the model calls a staged column.
+    /// The model's name of a staged column.
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
-    /// Parameters: the key. A row when the object exists.
+    /// Parameters: the key. Returns a row when the object exists.
     func exists() throws(StoreError) -> Statement {
         try cached(&existsStatement, "SELECT 1 FROM \(table) WHERE \(keyIsParameters(from: 1))")
     }
     private var existsStatement: Statement?
 
-    /// Parameters: the key. The row number of the object; of a hierarchy, the name of its own entity.
+    /// Parameters: the key. Returns the object's row number and, in a hierarchy, the name of its concrete entity.
     func number() throws(StoreError) -> Statement {
         let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
         return try cached(&numberStatement, "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))")
     }
     private var numberStatement: Statement?
 
-    /// Parameters: the key. The object as `fetch` gives it.
+    /// Parameters: the key. Returns the object in the form of `fetch`.
     func object() throws(StoreError) -> ObjectRead {
         if let objectRead { return objectRead }
         let read = try ObjectRead(index, plan, on: connection)
@@ -77,7 +77,7 @@ final class EntityStatements {
     }
     private var objectRead: ObjectRead?
 
-    /// Parameters: the key that the object is to get, then the one that it has. What refers to it follows.
+    /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
         let assignments = keyNames.enumerated().map { "\(quoted($1)) = ?\($0 + 1)" }.joined(separator: ", ")
         return try cached(
@@ -86,7 +86,7 @@ final class EntityStatements {
     }
     private var renameStatement: Statement?
 
-    /// Parameters: the store's own key, then the identity that the object gets.
+    /// Parameters: the row key, then the identity that the object gets.
     func identify() throws(StoreError) -> Statement {
         let assignments = entity.identity.enumerated().map {
             "\(quoted(entity.attributes[$1].column)) = ?\(keyNames.count + 1 + $0)"
@@ -97,10 +97,10 @@ final class EntityStatements {
     }
     private var identifyStatement: Statement?
 
-    /// Parameters: the identity. The store's own key of the object.
+    /// Parameters: the identity. Returns the row key of the object.
     func findRowKey() throws(StoreError) -> Statement {
         var conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
-        // Such an identity is unique among the objects of the entity that has it.
+        // Such an identity is unique among the objects of the entity that declares it.
         if entity.hasIdentityOfItsOwn, let head = identityHead { conditions.append(head) }
         return try cached(
             &findRowKeyStatement,
@@ -115,20 +115,20 @@ final class EntityStatements {
         return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { columns.naming.isKind($0) }
     }
 
-    /// Parameters: the key. The name of the object's own entity.
+    /// Parameters: the key. Returns the name of the object's concrete entity.
     func kind() throws(StoreError) -> Statement {
         try cached(
             &kindStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(keyIsParameters(from: 1))")
     }
     private var kindStatement: Statement?
 
-    /// Parameters: a row number. The name of the object's own entity.
+    /// Parameters: a row number. Returns the name of the object's concrete entity.
     func kindOfRow() throws(StoreError) -> Statement {
         try cached(&kindOfRowStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
     private var kindOfRowStatement: Statement?
 
-    /// Parameters: a link's key. Row number and key of the rows whose link at `column` is that.
+    /// Parameters: a link's key. Returns row number and key of the rows whose link at `column` has that key.
     func linked(byColumn column: Int) throws(StoreError) -> Statement {
         if let known = linkedStatements[column] { return known }
         let names = columns.linkNames(column)
@@ -140,7 +140,7 @@ final class EntityStatements {
     }
     private var linkedStatements: [Int: Statement] = [:]
 
-    /// Parameters: a row number. The link at `column` becomes NULL.
+    /// Parameters: a row number. Sets the link at `column` to NULL.
     func unlink(column: Int) throws(StoreError) -> Statement {
         if let known = unlinkStatements[column] { return known }
         let assignments = (columns.linkNames(column) + columns.positionNames([column])).map { "\(quoted($0)) = NULL" }
@@ -151,13 +151,13 @@ final class EntityStatements {
     }
     private var unlinkStatements: [Int: Statement] = [:]
 
-    /// Parameters: a row number. The key of that row.
+    /// Parameters: a row number. Returns the key of that row.
     func key() throws(StoreError) -> Statement {
         try cached(&keyStatement, "SELECT \(quotedList(keyNames)) FROM \(table) WHERE \(rowNumber) = ?1")
     }
     private var keyStatement: Statement?
 
-    /// Parameters: the key. The values of the identity.
+    /// Parameters: the key. Returns the values of the identity.
     func identityOfRow() throws(StoreError) -> Statement {
         if let known = identityOfRowStatement { return known }
         let statement = try values(of: entity.identity)
@@ -166,14 +166,14 @@ final class EntityStatements {
     }
     private var identityOfRowStatement: Statement?
 
-    /// Parameters: the key. The values of some attributes.
+    /// Parameters: the key. Returns the values of some attributes.
     func values(of attributes: [Int]) throws(StoreError) -> Statement {
         try connection.prepare(
             "SELECT \(quotedList(attributes.map { entity.attributes[$0].column })) FROM \(table) "
                 + "WHERE \(keyIsParameters(from: 1))")
     }
 
-    /// Of the order that the objects keep to which the links at `column` lead.
+    /// The positions of the objects in the ordered relationship whose links are at `column`.
     func places(byColumn column: Int) -> ListPositionStatements {
         if let known = placeStatements[column] { return known }
         let statements = ListPositionStatements(
@@ -185,7 +185,7 @@ final class EntityStatements {
     }
     private var placeStatements: [Int: ListPositionStatements] = [:]
 
-    /// Parameters: the identity. The value of the attribute that tells how new the object is.
+    /// Parameters: the identity. Returns the value of the attribute that says when the object was modified.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
         let conditions = entity.identity.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
         return try cached(
@@ -195,7 +195,7 @@ final class EntityStatements {
     }
     private var modifiedStatement: Statement?
 
-    /// Parameters: the values of some attributes. The key of an object that has them all.
+    /// Parameters: the values of some attributes. Returns the key of an object that has them all.
     func holder(of attributes: [Int]) throws(StoreError) -> Statement {
         let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
         return try connection.prepare(
@@ -212,8 +212,8 @@ final class EntityStatements {
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
     }
 
-    /// Parameters: a value that no other row has, then the values of some attributes. The row that has these gets the first
-    /// in the column of the first attribute.
+    /// Parameters: a value that no other row has, then the values of some attributes. The row with these values gets
+    /// the first parameter in the column of the first attribute.
     func park(_ attributes: [Int]) throws(StoreError) -> Statement {
         let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 2)" }
         return try connection.prepare(
@@ -221,26 +221,28 @@ final class EntityStatements {
                 + "WHERE \(conditions.joined(separator: " AND "))")
     }
 
-    /// Parameters: the values of the attributes, then what the column of the first one was given by ``park(_:)``.
+    /// Parameters: the values of the attributes, then the value that ``park(_:)`` put in the column of the first one.
     func unpark(_ attributes: [Int]) throws(StoreError) -> Statement {
         let column = quoted(entity.attributes[attributes[0]].column)
         return try connection.prepare(
             "UPDATE \(table) SET \(column) = ?1 WHERE \(column) = ?\(attributes.count + 1)")
     }
 
-    /// Binds the identity out of a row's worth of cells, and returns the next parameter's index.
+    /// Binds the identity from a row of cells.
+    ///
+    /// - Returns: the next parameter's index.
     @discardableResult
     func bindIdentity(_ cells: UnsafePointer<Cell>, to statement: Statement, from index: Int) -> Int {
         for (position, column) in entity.identity.enumerated() { statement.bind(cells[column], at: index + position) }
         return index + entity.identity.count
     }
 
-    /// Names of the columns that tell which object it is.
+    /// Names of the columns that identify an object.
     let keyNames: [String]
 
     // MARK: - SQL
 
-    /// What SQLite calls the number of a row, in a table that may have columns of any name.
+    /// The SQL name of the row number, in a table whose columns may have any name.
     private var rowNumber: String { columns.rowNumber }
 
     private func keyIsParameters(from first: Int) -> String {

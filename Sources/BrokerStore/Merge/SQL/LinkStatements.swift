@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The SQL of one link table, prepared when it is first wanted.
+/// The SQL of one link table, prepared on first use.
 final class LinkStatements {
     let link: LinkTable
     private let number: Int
@@ -22,7 +22,7 @@ final class LinkStatements {
         sides = naming.linkSides(link)
     }
 
-    /// All links of the scan; those that are there stay as they are.
+    /// Inserts all links of the scan; existing links do not change.
     func insert() throws(StoreError) -> Statement {
         if let insertStatement { return insertStatement }
         let names = sides.flatMap { $0 }
@@ -35,7 +35,7 @@ final class LinkStatements {
     }
     private var insertStatement: Statement?
 
-    /// Parameters: the key of the object at one side. Row number and the other side's key of its links.
+    /// Parameters: the key of the object at one side. Returns row number and the other side's key of its links.
     func linked(isReversed: Bool) throws(StoreError) -> Statement {
         let side = isReversed ? 1 : 0
         if let known = linkedStatements[side] { return known }
@@ -56,7 +56,7 @@ final class LinkStatements {
     }
     private var deleteStatement: Statement?
 
-    /// Of the order that one side keeps.
+    /// The positions in the ordered relationship of each side.
     private(set) lazy var places = [false, true].map { isReversed in
         let position = isReversed ? LinkPosition.inversePosition : .position
         return ListPositionStatements(

@@ -1,4 +1,4 @@
-/// The SQL of the order in which one object's relationship holds others: in a link table, or beside their links to it.
+/// The SQL of the positions in an object's ordered relationship: in a link table, or beside the elements' links to it.
 final class ListPositionStatements {
     private let connection: Connection
     private let table: String
@@ -7,7 +7,7 @@ final class ListPositionStatements {
     private let object: [String]
     private let element: [String]
 
-    /// - Parameter table: as SQL has it.
+    /// - Parameter table: quoted, as in SQL.
     init(table: String, object: [String], element: [String], position: String, on connection: Connection) {
         self.table = table
         self.object = object
@@ -16,19 +16,19 @@ final class ListPositionStatements {
         self.connection = connection
     }
 
-    /// Parameters: the object's key. The greatest position; NULL when nothing has one.
+    /// Parameters: the object's key. Returns the greatest position; NULL when no element has one.
     func last() throws(StoreError) -> Statement {
         try cached(&lastStatement, "SELECT max(\(position)) FROM \(table) WHERE \(isObject)")
     }
     private var lastStatement: Statement?
 
-    /// Parameters: the object's key. The positions of all its elements.
+    /// Parameters: the object's key. Returns the positions of all its elements.
     func all() throws(StoreError) -> Statement {
         try cached(&allStatement, "SELECT \(position) FROM \(table) WHERE \(isObject)")
     }
     private var allStatement: Statement?
 
-    /// Parameters: the object's key, then the element's. The position; no row when they are not linked.
+    /// Parameters: the object's key, then the element's. Returns the position; no row when they are not linked.
     func find() throws(StoreError) -> Statement {
         try cached(&findStatement, "SELECT \(position) FROM \(table) WHERE \(isObject) AND \(isElement)")
     }

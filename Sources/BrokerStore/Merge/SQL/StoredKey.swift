@@ -1,6 +1,6 @@
 internal import BrokerStaging
 
-/// Values of columns as something to compare and to look up by: the kind of each and its bytes, as SQLite compares them
+/// Values of columns to compare and to look up by: the type of each and its bytes, compared like SQLite compares them
 /// within one column.
 struct StoredKey: Hashable {
     private(set) var bytes: [UInt8] = []
@@ -20,12 +20,12 @@ struct StoredKey: Hashable {
         }
     }
 
-    /// Binds the values, from that parameter on.
+    /// Binds the values, from the parameter `first` on.
     func bind(to statement: Statement, from first: Int) {
         var index = first
         forEachCell { cell in
             switch cell.kind {
-            // The bytes are this key's, and may go before the statement does.
+            // The statement copies the bytes, because this key may be released before it.
             case .text: statement.bind(text: Array(cell.bytes), at: index)
             case .blob: statement.bind(blob: Array(cell.bytes), at: index)
             default: statement.bind(cell, at: index)
@@ -34,7 +34,7 @@ struct StoredKey: Hashable {
         }
     }
 
-    /// Gives the values in order, each valid during the call.
+    /// Calls `body` with each value in order. The value is valid during the call.
     func forEachCell(_ body: (Cell) -> Void) {
         bytes.withUnsafeBufferPointer { bytes in
             var place = 0
@@ -59,7 +59,7 @@ struct StoredKey: Hashable {
         }
     }
 
-    /// Gives all values together, valid during the call.
+    /// Calls `body` with all values. They are valid during the call.
     func withCells(_ body: ([Cell]) -> Void) {
         bytes.withUnsafeBufferPointer { _ in
             var cells: [Cell] = []
@@ -68,7 +68,7 @@ struct StoredKey: Hashable {
         }
     }
 
-    /// For a person.
+    /// The values as text for error messages.
     var described: String {
         var words: [String] = []
         forEachCell { cell in
@@ -82,7 +82,7 @@ struct StoredKey: Hashable {
         return words.joined(separator: ", ")
     }
 
-    /// The highest byte first, so that the keys of rows that come in order are in order, too, and are cheap to keep.
+    /// The highest byte comes first, so that keys of rows in ascending order are ascending, too, and cheap to store.
     private mutating func append(_ word: UInt64) {
         withUnsafeBytes(of: word.bigEndian) { bytes += $0 }
     }

@@ -7,10 +7,10 @@ struct UpsertSQL {
     private let kinds: ConcreteEntitySQL?
     /// Staged columns that are inserted.
     private let brought: [Int]
-    /// The rows may not bring all of these: ``StagedFunctions`` tell what the current one does.
+    /// The rows may lack values for some of these columns: ``StagedFunctions`` know which values the current row has.
     private let isRagged: Bool
     private let stagedTable: String
-    /// What the row that is there is called.
+    /// The SQL name of the stored row.
     private let old: String
 
     init(
@@ -25,7 +25,8 @@ struct UpsertSQL {
         self.old = old
     }
 
-    /// - Parameter postponed: staged columns that are not set; rows in which they change are left alone, and noted.
+    /// - Parameter postponed: staged columns that are not set. Rows in which they change are not updated, and are
+    ///   recorded.
     func prepare(without postponed: Set<Int>, on connection: Connection) throws(StoreError) -> Statement {
         let key = columns.key
         let others = columns.others(brought).flatMap { columns.columns($0) }
@@ -34,7 +35,7 @@ struct UpsertSQL {
         var defaults: [Cell] = []
         var taking: [Int: String] = [:]
         for attribute in columns.entity.attributeIndices {
-            // A ragged row brings its defaults with it, where it brings nothing else.
+            // The scan of a ragged row supplies its defaults for the columns that it lacks.
             guard isRagged || !brought.contains(attribute), let cell = columns.defaultCell(attribute) else { continue }
             let column = columns.columns(attribute)[0]
             if !isRagged {
@@ -59,9 +60,9 @@ struct UpsertSQL {
         return statement
     }
 
-    /// What becomes of a row that is there.
+    /// The update of a stored row.
     ///
-    /// - Parameter taking: by attribute, the assignment of a default to rows that become more special.
+    /// - Parameter taking: by attribute, the assignment of a default to rows that become rows of a subentity.
     private func update(without postponed: Set<Int>, _ taking: [Int: String]) -> String {
         let set = columns.others(brought).filter { !postponed.contains($0) }
         let differences = differences(set) + (kinds?.isAnother(old) ?? [])
@@ -74,8 +75,8 @@ struct UpsertSQL {
         let unset = postponed.sorted().flatMap { columns.columns($0) }
         if let first = unset.first {
             let postpones = calls(StagedFunctions.postpones, unset)
-            // There may be nothing else to look at: then the answer, which is 0 or 1, does not count. Of a condition that is
-            // false whatever a function says, SQLite would not call it.
+            // There may be no other column to compare: then the result of the function, 0 or 1, must not count. SQLite
+            // would not call the function in a condition that is false whatever it returns.
             condition =
                 differences.isEmpty
                 ? anyOf(postpones.map { "\($0) < 0" }) : "NOT (\(anyOf(postpones))) AND (\(condition))"
@@ -96,7 +97,7 @@ struct UpsertSQL {
         return columns.map { "\(old).\(quoted($0.name)) IS NOT excluded.\(quoted($0.name))" }
     }
 
-    /// Calls of a function over columns, each over as many that follow one another as it takes.
+    /// Calls of a function over columns, each over as many consecutive columns as the function takes.
     private func calls(_ function: String, _ columns: [EntityColumns.Column]) -> [String] {
         var calls: [[EntityColumns.Column]] = []
         for column in columns {

@@ -1,45 +1,45 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The statements that merge a group of staged rows into one entity's table, each `INSERT … SELECT` over the scan: new
-/// rows take the defaults, changed rows are updated, the same are not written.
+/// The statements that merge a group of staged rows into one entity's table, each an `INSERT … SELECT` over the scan:
+/// new rows take the defaults, changed rows are updated, equal rows are not written.
 ///
 /// ```
-/// all rows bring the same columns ─▶ a plain statement ─┐
-/// they bring different ones ───────▶ the ragged one ────┴─▶ first: all but rows whose indexed columns change
-///                                                          second: those
+/// all rows have the same columns ─▶ the plain statement  ─┐
+/// the rows' columns differ ───────▶ the ragged statement ─┴─▶ first: all rows but those whose indexed columns change
+///                                                            second: those
 /// ```
 ///
-/// An UPDATE that names an indexed column costs several times one that does not, even if the value stays. So the first
-/// statement names none, and notes which rows need the second.
+/// An UPDATE that names an indexed column costs several times one that does not, even if the value does not change. So
+/// the first statement names none, and records which rows need the second.
 final class UpsertStatements {
-    /// Statements that belong together.
+    /// The two statements for one set of columns.
     struct Upsert {
         let first: Statement
         /// Nil when no column that is set has an index.
         let second: Statement?
-        /// The rows may bring less than the statement wants.
+        /// Rows may have fewer columns than the statement.
         let isRagged: Bool
     }
 
-    /// How rows that bring the same columns, but cannot be inserted, are merged.
+    /// How rows are merged that have the same columns, but cannot be inserted.
     enum Update {
-        /// Row by row: they can only update what exists.
+        /// Row by row: they can only update existing objects.
         case rows(Statement)
-        /// They bring nothing but their key: what exists is unchanged.
+        /// They have only their key: existing objects do not change.
         case nothing
     }
 
-    /// Statements kept; records with ever new sets of keys must not hold memory for good.
+    /// Maximum number of cached statements, so that records with ever new sets of keys do not hold memory for good.
     private static let keptGroups = 256
 
-    /// By column of the virtual table, what an insert takes for a value that a row does not bring: the default, or for
-    /// what is required something that the table takes. Such rows must turn out to exist.
+    /// By column of the virtual table, the inserted value where a row has none: the default, or for a required column
+    /// some value that the table accepts. Such rows must turn out to exist.
     let absentValues: UnsafePointer<Cell>
     private let columns: EntityColumns
     private let kinds: ConcreteEntitySQL?
-    /// Staged columns that an insert cannot do without, besides the identity: attributes, and links that another program's
-    /// table requires.
+    /// Staged columns that an insert requires besides the identity: attributes, and links that another program's table
+    /// requires.
     let required: [Int]
     private let isForeign: Bool
     private let connection: Connection
@@ -47,12 +47,12 @@ final class UpsertStatements {
     private var uniform: [[Int]: Upsert] = [:]
     private var updates: [[Int]: Update] = [:]
     private var ragged: Upsert?
-    /// A name of its own for the row that is there: the table may be called "excluded", too.
+    /// An alias for the stored row that cannot collide: the table may be called "excluded", too.
     private let old = quoted("_broker_old")
 
     /// - Parameters:
     ///   - required: see ``required``.
-    ///   - isForeign: another program made the table, and may have defaults and conditions of its own.
+    ///   - isForeign: another program made the table, which may have defaults and constraints of its own.
     init(
         _ columns: EntityColumns, _ kinds: ConcreteEntitySQL?, required: [Int], isForeign: Bool, _ scans: ScanSet,
         on connection: Connection
@@ -76,20 +76,20 @@ final class UpsertStatements {
 
     deinit { absentValues.deallocate() }
 
-    // MARK: - Which way
+    // MARK: - Choice of the statement
 
-    /// Rows that bring these columns can be inserted.
+    /// Whether rows with values for these columns can be inserted.
     func canInsert(_ brought: [Int]) -> Bool { !columns.entity.isAbstract && required.allSatisfy(brought.contains) }
 
-    /// The row brings all that an insert needs.
+    /// Whether the row has all values that an insert requires.
     func canInsert(_ row: UnsafePointer<Cell>) -> Bool {
         !columns.entity.isAbstract && required.allSatisfy { row[$0].kind != .absent }
     }
 
-    /// A required column that the row does not bring; nil when there is none.
+    /// A required column for which the row has no value; nil when there is none.
     func lacking(_ row: UnsafePointer<Cell>) -> Int? { required.first { row[$0].kind == .absent } }
 
-    /// One statement merges the group, whatever columns its rows bring.
+    /// Whether one statement merges the group, whatever columns its rows have.
     func mergesAtOnce(_ group: RowGroup, of table: FrozenTable) -> Bool {
         if let brought = group.columns {
             return canInsert(brought) || canStandFor(required.filter { !brought.contains($0) })
@@ -101,7 +101,7 @@ final class UpsertStatements {
         return lacking.isEmpty && !columns.entity.isAbstract || canStandFor(lacking)
     }
 
-    /// Whether a row brings a column of a subentity. The name by which the job knows the object may be of an ancestor: the
+    /// Whether a row has a column of a subentity. The entity by which the job names the object may be an ancestor: the
     /// ragged statement has the columns of the group's entity alone, and would drop such a value.
     private func bringsOthers(_ group: RowGroup, of table: FrozenTable) -> Bool {
         guard kinds != nil else { return false }
@@ -113,8 +113,8 @@ final class UpsertStatements {
             }
     }
 
-    /// Rows may be offered for inserting with something in place of these columns, because they meet their object's key
-    /// before anything else.
+    /// Whether rows may be inserted with placeholders in these columns, because they conflict with their object's key
+    /// before any other constraint.
     private func canStandFor(_ lacking: [Int]) -> Bool {
         !isForeign && kinds == nil
             && !lacking.contains { column in
@@ -124,7 +124,7 @@ final class UpsertStatements {
 
     // MARK: - Statements
 
-    /// For a group that ``mergesAtOnce(_:of:)``.
+    /// The statements for a group for which ``mergesAtOnce(_:of:)`` is true.
     func upsert(_ brought: [Int]?) throws(StoreError) -> Upsert {
         guard let brought, canInsert(brought) else {
             if let ragged { return ragged }
@@ -182,7 +182,7 @@ final class UpsertStatements {
         try MergeTally.listening(tally, to: scan, of: .entityRows) { () throws(StoreError) in try statement.run() }
     }
 
-    /// For a group that does not merge at once, whose rows bring the same columns.
+    /// The update for a group that does not merge at once, whose rows have the same columns.
     func update(_ brought: [Int]) throws(StoreError) -> Update {
         if let known = updates[brought] { return known }
         if updates.count >= Self.keptGroups { updates.removeAll() }
@@ -201,7 +201,7 @@ final class UpsertStatements {
                 "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
             }.joined(separator: " OR ")
         }
-        // Behind the values and the key.
+        // After the values and the key.
         var parameter = names.count + keyNames.count
         var defaults: [Cell] = []
         var becoming = kinds?.becoming(of: table) ?? []
@@ -229,7 +229,7 @@ final class UpsertStatements {
 }
 
 extension Attribute {
-    /// A value that a required column takes.
+    /// A value that a required column accepts.
     fileprivate var placeholder: Cell {
         switch columnType {
         case "INTEGER": .integer(0)
@@ -240,7 +240,8 @@ extension Attribute {
     }
 }
 
-/// The conditions joined by OR, as a tree of little height: SQLite allows expressions of 1,000 levels, and 2,000 columns.
+/// The conditions joined by OR, as a tree of small height: SQLite allows expressions of 1,000 levels, and 2,000
+/// columns.
 func anyOf(_ conditions: [String]) -> String { anyOf(conditions[...]) }
 
 private func anyOf(_ conditions: ArraySlice<String>) -> String {
