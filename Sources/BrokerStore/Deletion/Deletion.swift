@@ -4,34 +4,34 @@ internal import BrokerStaging
 /// Deletes objects by the delete rules of their relationships: `nullify`, `cascade`, `deny`, `noAction`.
 ///
 /// ```
-/// seeds ─▶ what cascades from them, generation after generation ─▶ whether something denies ─▶ DELETE
+/// seeds ─▶ objects reached by cascade, generation after generation ─▶ check of deny rules ─▶ DELETE
 /// ```
 ///
-/// It runs inside the caller's savepoint and leaves undoing to it.
+/// It runs inside the caller's savepoint, and the caller rolls back.
 struct Deletion {
     let merger: Merger
     let entity: Int
-    /// Where the message asks for it: a JSON Pointer, for faults.
+    /// The location of the operation in the message: a JSON Pointer, for faults.
     let pointer: String
 
     private var statements: DeletionStatements { merger.deletions }
 
     /// Deletes the objects whose keys the rows name.
     ///
-    /// - Returns: how many keys name nothing.
+    /// - Returns: the number of keys that name no object.
     func delete(named rows: StagedRows) throws(MergeFailure) -> Int {
         guard let table = rows.tables[merger.plan.model.topmost(of: entity)] else { return 0 }
         return try delete(named: table)
     }
 
-    /// - Returns: how many rows name nothing.
+    /// - Returns: the number of rows that name no object.
     private func delete(named table: FrozenTable) throws(MergeFailure) -> Int {
         try deleting { isDirect throws(StoreError) in try seed(table, isDirect) }
     }
 
-    /// Deletes what each row names, or dooms it.
+    /// Deletes the object that each row names, or adds it to the deletion set.
     ///
-    /// - Returns: how many objects are named that do not exist, each once.
+    /// - Returns: the number of distinct named objects that do not exist.
     private func seed(_ table: FrozenTable, _ isDirect: Bool) throws(StoreError) -> Int {
         let keys = NamedKeys(table, merger.entities)
         let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
@@ -54,7 +54,7 @@ struct Deletion {
         return missing
     }
 
-    /// A record that deletes its object finds what it would find as any other record.
+    /// A record that deletes its object finds the same object as any other record.
     private func isOfKind(_ row: Int, _ table: FrozenTable) throws(StoreError) -> Bool {
         let (model, kind) = (merger.plan.model, table.kind(of: row))
         guard kind != table.entityIndex, table.hasIdentity(row) else { return true }
@@ -65,7 +65,7 @@ struct Deletion {
     /// Deletes the objects for which the condition holds.
     ///
     /// - Parameters:
-    ///   - condition: SQL, speaking of them as `o`.
+    ///   - condition: SQL that refers to them as `o`.
     ///   - bind: binds its parameters, from 1.
     func delete(where condition: String, _ bind: (Statement) -> Void) throws(MergeFailure) {
         try deleting { isDirect throws(StoreError) in
@@ -77,7 +77,7 @@ struct Deletion {
         }
     }
 
-    /// - Parameter seed: deletes the objects directly, or dooms them.
+    /// - Parameter seed: deletes the objects directly, or adds them to the deletion set.
     private func deleting<Result>(
         _ seed: (_ isDirect: Bool) throws(StoreError) -> Result
     ) throws(MergeFailure) -> Result {
@@ -129,7 +129,7 @@ struct Deletion {
         throw tombstones.records == nil ? .fault(fault) : .entangled
     }
 
-    /// Whether something goes by `cascade` that the rows name.
+    /// Whether the deletion reaches, by `cascade`, an object that the rows name.
     private func reaches(_ rows: StagedRows) throws(StoreError) -> Bool {
         defer { merger.forgetNamedObjects() }
         for entity in try entities(statements.allEntities()) {
@@ -173,9 +173,9 @@ struct Deletion {
         }
     }
 
-    /// Why something that is to go may not.
+    /// The `deny` rule that prevents the deletion.
     ///
-    /// - Parameter going: objects that go in the same operation, and hold nothing back.
+    /// - Parameter going: objects that the same operation deletes, and which therefore prevent nothing.
     private func denial(apartFrom going: [FrozenTable] = []) throws(StoreError) -> Fault? {
         defer { if !going.isEmpty { merger.forgetNamedObjects() } }
         for entity in try entities(statements.allEntities()) {
@@ -206,7 +206,7 @@ struct Deletion {
     }
 }
 
-/// The keys that staged rows have been named by.
+/// The keys by which staged rows were named.
 struct NamedKeys {
     private let table: FrozenTable
     private let entity: Entity
@@ -234,7 +234,7 @@ struct NamedKeys {
         }
     }
 
-    /// The store's own key of an object that was named by its identity.
+    /// The row key of an object that was named by its identity.
     private func foundRowKey(_ row: Int) throws(StoreError) -> Int64? {
         guard table.hasIdentity(row) else { return nil }
         let statements = statements[table.kind(of: row)]
@@ -248,10 +248,11 @@ struct NamedKeys {
 /// Objects that records delete, as one deletion.
 struct Tombstones {
     let tables: [FrozenTable]
-    /// Rows that are merged after the deletion and may say, or be said, before a tombstone: it must not delete by cascade
-    /// what they name, and nothing may hold it back. Nil where the order is settled.
+    /// Rows that are merged after the deletion, though some of their records may come before a tombstone in the text:
+    /// the deletion must not reach, by cascade, an object that they name, and no `deny` rule may prevent it. Nil where
+    /// the order is settled.
     var records: StagedRows?
-    /// What other deletions of the same operation name.
+    /// The rows of other deletions of the same operation.
     var going: [FrozenTable] = []
 
     func reachesOthers(_ statements: DeletionStatements) -> Bool {

@@ -3,13 +3,13 @@ internal import BrokerStaging
 
 /// The SQL that deletes objects by their relationships' delete rules, over sets.
 ///
-/// What is doomed is gathered in a table of the connection's own: entity, row number, and the generation in which it was
-/// found. Links that end by `nullify`, and rows of link tables, are the foreign keys' business.
+/// The deletion set is a table of the connection's own: entity, row number, and the generation in which the object was
+/// found. Foreign keys handle links that end by `nullify`, and rows of link tables.
 ///
-/// No foreign key's ON DELETE CASCADE finds a row to delete, because SQLite runs one action inside the other and stops
-/// after 1,000 of them (sqlite.org/limits.html, section 9):
-///  1. Tables are deleted from in an order in which children go before their parents (``deletionOrder``).
-///  2. A link against that order (into the row's own table, or around a circle of tables) is set to NULL before.
+/// No foreign key's ON DELETE CASCADE finds a row to delete, because SQLite nests these actions and stops after 1,000
+/// of them (sqlite.org/limits.html, section 9):
+///  1. Rows are deleted from tables in an order in which children come before their parents (``deletionOrder``).
+///  2. A link against that order (into the row's own table, or around a cycle of tables) is set to NULL before.
 final class DeletionStatements {
     static let doomed = "temp._broker_doomed"
 
@@ -17,14 +17,15 @@ final class DeletionStatements {
     private let naming: ColumnNaming
     private let connection: Connection
     private var statements: [String: Statement] = [:]
-    /// By entity index, what `cascade` and `detach` prepared.
+    /// By entity index, the statements that `cascade` and `detach` prepared.
     private var cascades: [Int: [Statement]] = [:]
     private var detachments: [Int: [Statement]] = [:]
-    /// By the index of a table's entity: its place in the order in which tables are deleted from.
+    /// By the index of a table's entity: its position in the order of deletions.
     let deletionOrder: [Int]
-    /// By entity index: deleting its objects, or its relatives', may delete, or be held back by, others.
+    /// By entity index: a deletion of its objects, or of related entities' objects, may delete other objects, or other
+    /// objects may prevent it.
     let reachesOthers: [Bool]
-    /// By entity index: what goes may have a key of the store's own.
+    /// By entity index: deleted objects may have row keys.
     let takesRowKeys: [Bool]
 
     /// - Parameter connection: outside of a transaction.
@@ -53,7 +54,7 @@ final class DeletionStatements {
 
     // MARK: - Seeds
 
-    /// Parameters: a key. Dooms the object; nothing changes when there is none.
+    /// Parameters: a key. Adds the object to the deletion set; no change when there is none.
     func doomKey(_ entity: Int) throws(StoreError) -> Statement {
         try prepared(doom(entity, generation: "0", from: "", where: own(entity, keyIsParameters(entity))))
     }
@@ -63,20 +64,20 @@ final class DeletionStatements {
         try prepared("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, keyIsParameters(entity)))")
     }
 
-    /// Dooms the objects for which the condition holds, which speaks of them as `o`.
+    /// Adds the objects to the deletion set for which the condition holds, which refers to them as `o`.
     func doom(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
         try connection.prepare(doom(entity, generation: "0", from: "", where: own(entity, condition)))
     }
 
-    /// Deletes the objects for which the condition holds, which speaks of them as `o`, when that reaches no others.
+    /// Deletes the objects for which the condition holds, which refers to them as `o`, when that reaches no others.
     func delete(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
         try connection.prepare("DELETE FROM \(table(entity)) AS o WHERE \(own(entity, condition))")
     }
 
     // MARK: - Rules
 
-    /// For each relationship of the entity that cascades, a statement. Parameters: the generation. Dooms what the
-    /// relationship links to objects of that generation.
+    /// For each relationship of the entity that cascades, a statement. Parameters: the generation. Adds the objects to
+    /// the deletion set to which the relationship links objects of that generation.
     func cascades(_ entity: Int) throws(StoreError) -> [Statement] {
         if let known = cascades[entity] { return known }
         var statements: [Statement] = []
@@ -97,8 +98,8 @@ final class DeletionStatements {
                 where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
     }
 
-    /// A row when the relationship, which cascades, links an object that is doomed to one for which the condition holds, which
-    /// speaks of it as `o`.
+    /// Returns a row when the relationship, which cascades, links an object of the deletion set to one for which the
+    /// condition holds, which refers to it as `o`.
     func reached(_ entity: Int, _ relationship: Int, where condition: String) throws(StoreError) -> Statement {
         try prepared(
             "SELECT 1 FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
@@ -106,9 +107,10 @@ final class DeletionStatements {
                 + "WHERE x.entity = \(entity) AND \(joined(entity, relationship)) AND \(condition) LIMIT 1")
     }
 
-    /// A row when an object that is doomed is linked by the relationship to one that is not: the key of the first.
+    /// Returns a row when the relationship links an object of the deletion set to one that is not in the set: the key
+    /// of the first.
     ///
-    /// - Parameter exception: a condition on objects `o` that hold nothing back.
+    /// - Parameter exception: a condition on objects `o` that prevent nothing.
     func denied(
         _ entity: Int, _ relationship: Int, apartFrom exception: String?
     ) throws(StoreError) -> Statement {
@@ -122,19 +124,20 @@ final class DeletionStatements {
         )
     }
 
-    /// Parameters: the generation. The entities that have objects in it.
+    /// Parameters: the generation. Returns the entities with objects in it.
     func entities() throws(StoreError) -> Statement {
         try prepared("SELECT DISTINCT entity FROM \(Self.doomed) WHERE generation = ?1")
     }
 
-    /// All entities that have doomed objects.
+    /// Returns all entities with objects in the deletion set.
     func allEntities() throws(StoreError) -> Statement {
         try prepared("SELECT DISTINCT entity FROM \(Self.doomed)")
     }
 
-    /// Sets the links of doomed rows to NULL that lead to rows of which the table is deleted from later, or at once.
+    /// Sets the links of rows in the deletion set to NULL that refer to rows whose table is deleted from later, or at
+    /// the same time.
     ///
-    /// A row whose table requires the link (another program's may) stays as it is, and goes by the foreign key.
+    /// A row whose table requires the link (another program's table may) does not change; the foreign key deletes it.
     func detach(_ entity: Int) throws(StoreError) -> [Statement] {
         if let known = detachments[entity] { return known }
         var statements: [Statement] = []
@@ -161,8 +164,8 @@ final class DeletionStatements {
 
     // MARK: - SQL
 
-    /// By the index of a table's entity: tables whose rows go with rows of another table come before that, but for one
-    /// link of each circle.
+    /// By the index of a table's entity: a table whose rows are deleted with rows of another table comes before that
+    /// one, except for one link of each cycle.
     private static func childrenFirst(_ plan: StagingPlan) -> [Int] {
         var children: [[Int]] = Array(repeating: [], count: plan.model.entities.count)
         for entity in plan.model.tableEntities {
@@ -192,18 +195,18 @@ final class DeletionStatements {
 
     private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
 
-    /// Of the rows `o` of the table, those that are the entity's.
+    /// The rows `o` of the table that are the entity's.
     private func own(_ entity: Int, _ condition: String) -> String {
         naming.isKind(entity, alias: "o").map { "(\(condition)) AND \($0)" } ?? condition
     }
 
-    /// What is doomed is known by its table.
+    /// The deletion set lists each object under the entity of its table.
     private func doom(_ entity: Int, generation: String, from: String, where condition: String) -> String {
         "INSERT OR IGNORE INTO \(Self.doomed) SELECT \(plan.model.topmost(of: entity)), o.\(naming.rowNumber(entity)), \(generation) "
             + "FROM \(from)\(table(entity)) o WHERE \(condition)"
     }
 
-    /// The rows `e` of what is doomed. `CROSS JOIN` keeps the order: what is doomed is little beside the tables.
+    /// The rows `e` of the deletion set. `CROSS JOIN` fixes the order: the deletion set is small beside the tables.
     private func source(_ entity: Int) -> String {
         "CROSS JOIN \(table(entity)) e ON e.\(naming.rowNumber(entity)) = x.number"
     }
@@ -214,7 +217,7 @@ final class DeletionStatements {
         return " CROSS JOIN \(quoted(naming.linkTable(plan.layout.linkTables[number]))) l"
     }
 
-    /// That `e` is linked to `o`.
+    /// The condition that `e` is linked to `o`.
     private func joined(_ entity: Int, _ relationship: Int) -> String {
         let model = plan.model.entities[entity].relationships[relationship]
         let own = naming.keyColumns(entity).map { "e.\(quoted($0.name))" }

@@ -1,21 +1,21 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What the objects of hierarchies are that a job's first step named or changed: read from the store where the job itself does
-/// not tell.
+/// The concrete entities of the hierarchy objects that a job's first step named or changed: read from the store where
+/// the job itself does not determine them.
 struct BaseConcreteEntities {
     private let model: Model
     /// By entity index of a hierarchy's table, then by staged row.
     private var rows: [Int: [Int]] = [:]
-    /// By entity index, the row numbers of its own objects.
+    /// By entity index, the row numbers of the entity's own objects.
     private var outside: [Int: Set<Int64>] = [:]
 
-    /// Of nothing.
+    /// Has no objects.
     init(_ model: Model) { self.model = model }
 
     /// - Parameters:
     ///   - states: as ``MergedRows/states``.
-    ///   - heard: the state of rows that are told of elsewhere.
+    ///   - recorded: the state of rows that the net changes report instead.
     mutating func read(
         _ staged: StagedRows, _ merged: MergedRows, _ states: [[UInt8]], _ changedOutside: [Set<Int64>], heard: UInt8,
         _ merger: Merger
@@ -52,7 +52,7 @@ struct BaseConcreteEntities {
     /// Whether the staged row of a table is one of the entity's own objects.
     func isOne(_ row: Int, of table: Int, _ entity: Int) -> Bool { rows[table].map { $0[row] == entity } ?? true }
 
-    /// Of the rows that changed beside the staged ones, by table, those that are the entity's own objects.
+    /// The entity's own objects among the rows that changed beside the staged ones, by table.
     func changedOutside(_ entity: Int, _ all: [Set<Int64>]) -> Set<Int64> {
         model.isInHierarchy(entity) ? outside[entity] ?? [] : all[entity]
     }

@@ -8,7 +8,7 @@ final class BaseRows {
     private let entities: [EntityStatements]
     private var lookups = StagedLookups()
     private var cells: [Cell] = []
-    /// By entity index, where columns change what was staged.
+    /// By entity index, for entities whose columns convert staged values.
     private var stored: [Int: [StoredKey: Int]] = [:]
 
     init(_ rows: StagedRows, _ merged: MergedRows, _ merger: Merger) throws(MergeFailure) {
@@ -30,7 +30,7 @@ final class BaseRows {
         if let stored = stored[entity] { return stored[key] }
         let model = entities[entity].entity
         var found: Int?
-        // The cells are valid in there only.
+        // The cells are valid only inside the closure.
         key.withCells { key in
             if model.hasRowKey {
                 found = lookups.row(ofKey: key[0].integer, entity, merged.rowKeys)

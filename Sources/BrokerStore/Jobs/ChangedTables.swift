@@ -1,31 +1,32 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The tables of entities and of links as SQLite's hook names them.
+/// The tables of entities and of links, by the names that SQLite's hook reports.
 final class ChangedTables {
-    /// An entity's, or a hierarchy's.
+    /// The table of an entity or of a hierarchy.
     struct Table {
         let entity: Int
         let keyColumns: [Int32]
-        /// Columns that give back a whole number as the real number that it is, but not to the hook.
+        /// Columns of real numbers: SQL returns a whole number in them as a real number, the hook as an integer.
         let realColumns: Set<Int32>
-        /// Where a hierarchy's table says what an object is.
+        /// The column of a hierarchy's table with the name of the concrete entity.
         let kindColumn: Int32?
-        /// By the name that stands there.
+        /// By the name in that column.
         let kinds: [String: Int]
-        /// By the index of an entity below the topmost that has an identity, the columns of that.
+        /// By the index of an entity below the topmost that has an identity, the columns of that identity.
         let identities: [Int: [Int32]]
     }
 
     struct LinkTable {
-        /// An end of its rows: in the table of that entity, the object whose key these columns have.
+        /// One end of the table's rows: the object of the table of that entity whose key is in these columns.
         struct End {
             let entity: Int
             let columns: [Int32]
         }
 
         let number: Int
-        /// Of the objects that have a relationship for these links: the first one, and the other if there is an inverse.
+        /// The ends at objects that have a relationship for these links: the first end, and the second if there is an
+        /// inverse.
         let ends: [End]
         let realColumns: Set<Int32>
     }
@@ -37,7 +38,8 @@ final class ChangedTables {
 
     private var tables: [String: Heard] = [:]
     private var ownIdentities: Set<Int> = []
-    /// While one listening lasts, by the address of the name, which stays the same: nil for a table of no entity.
+    /// During one recording, by the address of the name, which does not change meanwhile. Nil for a table without
+    /// entity.
     private var known: [UnsafePointer<CChar>: Heard?] = [:]
 
     init(_ entities: [EntityStatements], _ plan: StagingPlan, on connection: Connection) throws(StoreError) {

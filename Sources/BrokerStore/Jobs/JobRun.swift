@@ -1,29 +1,29 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The steps of one job, applied one after the other inside its savepoint, and what they did to which object.
+/// Applies the steps of one job one after the other inside its savepoint, and counts the changes of each object.
 ///
 /// ```
 /// the first step, if it merges rows ─▶ counted row by row, as it goes
-///                   (if others follow: the history remembers a digest of each row that it changes)
-/// every other step                  ─▶ heard of by the history, which knows what was before
+///                   (if others follow: the net changes store a digest of each row that it changes)
+/// every other step                  ─▶ recorded by the net changes, which know the state before
 /// ```
 ///
-/// So a job of one step costs no bookkeeping, a large first step little, and one of many steps counts each object once, by
-/// its state before the job and after it.
+/// So a job of one step needs no bookkeeping, a large first step little, and a job of many steps counts each object
+/// once, by its state before the job and after it.
 struct JobRun {
     let merger: Merger
     let savepoints: Savepoints
     let job: StoreJob
-    /// The only step, so that undoing it is undoing the job.
+    /// The only step, so that rolling it back rolls back the job.
     let isSingle: Bool
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
     private(set) var history: NetChanges?
     private(set) var told = ReportedFaults()
-    /// Pieces of steps that were staged again for their tombstones.
+    /// The number of batches of steps that were staged again because of their tombstones.
     private var batchCount = 0
     let resources: MergeResources
-    /// Something of the job comes after the rows of the step are merged, so that objects may still give up unique values.
+    /// Further work of the job follows the merge of the step's rows, so objects may still give up unique values.
     private var isFollowed = false
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
@@ -83,29 +83,30 @@ struct JobRun {
 
     // MARK: - Merging
 
-    /// Merges the rows, and deletes what their tombstones say.
+    /// Merges the rows, and deletes the objects of their tombstones.
     ///
-    /// - Returns: what was merged, one after the other; empty when all of it was left out.
+    /// - Returns: the merged batches in their order; empty when all records were rejected.
     private mutating func merge(
         _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
     ) throws(MergeFailure) -> [MergedBatch] {
         let rows = step.rows!
         guard rows.buried == nil else { return try mergeInOrder(rows, nil, step, sync) }
-        // What a part of a sync has noted, and values that are parked, must outlast a try that is undone.
+        // The stored names of a sync's part, and parked values, must outlast an attempt that is rolled back.
         let merged = try merge(
             rows, isFirst: isFirst, isAlone: isSingle && sync == nil, sync, preparing: { _ in })
         return merged.map { [$0] } ?? []
     }
 
-    /// Merges records and tombstones as if they were applied one after the other.
+    /// Merges records and tombstones with the result of applying them one after the other.
     ///
-    /// 1. All tombstones first, then all records. That is the same unless a tombstone deletes, by cascade, what a record
-    ///    names, or deletes what a record has named before it, or is held back.
-    /// 2. Else the first half of the records, then the second half, each in this way.
-    /// 3. One record by itself: first what it names again behind the tombstone, then the record, then the other tombstones
-    ///    inside it.
+    /// 1. All tombstones first, then all records. The result is the same unless a tombstone deletes, by cascade, an
+    ///    object that a record names, or deletes an object that an earlier record named, or a `deny` rule prevents the
+    ///    deletion.
+    /// 2. Otherwise the first half of the records, then the second half, each by these rules.
+    /// 3. A single record: first the rows that it names again after the tombstone, then the record, then the other
+    ///    tombstones inside it.
     ///
-    /// - Parameter batch: the records that the rows are of; nil of all.
+    /// - Parameter batch: the records of the rows; nil for all.
     private mutating func mergeInOrder(
         _ rows: StagedRows, _ batch: RecordBatch?, _ step: StagedStep, _ sync: StagedSync?
     ) throws(MergeFailure) -> [MergedBatch] {
@@ -125,7 +126,7 @@ struct JobRun {
             guard batchCount <= Self.maximumBatches else { throw .fault(Self.tooEntangled(step)) }
             let retained = resources.retainedCount
             let batches = try mergeInOrder(try staged(half), half, step, sync)
-            // Rows that no later part of the job asks for are not kept.
+            // Rows that no later part of the job needs are released.
             if objects != nil || sync != nil { merged += batches } else { resources.release(after: retained) }
         }
         return merged
@@ -144,7 +145,8 @@ struct JobRun {
         }
     }
 
-    /// Batches of a job that are staged again at most, because tombstones and records depend on each other.
+    /// The maximum number of batches of a job that are staged again because tombstones and records depend on each
+    /// other.
     static let maximumBatches = 8_000
 
     private static func tooEntangled(_ step: StagedStep) -> Fault {
@@ -179,8 +181,8 @@ struct JobRun {
         return [merged]
     }
 
-    /// - Parameter prepare: called before the rows are merged, each time.
-    /// - Returns: the rows that were merged in the end, and what became of them; nil when all of them were left out.
+    /// - Parameter prepare: called before each attempt to merge the rows.
+    /// - Returns: the rows of the last attempt, and their states; nil when all of them were rejected.
     private mutating func merge(
         _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?,
         preparing prepare: (StagedRows) throws(MergeFailure) -> Void
@@ -212,7 +214,7 @@ struct JobRun {
         }
     }
 
-    /// Counts the objects that the rows named, also those of which nothing changed.
+    /// Counts the objects that the rows named, even if nothing in them changes.
     private func touch(_ rows: StagedRows, _ merged: MergedRows, _ history: NetChanges) throws(MergeFailure) {
         do throws(StoreError) {
             for (entity, table) in rows.tables.enumerated() {
@@ -237,7 +239,8 @@ struct JobRun {
 
     // MARK: - Deleting
 
-    /// - Parameter part: of several jobs; only the last one deletes, what none of them named.
+    /// - Parameter part: the part of a sync in several jobs; only the last part deletes the objects that none of them
+    ///   named.
     private mutating func deleteUnnamed(
         _ merged: [MergedBatch], _ sync: StagedSync, _ part: OpenSyncPart?,
         _ step: StagedStep, isLast: Bool
@@ -302,7 +305,7 @@ struct JobRun {
         }
     }
 
-    /// - Parameter isLast: nothing comes after it in the job, so that much need only be counted.
+    /// - Parameter isLast: nothing follows it in the job, so counting suffices for most objects.
     private mutating func listening(
         _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
     ) throws(MergeFailure) {
@@ -312,7 +315,8 @@ struct JobRun {
         try check(history)
     }
 
-    /// Of an object that the first step touched, what that did counts, too.
+    /// Whether more than a count is needed of an object: of one that the first step touched, the changes of that step
+    /// count, too.
     private func wantsMore() throws(MergeFailure) -> (Int, Int64, StoredKey) -> Bool {
         guard let base else { return { _, _, _ in false } }
         let finder = try BaseRows(base.rows, base.merged, merger)

@@ -2,15 +2,15 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What became of each object of a job, from its beginning to its end: one word for each.
+/// The net change of each object over a whole job: one object change for each.
 struct JobTally {
-    /// By staged row of the first step, when its object is in the history, too, which knows more.
+    /// The state of a first step's staged row whose object is in the net changes, too: those count.
     private static let heard: UInt8 = 255
 
     enum Fate: Int {
         case inserted, updated, deleted, unchanged
 
-        /// Those whose keys are told, by their words.
+        /// The changes whose keys are reported, with their names in the contract.
         static let told: [(word: String, fate: Fate)] = [
             ("inserted", .inserted), ("updated", .updated), ("deleted", .deleted),
         ]
@@ -23,13 +23,13 @@ struct JobTally {
 
     let run: JobRun
     private let entities: [EntityStatements]
-    /// Of the first step: as ``MergedRows/states``, with ``heard`` for what the history tells.
+    /// The first step's states: as ``MergedRows/states``, with ``recorded`` for rows that the net changes report.
     private var states: [[UInt8]]
     private let linkStates: [[UInt8]]
     private var changedOutside: [Set<Int64>]
-    /// What the history tells, by the index of the objects' own entity.
+    /// The recorded changes, by the index of the objects' concrete entity.
     private var told: [[Told]]
-    /// Of the first step's rows, what they and those changed beside them are.
+    /// The concrete entities of the first step's rows, and of the rows changed beside them.
     private var kinds: BaseConcreteEntities
 
     init(_ run: JobRun) throws(MergeFailure) {
@@ -62,13 +62,14 @@ struct JobTally {
         }
     }
 
-    /// What a first step did to an object.
+    /// What the first step did to an object.
     private struct BaseState {
         let isInserted: Bool
         let isLinkChanged: Bool
     }
 
-    /// What the first step did to the entry's object; nil when it did not touch it. The history tells of it now.
+    /// What the first step did to the entry's object; nil when it did not touch it. From now on the net changes count
+    /// the object.
     private mutating func takeBase(_ entry: NetChanges.Entry, _ base: BaseRows?) -> BaseState? {
         // A later step inserted the row: the object that the first step named by this key has been renamed since.
         guard entry.original != .absent else { return nil }
@@ -82,7 +83,7 @@ struct JobTally {
         return BaseState(isInserted: false, isLinkChanged: false)
     }
 
-    /// - Parameter before: what the first step did to the object.
+    /// - Parameter before: the first step's change of the object.
     private func fate(_ entry: NetChanges.Entry, _ before: BaseState?) -> Fate? {
         let existed = before.map { !$0.isInserted } ?? (entry.original != .absent)
         switch (existed, entry.number != nil) {
@@ -96,7 +97,7 @@ struct JobTally {
         }
     }
 
-    /// Whether the row is what it was before the job.
+    /// Whether the row is the same as before the job.
     private func isRowSame(_ entry: NetChanges.Entry) -> Bool {
         let place = NetChanges.Place(entity: entry.entity, number: entry.originalNumber)
         guard let original = run.history?.baseOriginals[place] else {
@@ -105,14 +106,14 @@ struct JobTally {
         return entry.original != .untouched && entry.content == original.content
     }
 
-    /// The object's own entity before the job.
+    /// The object's concrete entity before the job.
     private func originalKind(_ entry: NetChanges.Entry) -> Int {
         let place = NetChanges.Place(entity: entry.entity, number: entry.originalNumber)
         return run.history?.baseOriginals[place]?.kind ?? entry.originalKind
     }
 
-    /// Objects of the first step that no later step touched, and whose records changed links in link tables, are updated if
-    /// they have other links at the end.
+    /// Objects of the first step that no later step touched, and whose records changed links in link tables, are
+    /// updated if they have other links at the end.
     private mutating func addLinks() throws(StoreError) {
         guard let base = run.base else { return }
         let unchanged = MergeTally.RowState.unchanged.rawValue
@@ -128,7 +129,7 @@ struct JobTally {
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Counts
 
     func outcome() throws(MergeFailure) -> Outcome {
         var outcome = Outcome(run.told)
@@ -171,8 +172,8 @@ struct JobTally {
 
     // MARK: - Keys
 
-    /// The contract's `keys`: by entity what was inserted, updated and deleted; of the first step in the order of its
-    /// rows, then in the order in which it happened.
+    /// The contract's `keys`: by entity the inserted, updated and deleted objects. Objects of the first step come
+    /// first, in the order of its rows, then the others in the order of their changes.
     private func keys(of names: [String]) throws(MergeFailure) -> [UInt8] {
         var writer = JSONWriter()
         do throws(StoreError) {
@@ -219,7 +220,7 @@ struct JobTally {
         }
     }
 
-    /// Writes what clients name an object by that the store has under that key.
+    /// Writes the key by which clients name the object with that stored key.
     private func write(_ key: StoredKey, of entity: Int, to json: inout JSONWriter) throws(StoreError) {
         let model = entities[entity].entity
         guard model.hasRowKey, !model.isNamedByRowKey else {

@@ -1,22 +1,23 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The work budget of a job: all that it makes the writer do is charged, and a job that exceeds it is undone.
+/// The work budget of a job: all work that the job causes in the writer is charged, and a job that exceeds the budget
+/// is rolled back.
 ///
-/// Charged are SQLite's instructions (with triggers, foreign-key actions and rows that follow a renaming), the bytes that
-/// our own functions read, and a constant for each operation. The rows of the job itself stand for part of it, so that
-/// a job may be as large as its memory allows.
+/// The charges are SQLite's instructions (with triggers, foreign-key actions and rows that follow a renaming), the
+/// bytes that Broker's own SQL functions read, and a constant for each operation. The rows of the job itself pay for
+/// part of it, so that a job may be as large as its memory allows.
 ///
-/// Instructions decide, not the time: a job that is replayed must end as it did before. They are the same for the same
+/// Instructions count, not time: a replayed job must end as it did before. The instructions are the same for the same
 /// version of SQLite, statement and data.
 enum JobWork {
     /// A unit takes 10 to 20 ns, so this is three to six seconds.
     static let maximum = 300_000_000
-    /// A staged row or link pays for so much: what merging it takes, with some indexes.
+    /// The units that a staged row or link pays for: the cost of merging it, with some indexes.
     static let unitsPerRow = 200
     /// An operation takes 20 us.
     static let unitsPerStep = 1_000
-    /// SQLite compiles a statement for each predicate: 300 us.
+    /// SQLite compiles a statement for each predicate, which takes 300 us.
     static let unitsPerSelection = 15_000
 
     /// Runs a step, and charges its constant parts.
@@ -32,7 +33,7 @@ enum JobWork {
         do throws(MergeFailure) {
             try meter.judging(body)
         } catch {
-            // SQLite reports an error of our function, and an interrupt, as plain errors.
+            // SQLite reports an error of Broker's function, and an interrupt, as plain errors.
             guard case .store(let failure) = error, [.defect, .overworked].contains(failure.code), meter.budget.isSpent
             else { throw error }
         }

@@ -1,15 +1,15 @@
 internal import BrokerStaging
 
-/// Which objects have other links in link tables than before the job.
+/// The objects whose links in link tables differ from those before the job.
 ///
-/// For each object whose links changed it keeps the sum of the digests of its links that were made, less those of the links
-/// that were ended: it is 0 when the object has the links that it had, positions included. So the memory does not grow with
-/// the number of links or of changes. Objects, too, are known by a digest of their keys; two objects, or two sets of links,
-/// are mistaken for each other once in 2⁶⁴.
+/// For each object whose links changed, it stores the sum of the digests of its new links, less those of the links that
+/// ended. The sum is 0 when the object has the same links as before, positions included. So the memory does not grow
+/// with the number of links or of changes. Objects, too, are identified by a digest of their keys; two objects, or two
+/// sets of links, are mistaken for each other once in 2⁶⁴.
 struct LinkChanges {
     /// By the digest of an object's key.
     private var sums: [Int: Int] = [:]
-    /// Since the newest ``mark()``.
+    /// The changes since the last ``mark()``.
     private var newest: [Int: Int] = [:]
 
     mutating func add(_ row: LinkRow) {
@@ -20,7 +20,7 @@ struct LinkChanges {
         for object in row.objects { newest[object, default: 0] &-= row.content }
     }
 
-    /// From here on what is heard may be taken back.
+    /// Begins changes that may be rolled back.
     mutating func mark() {
         sums.merge(newest, uniquingKeysWith: &+)
         newest = [:]
@@ -28,16 +28,16 @@ struct LinkChanges {
 
     mutating func takeBack() { newest = [:] }
 
-    /// Whether the object that has this key at the end of the job has other links than before the job.
+    /// Whether the object with this key at the end of the job has other links than before the job.
     func hasOthers(_ entity: Int, _ key: StoredKey) -> Bool {
         let object = LinkRow.object(entity) { hasher in key.forEachCell { $0.hash(into: &hasher) } }
         return sums[object, default: 0] &+ newest[object, default: 0] != 0
     }
 }
 
-/// A row of a link table as ``LinkChanges`` needs it.
+/// A row of a link table, as ``LinkChanges`` needs it.
 struct LinkRow {
-    /// The digests of the objects whose link it is.
+    /// The digests of the objects at its ends that have a relationship for it.
     let objects: [Int]
     let content: Int
 

@@ -2,13 +2,14 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The memory that the merge of one job takes beside its staged rows: rows that are staged again, and tables of claims.
+/// The memory that the merge of one job needs besides its staged rows: rows that are staged again, and tables of
+/// claims.
 ///
 /// Used by the one thread that merges the job.
 final class MergeMemory: StagingAllowance, @unchecked Sendable {
     private let allowance: (any MemoryAllowance)?
     private var used = 0
-    /// Of what is used, the part of a table that grows.
+    /// The part of the used memory that belongs to a growing table.
     private var held = 0
 
     /// - Parameter allowance: nil grants everything.
@@ -22,7 +23,7 @@ final class MergeMemory: StagingAllowance, @unchecked Sendable {
         return true
     }
 
-    /// As ``take(_:)``, of a table that has so many bytes now.
+    /// Like ``take(_:)``, for a table that now has so many bytes.
     func hold(_ bytes: Int) -> Bool {
         guard bytes > held else { return true }
         let step = max(bytes - held, 64 << 10)
@@ -31,7 +32,7 @@ final class MergeMemory: StagingAllowance, @unchecked Sendable {
         return true
     }
 
-    /// Nothing of it is used any more.
+    /// Returns all memory to the allowance.
     func release() {
         allowance?.giveBack(used)
         (used, held) = (0, 0)

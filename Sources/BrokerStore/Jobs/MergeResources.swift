@@ -1,12 +1,12 @@
 internal import BrokerJSON
 internal import BrokerStaging
 
-/// What the steps of one job share while they are merged.
+/// The resources that the steps of one job share while they are merged.
 final class MergeResources {
     let budget = RestagingBudget()
     let parked: ParkedValues
     private let allowance: (any MemoryAllowance)?
-    /// Of rows that were staged again, until the job's end.
+    /// The memory of rows that were staged again, until the job's end.
     private var retained: [MergeMemory] = []
 
     init(_ job: StoreJob, parked: ParkedValues) {
@@ -18,7 +18,7 @@ final class MergeResources {
 
     var retainedCount: Int { retained.count }
 
-    /// The rows that were staged again since that many were retained are gone.
+    /// Releases the memory of all rows that were staged again after the first `count`.
     func release(after count: Int) { retained.removeLast(retained.count - count) }
 
     func retain(_ memory: MergeMemory) { retained.append(memory) }

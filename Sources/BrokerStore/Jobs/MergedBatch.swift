@@ -1,10 +1,10 @@
 internal import BrokerStaging
 
-/// Rows of a step that were merged together, and what became of them: all of the step's, unless its tombstones make its
-/// records take effect one after the other.
+/// Rows of a step that were merged together, and their states: all rows of the step, unless its tombstones require that
+/// its records take effect one after the other.
 struct MergedBatch {
     let rows: StagedRows
     let result: MergedRows
-    /// The place of the first operation that has a record among them, among those of the step.
+    /// The index, among the step's operations, of the first operation with a record in the batch.
     var firstOperation = 0
 }

@@ -2,28 +2,28 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import CSQLite
 
-/// What became of rows since it began to listen: what each was then, and what it is now.
+/// The net changes of rows since the recording began: the state of each row then, and its state now.
 ///
-/// It hears of every change of a row, also of those that foreign keys make, from SQLite's hook before the change
-/// (sqlite.org/c3ref/preupdate_blobwrite.html). A row that is deleted and made again with the same key is one object, and so is
-/// one whose key changes.
+/// SQLite's hook before the change (sqlite.org/c3ref/preupdate_blobwrite.html) reports every change of a row, also the
+/// changes that foreign keys make. A row that is deleted and inserted again with the same key is one object, and so is
+/// a row whose key changes.
 final class NetChanges {
     enum Original: Equatable {
         case absent
-        /// It is there, and nothing has changed it yet.
+        /// The row exists, and nothing has changed it yet.
         case untouched
         /// Equal for equal rows; different for different ones but once in 2⁶⁴.
         case content(Int)
     }
 
     struct Entry {
-        /// In whose table it is.
+        /// The entity whose table has the row.
         let entity: Int
-        /// What the object is; of an entity that stands alone, that.
+        /// The concrete entity of the object; `entity` outside of hierarchies.
         var kind: Int
-        /// What it was when it was first heard of.
+        /// The concrete entity when the row was first recorded.
         var originalKind = 0
-        /// Of an object that was deleted, the identity that it had, if clients name it by that and the store by a key of its own.
+        /// The identity of a deleted object, if clients name it by that and the store by a row key.
         var identity: StoredKey?
         var original: Original
         let originalKey: StoredKey
@@ -32,7 +32,7 @@ final class NetChanges {
         var number: Int64?
         var content: Int
         var key: StoredKey
-        /// A link in a link table changed that one of its records names.
+        /// A link in a link table changed that one of the object's records names.
         var isLinkChanged = false
     }
 
@@ -49,30 +49,30 @@ final class NetChanges {
 
     private let connection: Connection
     private let tables: ChangedTables
-    /// Entries at most: some 100 MB.
+    /// The maximum number of entries: some 100 MB.
     static let maximumEntries = 400_000
 
     private(set) var entries: [Entry] = []
-    /// What the rows that a first step changed were before the job: a digest, and the object's own entity. That step counts its rows itself, so that
-    /// they need no entries.
+    /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
+    /// counts the rows of that step itself, so they need no entries.
     private(set) var baseOriginals: [Place: (content: Int, kind: Int)] = [:]
     private(set) var links = LinkChanges()
     private var isHearingBase = false
     private var isHearingParking = false
-    /// What rows were before a value of theirs was parked.
+    /// The digests of rows before a value of theirs was parked.
     private var parkedOriginals: [Place: Int] = [:]
     private var places: [Place: Int] = [:]
     private var deleted: [Name: Int] = [:]
-    /// In the last step of a job, whether more than a count is wanted of an object; nil where more may follow.
+    /// In the last step of a job, whether more than a count is needed of an object; nil where further steps may follow.
     var wants: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
-    /// By the index of their own entity, objects that were deleted, of which no more is wanted.
+    /// By the index of their concrete entity, the number of deleted objects for which a count suffices.
     private(set) var deletedCounts: [Int: Int] = [:]
-    /// By the index of their own entity, the row numbers of objects that were changed, of which no more is wanted.
+    /// By the index of their concrete entity, the row numbers of changed objects for which a count suffices.
     private(set) var changedNumbers: [Int: Set<Int64>] = [:]
-    /// What entries were before the newest ``mark()``.
+    /// Entries as they were before the last ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
     private var marked = 0
-    /// Of every change that was heard; nil when no one wants it.
+    /// The digest of every recorded change; nil when no caller asked for it.
     private(set) var digest: RowDigest?
     private var markedDigest: RowDigest?
 
@@ -82,11 +82,11 @@ final class NetChanges {
         digest = hasDigest ? RowDigest() : nil
     }
 
-    // MARK: - Listening
+    // MARK: - Recording
 
-    /// Hears of the changes that `body` makes.
+    /// Records the changes that `body` makes.
     ///
-    /// - Parameter isBase: of a first step that counts its rows itself.
+    /// - Parameter isBase: the changes are those of a first step, which counts its rows itself.
     func listen<Failure: Error>(
         toBase isBase: Bool = false, _ body: () throws(Failure) -> Void
     ) throws(Failure) {
@@ -103,8 +103,8 @@ final class NetChanges {
         try body()
     }
 
-    /// Hears of values that are parked, or given back: neither changes an object, and an object that is changed meanwhile is
-    /// compared with what it was before.
+    /// Records values that are parked or restored. Neither changes an object, and an object that is changed meanwhile
+    /// is compared with its state before.
     func listenToParking<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         isHearingParking = true
         defer { isHearingParking = false }
@@ -141,7 +141,7 @@ final class NetChanges {
         }
         if isHearingBase {
             let place = Place(entity: entity, number: old)
-            // It inserts and updates; which rows it inserted, it counts itself.
+            // The first step inserts and updates, and counts itself which rows it inserted.
             guard operation == SQLITE_UPDATE, baseOriginals[place] == nil else { return }
             let original = before()
             baseOriginals[place] = (parkedOriginals[place] ?? original.content, original.kind)
@@ -162,7 +162,7 @@ final class NetChanges {
         }
     }
 
-    /// - Parameter row: after the change; of a deletion, before.
+    /// - Parameter row: the row after the change; for a deletion, before.
     private func note(_ operation: Int32, _ entity: Int, _ row: RowValues) {
         guard digest != nil else { return }
         var hash = RowHash(UInt64(entity) << 8 | UInt64(operation))
@@ -170,7 +170,7 @@ final class NetChanges {
         digest?.add(hash.value)
     }
 
-    /// Of a link table: what the row says of the links of the objects at its ends.
+    /// Records a row of a link table: the links of the objects at its ends.
     private func hear(
         _ operation: Int32, _ table: ChangedTables.LinkTable, _ count: Int32, _ database: OpaquePointer
     ) {
@@ -258,7 +258,7 @@ final class NetChanges {
         return !wants(entity, number, old.key)
     }
 
-    /// The entry of a row that is about to change, begun with what it is.
+    /// The entry of a row that is about to change; a new entry starts with the row's present state.
     private func entry(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Int {
         let place = Place(entity: entity, number: number)
         if let known = places[place] {
@@ -278,9 +278,9 @@ final class NetChanges {
         return entries.count - 1
     }
 
-    /// An object is looked at: it counts, also when nothing of it changes.
+    /// Counts an object, even if nothing in it changes.
     ///
-    /// - Parameter kind: what it is.
+    /// - Parameter kind: its concrete entity.
     func touch(_ entity: Int, kind: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
         let known = places[Place(entity: entity, number: number)]
         if known == nil {
@@ -293,10 +293,10 @@ final class NetChanges {
         if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }
     }
 
-    /// More has happened than can be remembered.
+    /// More changes were recorded than the maximum number of entries.
     var isOverfull: Bool { entries.count > Self.maximumEntries }
 
-    // MARK: - Keeping
+    // MARK: - Rolling back
 
     private func add(_ entry: Entry) {
         places[Place(entity: entry.entity, number: entry.originalNumber)] = entries.count
@@ -332,7 +332,7 @@ final class NetChanges {
         }
     }
 
-    /// From here on what is heard may be taken back.
+    /// Begins changes that may be rolled back.
     func mark() {
         undo = []
         marked = entries.count
@@ -340,7 +340,7 @@ final class NetChanges {
         links.mark()
     }
 
-    /// What was heard since the mark has not happened.
+    /// Discards everything that was recorded since the mark.
     func takeBack() {
         for (index, entry) in undo.reversed() {
             forget(index)

@@ -3,40 +3,42 @@ internal import BrokerStaging
 
 /// Unique values of objects that a job has not changed yet, while another object of the job has them.
 ///
-/// Only what a job leaves behind must be unique, and an index of SQLite's is unique after each statement. So a column of the
-/// holder gets a value that no other row has. Its own value comes back at the job's end, if the object still exists and the
-/// column was not set since; where that is not possible, the object that claimed the value is at fault.
+/// Only the values at the job's end must be unique, but an index of SQLite's is unique after each statement. So a
+/// column of the holder gets a value that no other row has. Its own value is restored at the job's end, if the object
+/// still exists and the column was not set since; where that is not possible, the object that claimed the value is at
+/// fault.
 ///
 /// Used by the one thread that merges the job.
 final class ParkedValues {
     private struct Parked {
         let occupied: OccupiedValue
-        /// Any rows of the step that claims the value: they know the places in the text.
+        /// Any rows of the step that claims the value: they know the offsets in the text.
         let rows: StagedRows
-        /// What the column holds instead.
+        /// The value in the column meanwhile.
         let mark: [UInt8]
     }
 
-    /// Values at most: what giving them back may cost.
+    /// The maximum number of values, which limits the cost of restoring them.
     private static let maximum = 100_000
-    /// Bytes of memory that a parked value takes beside its key: itself in a list that grows, its mark, and its lists of
-    /// columns.
+    /// Bytes of memory that a parked value needs besides its key: itself in a list that grows, its mark, and its lists
+    /// of columns.
     private static let bytesPerValue = 320
 
     private let merger: Merger
     private var parked: [Parked] = []
-    /// Columns with parked values, each with the entity.
+    /// Columns with parked values, each with its entity.
     private var columns: Set<[Int]> = []
     private var statements: [[Int]: (park: Statement, unpark: Statement)] = [:]
     private var count = 0
-    /// Values that are judged at once, because an earlier run of the job showed that they are not given up.
+    /// Values that are checked at once, because an earlier run of the job showed that their holders do not give them
+    /// up.
     private let settled: Set<OccupiedValue.Value>
     private let parksNothing: Bool
     private let memory: MergeMemory
-    /// Of the job's changes; nil until they are recorded.
+    /// The net changes of the job; nil until recording begins.
     var history: NetChanges?
 
-    /// - Parameter memory: asked for the memory of the values.
+    /// - Parameter memory: grants the memory for the values.
     init(_ merger: Merger, _ memory: MergeMemory, settled: Set<OccupiedValue.Value> = [], parksNothing: Bool = false) {
         self.merger = merger
         self.memory = memory
@@ -44,7 +46,8 @@ final class ParkedValues {
         self.parksNothing = parksNothing
     }
 
-    /// A value can be parked in the first column of its list, unless that column tells which object it is or how new.
+    /// Whether a value can be parked in the first column of its list: not if that column identifies the object or says
+    /// when it was modified.
     func canPark(_ value: OccupiedValue.Value) -> Bool {
         guard !parksNothing, !settled.contains(value), let column = value.attributes.first else { return false }
         let model = merger.plan.model
@@ -87,9 +90,9 @@ final class ParkedValues {
         }
     }
 
-    /// Gives the values back to the objects that still lack them.
+    /// Restores the values of the objects that still lack them.
     ///
-    /// - Parameter isDue: which of them.
+    /// - Parameter isDue: selects the values.
     /// - Throws: the fault of the job that is to fail, or ``MergeFailure/unsettled(_:)``.
     func giveBack(
         _ policy: InvalidRecordPolicy, _ isDue: (OccupiedValue.Value) -> Bool = { _ in true }
@@ -143,7 +146,7 @@ final class ParkedValues {
             JobMerge.taken(one.occupied.value.attributes, model, isTold: true), at: one.occupied.claimedAt)
     }
 
-    /// Gives back the values that a predicate asks for: it must find them where they are.
+    /// Restores the values that a predicate compares, because it must find them in their columns.
     func giveBack(_ policy: InvalidRecordPolicy, askedBy selection: StagedSelection) throws(MergeFailure) {
         guard !columns.isEmpty, let predicate = selection.predicate else { return }
         let model = merger.plan.model

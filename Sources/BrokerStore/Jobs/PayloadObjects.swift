@@ -2,22 +2,22 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The objects of a job's own records, for its answer (`reply: objects`).
+/// The objects of a job's own records, for its reply (`reply: objects`).
 ///
 /// ```
-/// step ─merged─▶ its rows are kept ─…last step─▶ the key that each object has now ─▶ its row, written as `fetch` does
+/// step ─merged─▶ its rows are retained ─…last step─▶ the key that each object has now ─▶ its row, written as `fetch` does
 /// ```
 ///
-/// Read inside the job's savepoint, so that no later job is seen. What is kept are rows that are there anyway; a job that
-/// does not ask for its objects has none of this.
+/// The objects are read inside the job's savepoint, so no later job is visible. The retained rows exist anyway; a job
+/// that does not ask for its objects has none of this cost.
 struct PayloadObjects {
     private struct Step {
-        /// What was merged, one after the other; empty when all of it was left out.
+        /// The merged batches in their order; empty when all records were rejected.
         let merged: [MergedBatch]
-        /// How many records each operation has.
+        /// The number of records of each operation.
         let counts: [Int]
 
-        /// Those that have records of the operation.
+        /// The batches with records of the operation.
         func batches(of operation: Int) -> ArraySlice<MergedBatch> {
             var (first, end) = (0, merged.count)
             while first < end {
@@ -38,9 +38,9 @@ struct PayloadObjects {
 
     // MARK: - Step by step
 
-    /// The rows of the next step have been merged.
+    /// Adds the next step, whose rows have been merged.
     ///
-    /// - Parameter merged: empty when all of them were left out.
+    /// - Parameter merged: empty when all of them were rejected.
     mutating func note(_ staged: StagedRows, _ merged: [MergedBatch]) throws(MergeFailure) {
         let operations = (merged.count == 1 ? merged[0].rows : staged).payload?.operations ?? []
         do throws(StoreError) {
@@ -51,7 +51,7 @@ struct PayloadObjects {
         steps.append(Step(merged: merged, counts: operations.map(\.count)))
     }
 
-    /// The next step has no records of its own.
+    /// Adds the next step, which has no records of its own.
     mutating func noteDeletion() { steps.append(Step(merged: [], counts: [0])) }
 
     private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) throws(StoreError) {
@@ -63,16 +63,16 @@ struct PayloadObjects {
             to: try merger.key(of: subject.row, table, result), step: steps.count)
     }
 
-    // MARK: - Telling
+    // MARK: - Reply
 
     private enum Stop: Error {
         case tooLarge
         case store(StoreError)
     }
 
-    /// An array with the array of its objects for each operation.
+    /// The reply: an array with an array of objects for each operation.
     ///
-    /// - Parameter limit: bytes that they may take; of more, only their number is told.
+    /// - Parameter limit: the maximum number of bytes; if the objects need more, only their number is reported.
     func told(within limit: Int) throws(StoreError) -> ToldObjects {
         let count = steps.reduce(0) { $0 + $1.counts.reduce(0, +) }
         let settled = renamings.settled()
@@ -96,7 +96,7 @@ struct PayloadObjects {
         return ToldObjects(count: count, json: writer.bytes)
     }
 
-    /// - Parameter lastKey: the key that an object has in the end which had this one after the step.
+    /// - Parameter lastKey: returns the key that an object has at the end, by its key after the step.
     private func write(
         _ step: Step, _ operation: Int, _ writer: inout JSONWriter, _ limit: Int,
         _ lastKey: (StoredKey, Int) -> StoredKey?
@@ -122,7 +122,7 @@ struct PayloadObjects {
         if writer.count > limit { throw .tooLarge }
     }
 
-    /// Binds the key that an object has in the end to the statement that reads it; false when it has none.
+    /// Binds the key that an object has at the end to the statement that reads it; false when it has none.
     private func bind(
         _ object: (table: Int, row: Int), _ rows: StagedRows, _ result: MergedRows,
         _ lastKey: (StoredKey, Int) -> StoredKey?
@@ -144,9 +144,9 @@ struct PayloadObjects {
     }
 }
 
-/// Reads one object as `fetch` gives it, with remote names and nothing nested in it.
+/// Reads one object in the form of `fetch`, with remote names and without nested objects.
 struct ObjectRead {
-    /// Parameters: the key. Its row.
+    /// Parameters: the key. Returns its row.
     let statement: Statement
     private let reader: ObjectReader
 

@@ -1,4 +1,4 @@
-/// The objects of a job that got other identities, one step after the other.
+/// The objects of a job whose identities changed, in the order of the steps.
 struct Renamings {
     fileprivate struct Name: Hashable {
         let entity: Int
@@ -9,19 +9,19 @@ struct Renamings {
 
     var isEmpty: Bool { all.isEmpty }
 
-    /// - Parameter step: its rows bear the new key. Steps come in order.
+    /// - Parameter step: the step whose rows have the new key. Steps must be added in order.
     mutating func add(_ entity: Int, from old: StoredKey, to new: StoredKey, step: Int) {
         guard old != new else { return }
         all.append((step, Name(entity: entity, key: old), Name(entity: entity, key: new)))
     }
 
-    /// What became of the keys in the end.
+    /// The final key for each key that changed.
     func settled() -> Settled {
         var settled = Settled()
-        // Backwards, so that what becomes of a new key is known when it is given.
+        // In reverse order, so that the final key of a new key is known.
         for (step, old, new) in all.reversed() {
             let last: StoredKey? = if let later = settled.changes[new]?.last { later.key } else { new.key }
-            // Only a free key can be given: who had it was deleted.
+            // Only a free key can be assigned: the object that had it was deleted.
             settled.changes[new, default: []].append((step, nil))
             settled.changes[old, default: []].append((step, last))
         }
@@ -29,14 +29,14 @@ struct Renamings {
     }
 
     struct Settled {
-        /// By a key: at which steps it was taken from its object, the last one first, and which key that has in the end; nil
+        /// By key: the steps at which its object lost it, the last one first, and the final key of that object; nil
         /// when it has none.
         fileprivate var changes: [Name: [(step: Int, key: StoredKey?)]] = [:]
 
-        /// The last key of the object that had this one after a step; nil when it is gone.
+        /// The final key of the object that had this key after a step; nil when the object no longer exists.
         func key(_ key: StoredKey, _ entity: Int, after step: Int) -> StoredKey? {
             guard let changes = changes[Name(entity: entity, key: key)] else { return key }
-            // The first of the later ones stands last among them.
+            // The first of the later steps is the last one among them.
             var later = 0..<changes.count
             while !later.isEmpty {
                 let middle = later.lowerBound + later.count / 2

@@ -1,10 +1,10 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What a job tells beside the fate of its objects.
+/// The warnings and rejections that a job reports besides its counts.
 struct ReportedFaults {
     private(set) var rejected: [Fault] = []
-    /// By the name of the entity, rejections beside those.
+    /// By the name of the entity, the number of rejections that are not listed.
     private(set) var unlisted: [String: Int] = [:]
     var warnings: [Warning] = []
 
@@ -16,7 +16,7 @@ struct ReportedFaults {
                 known.code == warning.code && known.entity.hasSameBytes(as: warning.entity)
                     && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
             }
-            // A job of few steps is told each key once; looking through many for each would take too long.
+            // A job of few steps reports each key once; comparing many warnings with each other would take too long.
             if let known, warnings.count <= Self.lookedThrough {
                 warnings[known].count += warning.count
             } else {
@@ -35,7 +35,7 @@ struct ReportedFaults {
         }
     }
 
-    /// By the name of the entity, how many objects were rejected.
+    /// By the name of the entity, the number of rejected objects.
     var rejectedCounts: [String: Int] {
         var counts = unlisted
         for fault in rejected { counts[fault.entity ?? "", default: 0] += 1 }
@@ -44,7 +44,7 @@ struct ReportedFaults {
 }
 
 extension Outcome {
-    /// One without changes.
+    /// The reported faults without later changes.
     init(_ told: ReportedFaults) {
         self.init()
         rejected = told.rejected

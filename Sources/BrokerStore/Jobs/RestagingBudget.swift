@@ -1,12 +1,13 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// How often the rows of a job's steps may be staged again on the writer's thread, so that no job occupies it for much
-/// longer than its own bytes need. It counts work and not time: a job ends the same way on every machine.
+/// Limits how often the rows of a job's steps are staged again on the writer's thread, so that no job occupies the
+/// thread for much longer than its own bytes need. It counts work and not time: a job ends the same way on every
+/// machine.
 final class RestagingBudget {
     /// Stagings of each step that do not count.
     private static let free = 4
-    /// Stagings of one step at most.
+    /// The maximum number of stagings of one step.
     private static let maximum = 100
     /// Units of ``StagedRows/stagingWork`` for all further stagings of the job's steps: some tenths of a second.
     private static let maximumWork = 64 << 20

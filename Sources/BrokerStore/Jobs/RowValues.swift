@@ -2,15 +2,15 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import CSQLite
 
-/// A row as the history needs it.
+/// A row as the net changes need it.
 struct RowValues {
     let key: StoredKey
     let content: Int
-    /// The index of the object's own entity.
+    /// The index of the object's concrete entity.
     let kind: Int
-    /// Its identity, where the key is the store's own and clients name it by that.
+    /// Its identity, where the store has a row key and clients name the object by its identity.
     let identity: StoredKey?
-    /// A hash of all columns that is the same on every machine; 0 when no one wants it.
+    /// A hash of all columns that is the same on every machine; 0 when no caller asked for it.
     let digest: UInt64
 
     init(
@@ -35,9 +35,9 @@ struct RowValues {
 }
 
 extension Cell {
-    /// A value of SQLite's, valid as long as that is.
+    /// A value of SQLite's, valid as long as that one.
     ///
-    /// - Parameter value: nil of a column that rows do not hold, because it is generated when it is read.
+    /// - Parameter value: nil for a generated column that is not stored.
     init(_ value: OpaquePointer?) {
         guard value != nil else {
             self = .null
@@ -57,7 +57,7 @@ extension Cell {
             }
     }
 
-    /// A column of real numbers stores 5.0 as the integer 5, and gives the real number back. The hook sees either.
+    /// A column of real numbers stores 5.0 as the integer 5, and returns the real number. The hook reports either form.
     func stored(asReal isReal: Bool) -> Cell { kind == .integer && isReal ? .real(Double(integer)) : self }
 
     func hash(into hasher: inout Hasher) {

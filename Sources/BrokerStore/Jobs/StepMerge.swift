@@ -1,24 +1,24 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// Merges one step's rows, again and again without what turns out to be left out.
+/// Merges one step's rows, and repeats that without the records that turn out to be rejected.
 struct StepMerge {
     let merger: Merger
     let savepoints: Savepoints
     let policy: InvalidRecordPolicy
-    /// The step is the whole job, so that the job's savepoint is its own.
+    /// The step is the whole job, so the job's savepoint is also the step's.
     let isSingle: Bool
-    /// What a sync may do; nil of other steps.
+    /// The actions that a sync may take; nil for other steps.
     var sync: StagedSync?
     let resources: MergeResources
-    /// Something of the job comes after the rows are merged, so that objects may still give up unique values.
+    /// Further work of the job follows the merge of the rows, so objects may still give up unique values.
     let isFollowed: Bool
 
     /// - Parameters:
-    ///   - history: hears of what happens; nil where the merge's own count is enough.
-    ///   - isBase: the merge counts its rows itself, and the history remembers what they were.
-    ///   - prepare: called before rows are merged, each time; what it does is undone with them.
-    /// - Returns: the rows that were merged in the end, and what became of them.
+    ///   - history: records the changes; nil where the merge's own count suffices.
+    ///   - isBase: the merge counts its rows itself, and the net changes store their state before.
+    ///   - prepare: called before each attempt to merge rows; its changes are rolled back with them.
+    /// - Returns: the rows of the last attempt, and their states.
     func run(
         _ staged: StagedRows, _ history: NetChanges?, isBase: Bool = false,
         prepare: (StagedRows) throws(MergeFailure) -> Void = { _ in }
@@ -26,7 +26,7 @@ struct StepMerge {
         var exclusions = try passedOver(staged)
         var isCareful = false
         var count = 0
-        /// Of what is known beside the rows, and of the rows of the newest staging.
+        /// The memory of the stored facts, and of the rows of the newest staging.
         let (knowledge, memory) = (resources.memory(), resources.memory())
         resources.retain(memory)
         var rows = staged
@@ -45,7 +45,7 @@ struct StepMerge {
                     let known = exclusions ?? StagedExclusions(merger.plan, policy)
                     exclusions = known
                     try note(error, of: rows, in: known, knowledge)
-                    // What is staged again takes the place of the last try, so that there are never three.
+                    // The new staging replaces the last attempt, so there are never three.
                     rows = staged
                     memory.release()
                     rows = try restaged(staged, without: known, memory)
@@ -55,7 +55,8 @@ struct StepMerge {
         }
     }
 
-    /// Of a sync that may not do everything, what is passed over: found out beside the store, before anything is merged.
+    /// The records that a sync ignores because not all actions are allowed: determined outside of the store, before
+    /// anything is merged.
     private func passedOver(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
         guard let sync, sync.passesOver else { return nil }
         let passedOver = IgnoredRecords(sync, merger.plan)
@@ -92,7 +93,7 @@ struct StepMerge {
             identity.withCells { known.note(identityOfSubject: $0, kind: kind) }
             return
         }
-        // What the store has of an object takes about as much as its staged row.
+        // The stored facts of an object take about as much memory as its staged row.
         let bytes = rows.tables.reduce(0) { $0 + ($1.map { $0.rowCount * $0.rowByteCount } ?? 0) }
         guard memory.hold(bytes) else { throw .fault(MergeMemory.refusal) }
         do throws(StoreError) {
@@ -106,7 +107,7 @@ struct StepMerge {
         }
     }
 
-    /// What is noted of a rejected object, with its identity and its sentences.
+    /// Bytes of a rejected object's record, with its identity and its messages.
     private static let bytesPerRejection = 600
 
     private func restaged(
@@ -122,7 +123,7 @@ struct StepMerge {
         }
     }
 
-    /// Before anything is written: whether all records are newer than their objects, and none of them is at fault.
+    /// Before anything is written: checks that all records are newer than their objects, and that none is at fault.
     private func checkRecords(_ rows: StagedRows) throws(MergeFailure) {
         let isStale: Bool
         do throws(StoreError) {
@@ -160,7 +161,7 @@ struct StepMerge {
             return merged
         } catch {
             history?.takeBack()
-            // After some errors SQLite has undone the whole transaction.
+            // After some errors SQLite has rolled back the whole transaction.
             if case .store = error, merger.connection.isAutocommit { throw error }
             guard !merger.connection.isAutocommit else {
                 throw .store(StoreError(.unavailable, "SQLite gave the transaction up."))
@@ -202,7 +203,7 @@ struct Savepoints {
 
     func endStep() throws(MergeFailure) { try run(stepRelease) }
 
-    /// - Parameter isSingle: it is the whole job, whose savepoint stays.
+    /// - Parameter isSingle: the step is the whole job, whose savepoint stays.
     func undoStep(isSingle: Bool) throws(MergeFailure) {
         guard !isSingle else { return try run(undo) }
         try run(stepUndo)

@@ -2,8 +2,8 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import CSQLite
 
-/// What the parts of syncs have named that are not complete: kept in the store, so that parts may come from any connection
-/// and after a restart.
+/// The objects that the parts of incomplete syncs have named: stored in the database, so that parts may come from any
+/// connection and after a restart.
 final class SyncParts {
     private static let tables = [
         """
@@ -17,21 +17,21 @@ final class SyncParts {
             "sync" INTEGER NOT NULL, "key" BLOB NOT NULL, PRIMARY KEY ("sync", "key")
         ) WITHOUT ROWID
         """,
-        // Each part looks for a sync that is to be forgotten.
+        // Each part looks for a sync that is due to be deleted.
         """
         CREATE INDEX IF NOT EXISTS "_broker_open_syncs_changed" ON "_broker_open_syncs" ("changed")
         """,
     ]
 
-    /// Keys of forgotten syncs that one part deletes: some 10 ms.
+    /// The maximum number of keys of expired syncs that one part deletes: some 10 ms.
     static let keysForgottenAtOnce = 10_000
 
     fileprivate let connection: Connection
     private let keptMilliseconds: Int64
-    /// Syncs that are open at the same time, of all clients; tests lower it.
+    /// The maximum number of syncs that are open at the same time, of all clients; tests lower it.
     var maximum = 10_000
 
-    /// - Parameter keptSeconds: an unfinished sync that nothing is added to is forgotten after that.
+    /// - Parameter keptSeconds: an unfinished sync expires when no part was added for so long.
     init(on connection: Connection, keptSeconds: Int) throws(StoreError) {
         self.connection = connection
         let (milliseconds, isBeyondCounting) = Int64(keptSeconds).multipliedReportingOverflow(by: 1_000)
@@ -41,8 +41,8 @@ final class SyncParts {
 
     /// Begins a part inside the job's savepoint.
     ///
-    /// - Throws: `idConflict` when an earlier part of that id was about something else; `busy` when it is the first one, and
-    ///   ``maximum`` syncs are open.
+    /// - Throws: `idConflict` when an earlier part with that id has another definition; `busy` when it is the first
+    ///   one, and ``maximum`` syncs are open.
     func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
         let opened: Result<Int64, Fault>
         do throws(StoreError) {
@@ -58,7 +58,7 @@ final class SyncParts {
         }
     }
 
-    /// - Parameter oldest: syncs that nothing was added to since then are forgotten.
+    /// - Parameter oldest: syncs to which no part was added since then have expired.
     /// - Returns: the sync's number.
     private func open(_ part: SyncPart, keptSince oldest: Int64, _ now: Int64) throws(StoreError) -> Result<
         Int64, Fault
@@ -88,9 +88,10 @@ final class SyncParts {
         return .success(sqlite3_last_insert_rowid(connection.handle))
     }
 
-    /// Deletes a sync, or ``keysForgottenAtOnce`` of its keys: the part that does it is another client's.
+    /// Deletes a sync, or ``keysForgottenAtOnce`` of its keys, because the part that pays for it may be another
+    /// client's.
     ///
-    /// - Returns: whether nothing of the sync is left.
+    /// - Returns: whether the whole sync is deleted.
     private func forget(_ number: Int64) throws(StoreError) -> Bool {
         let keys = try connection.prepare(
             "DELETE FROM _broker_open_sync_keys WHERE sync = ?1 AND key IN "
@@ -129,14 +130,14 @@ final class SyncParts {
 /// A part that is being applied.
 struct OpenSyncPart {
     let parts: SyncParts
-    /// The sync's, in the store.
+    /// The number of the sync in the store.
     let number: Int64
     let isLast: Bool
     let now: Int64
 
-    /// Keeps what the part's rows name.
+    /// Stores the keys that the part's rows name.
     ///
-    /// - Returns: whether nothing was rejected, in any part.
+    /// - Returns: whether no record was rejected, in any part.
     func note(
         _ rows: StagedRows, _ merged: MergedRows, _ entity: Int, _ merger: Merger, isComplete: Bool
     ) throws(MergeFailure) -> Bool {
@@ -174,7 +175,7 @@ struct OpenSyncPart {
                 try keep(.naming(merger.forms.stored(table.identity(ofRow: row), of: entity)))
             }
         }
-        // Another job may make them before the last part comes.
+        // Another job may insert these objects before the last part arrives.
         for identity in rows.namedAlone(entity) {
             let identity = try merger.forms.stored(identity, of: entity)
             try keep(statements.entity.hasRowKey ? .naming(identity) : StoredKey(identity))
@@ -183,7 +184,7 @@ struct OpenSyncPart {
 
     /// The condition that no part named an object `o`.
     ///
-    /// A search for each of its keys: SQLite would make a table of the list of an `IN`, anew for each object.
+    /// It is a search for each of its keys: for the list of an `IN`, SQLite would build a new table for each object.
     func isUnnamed(_ statements: EntityStatements) -> String {
         func key(_ values: [String]) -> String { "\(StoredKey.function)(\(values.joined(separator: ", ")))" }
         func columns(_ names: [String]) -> [String] { names.map { "o.\(quoted($0))" } }
@@ -197,13 +198,13 @@ struct OpenSyncPart {
         }.joined(separator: " AND ")
     }
 
-    /// The id is free again.
+    /// Ends the sync and frees its id.
     func end() throws(MergeFailure) {
         do throws(StoreError) {
             let end = try parts.connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
             end.bind(number, at: 1)
             try end.run()
-            // As a rule no other sync is open, and SQLite empties a table at once.
+            // Usually no other sync is open, and SQLite empties a whole table at once.
             let others = try parts.connection.prepare("SELECT 1 FROM _broker_open_syncs LIMIT 1")
             let isOnly = try !others.step()
             others.reset()
@@ -218,10 +219,10 @@ struct OpenSyncPart {
 }
 
 extension StoredKey {
-    /// Of an object whose key is the store's own, what names it beside that: an identity, which no key is taken for.
+    /// The stored name of an object with a row key that is named by its identity; no row key is equal to it.
     fileprivate static func naming(_ identity: [Cell]) -> StoredKey { StoredKey([.null] + identity) }
 
-    /// The function of SQL that makes a key's bytes of columns.
+    /// The SQL function that converts columns into a key's bytes.
     static let function = "_broker_key"
 
     static func installFunction(on connection: Connection) throws(StoreError) {
