@@ -1,11 +1,10 @@
 internal import CSQLite
 internal import Glibc
 
-/// Ends a fetch that takes too long, or that nobody wants any more, in the middle of a statement. Belongs to the
-/// connection's thread.
+/// Interrupts a statement of a fetch that takes too long, or whose client is gone. Belongs to the connection's thread.
 final class FetchGuard {
-    /// Steps of SQLite's machine between two looks: some ten microseconds, but for what patterns take, which look
-    /// themselves.
+    /// Steps of SQLite's virtual machine between two checks: some ten microseconds, except for the time of patterns,
+    /// which check themselves.
     private static let stepsPerLook = 1_000
 
     private let connection: Connection
@@ -36,7 +35,8 @@ final class FetchGuard {
         }
     }
 
-    /// The fetch has taken its time. Asked before every pattern, because one alone may take longer than a thousand steps.
+    /// Whether the fetch has used its time. Called before every pattern, because one alone may take longer than a
+    /// thousand steps.
     func isTimeOver() -> Bool {
         if allowance?.isSpent() == true { failure = failure ?? .tooLong }
         return failure != nil
@@ -53,10 +53,10 @@ final class FetchGuard {
     }
 }
 
-/// Time of a processor that the calling thread may spend: on a busy machine, little work remains little.
+/// Processor time that the calling thread may spend: on a busy machine, a fetch with little work is not interrupted.
 private struct ProcessorTime {
     private let spentAt: Int64
-    /// Of a clock that costs next to nothing to read, and is never behind the other.
+    /// In time of a clock that costs next to nothing to read: the processor time cannot be spent before this moment.
     private let notSpentBefore: Int64
 
     init(microseconds: Int64) {

@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// A place in the tree of included relationships.
+/// A node in the tree of included relationships.
 final class FetchNode {
     struct Inclusion {
         let statement: Statement
@@ -30,7 +30,7 @@ final class FetchNode {
         self.inclusions = nodes
     }
 
-    /// What is nested in the rows of those numbers; nil when it is more than fits the memory.
+    /// The nested objects of the rows with those numbers; nil when they exceed the memory.
     func nests(of rowNumbers: ArraySlice<Int64>, memory: Int) throws(FetchFailure) -> [FetchedNest]? {
         var memory = memory
         return try nests(of: rowNumbers, &memory)
@@ -55,7 +55,7 @@ final class FetchNode {
 }
 
 extension FetchNode.Inclusion {
-    /// - Parameter numbers: of the near rows, as JSON.
+    /// - Parameter numbers: the numbers of the near rows, as JSON.
     fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(FetchFailure) -> FetchedNest? {
         var nest = FetchedNest(level: FetchedLevel(holeCount: node.inclusions.count), isToMany: isToMany)
         defer { statement.reset() }
@@ -78,9 +78,9 @@ extension FetchNode.Inclusion {
     }
 }
 
-/// The objects of one included relationship of some rows, and what is nested in these.
+/// The objects of one included relationship of some rows, with their own nested objects.
 struct FetchedNest {
-    /// There is no room for so many bytes.
+    /// The text exceeds its limit.
     struct Overflow: Error {}
 
     var level: FetchedLevel
@@ -95,7 +95,7 @@ struct FetchedNest {
 
     var memory: Int { level.memory + links.memory }
 
-    /// Writes what is nested in a near row: an array, or an object or null.
+    /// Writes the nested objects of a near row: an array, or an object or null.
     func write(of near: Int, to bytes: inout [UInt8], limit: Int) throws(Overflow) {
         let rows = links.rows(of: near)
         if isToMany { bytes.append(UInt8(ascii: "[")) }

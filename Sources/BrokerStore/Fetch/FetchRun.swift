@@ -2,10 +2,10 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// One fetch: objects are read batch by batch, what is nested in a batch is read by one query for each relationship, and
-/// each object is written whole.
+/// One fetch: objects are read in batches, the nested objects of a batch are read by one query for each relationship,
+/// and each object is written whole.
 struct FetchRun {
-    /// Objects whose nested ones are read together.
+    /// The number of objects whose nested objects are read together.
     private static let batchRows = 1_024
 
     private let request: FetchRequest
@@ -87,7 +87,7 @@ struct FetchRun {
             certainEnd: isCertain ? nil : certainEnd)
     }
 
-    /// So that they are not copied when their end is added.
+    /// Moves the bytes out, so that they are not copied when their end is added.
     private mutating func takeBytes() -> [UInt8] {
         defer { bytes = [] }
         return bytes
@@ -96,7 +96,7 @@ struct FetchRun {
     private struct Batch {
         var level: FetchedLevel
         var keys: [[UInt8]] = []
-        /// The statement has no more rows, or none of them is wanted.
+        /// The statement has no more rows, or the fetch needs none of them.
         var isLast = false
         var hasMore = false
     }
@@ -111,7 +111,7 @@ struct FetchRun {
                 }
                 guard request.result == .object || count + batch.level.count < request.limit else {
                     batch.isLast = true
-                    // With a limit of 0 nothing is fetched, so nothing is left out.
+                    // With a limit of 0 nothing is fetched, so nothing is omitted.
                     batch.hasMore = request.limit > 0
                     break
                 }
@@ -126,7 +126,7 @@ struct FetchRun {
         return batch
     }
 
-    /// Writes some rows of a batch, with all that is nested in them.
+    /// Writes some rows of a batch, with all their nested objects.
     ///
     /// - Returns: false when there is no room for all of them.
     private mutating func write(_ batch: Batch, _ rows: Range<Int>) throws(FetchFailure) -> Bool {
@@ -136,7 +136,7 @@ struct FetchRun {
         }
         guard let nested else {
             guard rows.count > 1, limits.steps == nil else { throw tooLarge() }
-            // What one of them nests may be little.
+            // The nested objects of one row may be few.
             batchRows = max(1, rows.count / 2)
             let middle = rows.lowerBound + rows.count / 2
             guard try write(batch, rows.lowerBound..<middle) else { return false }
@@ -168,7 +168,7 @@ struct FetchRun {
         return true
     }
 
-    /// One object is too much.
+    /// A single object exceeds the limits.
     private func tooLarge() -> FetchFailure {
         guard limits.steps == nil else { return .tooLong }
         return .fault(

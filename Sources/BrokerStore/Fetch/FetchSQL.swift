@@ -13,7 +13,7 @@ struct FetchSQL {
 
     /// The objects themselves.
     ///
-    /// Parameters: the values of the one object's key if the request has one, the predicate's, the limit, the offset.
+    /// Parameters: the values of the object's key if the request has one, the predicate's, the limit, the offset.
     func objects(_ request: FetchRequest, _ shape: ObjectShape, _ predicate: PredicateSQL?) -> String {
         let keys = naming.keyColumns(request.entity).map { ObjectShape.column($0.name) }
         var conditions: [String] = []
@@ -30,7 +30,7 @@ struct FetchSQL {
             """
     }
 
-    /// Columns of one row that the results of the other statements have no room for.
+    /// Columns of one row that do not fit the results of the other statements.
     ///
     /// Parameter: the row's number.
     func columns(_ columns: [String], of entity: Int) -> String {
@@ -51,8 +51,8 @@ struct FetchSQL {
             """
     }
 
-    /// The objects that a relationship of some rows leads to: the shape's columns, then the position of the row among
-    /// those; in the order of those positions, then in the relationship's own order if it keeps one.
+    /// The objects to which a relationship of some rows leads: the shape's columns, then the index of the row among
+    /// those; in the order of those indices, then in the relationship's own order if it is ordered.
     ///
     /// Parameter: a JSON array of row numbers.
     func destinations(of relationship: Int, of entity: Int, _ shape: ObjectShape) -> String {
@@ -70,7 +70,7 @@ struct FetchSQL {
 
     private func keys(_ entity: Int) -> [String] { naming.keyColumns(entity).map(\.name) }
 
-    /// From the row `p` to the rows `t`.
+    /// The join from the row `p` to the rows `t`.
     private func join(_ relationship: Int, of entity: Int) -> String {
         let own = plan.model.entities[entity].relationships[relationship]
         let destination = table(own.destination)
@@ -91,7 +91,7 @@ struct FetchSQL {
         }
     }
 
-    /// Where a row `t` stands in an ordered relationship; nil of one that keeps no order.
+    /// The position of a row `t` in an ordered relationship; nil for an unordered one.
     private func place(_ relationship: Int, of entity: Int) -> String? {
         let own = plan.model.entities[entity].relationships[relationship]
         guard own.isOrdered else { return nil }
@@ -113,7 +113,8 @@ struct FetchSQL {
         zip(leftNames, rightNames).map { "\(left).\(quoted($0)) = \(right).\(quoted($1))" }.joined(separator: " AND ")
     }
 
-    /// What a term sorts by; decimals by their value, as no number of SQLite's holds all of their digits.
+    /// The expression of a sort term; decimals sort by their value, because no number type of SQLite holds all of their
+    /// digits.
     private func sortKey(_ term: FetchRequest.SortTerm, of entity: Int) -> String {
         let (value, attribute) = value(term.path[...], term.attribute, of: entity, ObjectShape.alias, depth: 0)
         return value + (attribute.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")

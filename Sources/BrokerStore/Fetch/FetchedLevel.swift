@@ -1,13 +1,13 @@
 internal import BrokerJSON
 
-/// The objects at one place of a fetch's tree of relationships, each written once however often it is nested. Where they
-/// nest others they have holes.
+/// The objects at one node of a fetch's tree of relationships, each written once however often it is nested. Each has
+/// holes for its nested objects.
 struct FetchedLevel {
     private(set) var rowNumbers: [Int64] = []
     private var writer = JSONWriter(capacity: 4 << 10)
-    /// By row: where its text begins and ends.
+    /// By row: the range of its text.
     private var texts: [Range<Int>] = []
-    /// By row and included relationship: where those objects stand.
+    /// By row and included relationship: the offset of the hole for those objects.
     private var holes: [Int] = []
     private let holeCount: Int
     private var rowsByNumber: [Int64: Int] = [:]
@@ -16,15 +16,15 @@ struct FetchedLevel {
 
     var count: Int { texts.count }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     var memory: Int { writer.count + texts.count * 64 + holes.count * 8 }
 
-    /// The row of that number, if it is there already.
+    /// The row with that number, if it was added already.
     func row(ofNumber number: Int64) -> Int? { rowsByNumber[number] }
 
     /// - Returns: the new row.
     mutating func append(_ statement: Statement, _ reader: ObjectReader) throws(StoreError) -> Int {
-        // A comma stands between two of them.
+        // A comma separates two of them.
         let start = writer.count + (texts.isEmpty ? 0 : 1)
         let first = holes.count
         holes += repeatElement(0, count: holeCount)
@@ -46,7 +46,7 @@ struct FetchedLevel {
         _ row: Int, to bytes: inout [UInt8], fill: (Int, inout [UInt8]) throws(Failure) -> Void
     ) throws(Failure) {
         var start = texts[row].lowerBound
-        // Holes lie in the order of the text, which need not be that of the relationships.
+        // Holes are in the order of the text, which may differ from that of the relationships.
         let own = (0..<holeCount).map { (number: $0, place: holes[row * holeCount + $0]) }
             .sorted { $0.place < $1.place }
         for (number, place) in own where place > 0 {
@@ -58,16 +58,16 @@ struct FetchedLevel {
     }
 }
 
-/// From the rows of one level to those of the next, over one relationship.
+/// The links from the rows of one level to those of the next, over one relationship.
 struct FetchedLinks {
-    /// By row of the near level: where its own begin among `rows`.
+    /// By row of the near level: the index in `rows` at which its links begin.
     private var firsts: [Int] = [0]
-    /// Of the far level.
+    /// Rows of the far level.
     private var rows: [Int] = []
 
     var memory: Int { (firsts.count + rows.count) * 8 }
 
-    /// Rows of the near level come in their order.
+    /// Rows of the near level must come in their order.
     mutating func append(_ row: Int, of near: Int) {
         while firsts.count <= near { firsts.append(rows.count) }
         rows.append(row)

@@ -1,7 +1,7 @@
 internal import BrokerJSON
 public import BrokerModel
 
-/// What is to stand around the objects that a fetch finds, so that an answer need not be copied to be complete.
+/// The text around the objects that a fetch finds, so that a reply need not be copied to be complete.
 public struct FetchEnvelope: Sendable {
     public let beginning: [UInt8]
     public let ending: @Sendable (_ hasMore: Bool) -> [UInt8]
@@ -11,17 +11,17 @@ public struct FetchEnvelope: Sendable {
         self.ending = ending
     }
 
-    /// Nothing.
+    /// No text.
     public static let none = FetchEnvelope(beginning: []) { _ in [] }
 }
 
-/// What a fetch found, as JSON text.
+/// The result of a fetch, as JSON text.
 public struct FetchedObjects: Sendable {
-    /// The objects in the form that was asked for, in their envelope.
+    /// The objects in the requested form, in their envelope.
     public private(set) var bytes: [UInt8]
-    /// There are more objects than these.
+    /// The store has further objects for the request.
     public private(set) var hasMore: Bool
-    /// Where the last object ends that fits any frame, where not all of them may.
+    /// The end of the last object that fits any frame; nil where all of them fit.
     private let certainEnd: Int?
     private let closing: [UInt8]
     private let envelope: FetchEnvelope
@@ -29,7 +29,7 @@ public struct FetchedObjects: Sendable {
     /// - Parameters:
     ///   - bytes: from the beginning of the envelope to the last object.
     ///   - closing: the end of the array or object around them.
-    ///   - certainEnd: behind an object; nil when all of them fit.
+    ///   - certainEnd: the offset after an object; nil when all of them fit.
     init(
         _ bytes: consuming [UInt8], closing: [UInt8], _ envelope: FetchEnvelope, hasMore: Bool, certainEnd: Int?
     ) {
@@ -42,24 +42,24 @@ public struct FetchedObjects: Sendable {
         self.certainEnd = certainEnd
     }
 
-    /// The first of these objects, so few that any frame holds them; nil when these are such already.
+    /// The first of these objects, so few that any frame holds them; nil when any frame holds all of them.
     public var shortened: FetchedObjects? {
         guard let certainEnd else { return nil }
         return FetchedObjects(Array(bytes[..<certainEnd]), closing: closing, envelope, hasMore: true, certainEnd: nil)
     }
 }
 
-/// How much a fetch may read and hold.
+/// Limits of a fetch's reply, memory and time.
 public struct FetchLimits: Sendable {
-    /// Bytes of what is told; objects that do not fit are left for another fetch.
+    /// Bytes of the reply; objects that do not fit are left to another fetch.
     public var answerBytes: Int
-    /// Bytes of an answer that every frame holds, also where nothing in them can be compressed.
+    /// Bytes of a reply that every frame holds, even if nothing in it can be compressed.
     public var certainBytes: Int
-    /// Bytes of the objects that are gathered before they are nested in one another.
+    /// Bytes of the objects that are collected before they are nested in one another.
     public var gatheredBytes: Int
-    /// Steps of SQLite's machine; nil for any number.
+    /// Steps of SQLite's virtual machine; nil for any number.
     public var steps: Int?
-    /// Of a processor; nil for any time. Patterns take it that are no steps.
+    /// Processor time; nil for any time. Patterns take time without steps.
     public var microseconds: Int64?
 
     public init(
@@ -72,20 +72,21 @@ public struct FetchLimits: Sendable {
         self.microseconds = microseconds
     }
 
-    /// An answer of ordinary JSON that a frame holds, within memory that a server can spare. One at a time.
+    /// A reply of ordinary JSON that a frame holds, within memory that a server can spare. Use it for one fetch at a
+    /// time.
     public static let long = FetchLimits(answerBytes: 32 << 20, certainBytes: 15 << 20, gatheredBytes: 16 << 20)
-    /// Some milliseconds' worth: what many clients ask for at once is answered within a second.
+    /// Some milliseconds of work: requests of many clients at once are answered within a second.
     public static let brief = FetchLimits(
         answerBytes: 256 << 10, certainBytes: 256 << 10, gatheredBytes: 512 << 10, steps: 1_000_000,
         microseconds: 10_000)
 }
 
-/// Why a fetch told nothing.
+/// Why a fetch has no result.
 public enum FetchFailure: Error, Sendable {
     case fault(Fault)
     case store(StoreError)
-    /// It is longer than its limits allow: to be done again with others.
+    /// The fetch exceeds its limits and must be repeated with larger ones.
     case tooLong
-    /// Nobody wants it any more.
+    /// The client no longer waits for it.
     case stopped
 }

@@ -21,7 +21,7 @@ struct ObjectReader {
         self.more = more
     }
 
-    /// Hands the current row of a statement, whose first columns are those of the shape, to `body`.
+    /// Calls `body` with the current row of a statement, whose first columns are those of the shape.
     func withRow<Result>(of statement: Statement, _ body: (FetchedRow) -> Result) throws(StoreError) -> Result {
         guard !more.isEmpty else { return body(FetchedRow(first: statement, more: more)) }
         defer { for statement in more { statement.reset() } }

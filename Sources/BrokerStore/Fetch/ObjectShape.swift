@@ -2,26 +2,26 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// How the rows of an entity become objects: which columns are read, and where their values stand.
+/// How the rows of an entity become objects: the columns to read, and the positions of their values in the JSON.
 ///
-/// With remote names that is the inverse of the mapping: an attribute's value stands at its first key path, written back
-/// as nested objects, and the root is not wrapped.
+/// With remote names that is the inverse of the mapping: an attribute's value is at its first key path, written as
+/// nested objects, and the root is not wrapped.
 struct ObjectShape {
-    /// What stands at a key.
+    /// The value of a JSON key.
     indirect enum Node {
         /// A column's value.
         case value(column: Int, ValueWriter)
-        /// The store's own key.
+        /// The row key.
         case rowKey(column: Int)
         case object([Member])
-        /// The key of a linked object: null where `column` is. Left out where one of `required` is null, because that
-        /// object has no key that a record could bear.
+        /// The key of a linked object: null where `column` is NULL. Omitted where one of `required` is NULL, because
+        /// that object has no key that a record could have.
         case link(column: Int, required: [Int], Node)
-        /// The objects of an included relationship, by its number among those.
+        /// The objects of an included relationship, by its number among the included ones.
         case inclusion(Int)
-        /// A text of ours.
+        /// A constant text.
         case text(String)
-        /// Of a hierarchy, by the name of the object's own entity.
+        /// For a hierarchy, by the name of the object's concrete entity.
         case kinds(column: Int, [KindMember])
     }
 
@@ -35,18 +35,18 @@ struct ObjectShape {
         var node: Node
     }
 
-    /// What rows are called in the statements.
+    /// The alias of rows in the statements.
     static let alias = "t"
 
-    /// Columns of one result: SQLite gives at most 2,000 (sqlite.org/limits.html, "Maximum Number Of Columns"), and a
-    /// statement adds one of its own to those of the shape.
+    /// The maximum number of columns of one result: SQLite allows 2,000 (sqlite.org/limits.html, "Maximum Number Of
+    /// Columns"), and a statement adds one of its own to those of the shape.
     static let mostColumns = 1_999
 
     /// SQL expressions, each once; the first is the row's number. At most ``mostColumns``.
     let columns: [String]
-    /// The expressions beyond those, as many to each as one result may have.
+    /// The further expressions, in groups of as many as one result may have.
     let moreColumns: [[String]]
-    /// Among ``columns``.
+    /// Indices into ``columns``.
     let keyColumns: [Int]
     private let root: Node
 
@@ -78,7 +78,7 @@ struct ObjectShape {
     static func column(_ name: String) -> String { "\(alias).\(quoted(name))" }
 }
 
-/// Gathers columns and puts them where they belong.
+/// Collects columns and assigns them to their keys.
 private struct ShapeBuilder {
     let plan: StagingPlan
     let naming: ColumnNaming
@@ -104,7 +104,8 @@ private struct ShapeBuilder {
 
     mutating func object(ofEntity index: Int, including inclusions: [Int]) -> ObjectShape.Node {
         let entity = plan.model.entities[index]
-        // Relationships first: where an attribute has the place of one, the link tells the attribute's value, too.
+        // Relationships first: where an attribute has the key path of one, the link contains the attribute's value,
+        // too.
         var links = KeyPathTree()
         for position in entity.relationshipIndices {
             let relationship = entity.relationships[position]
@@ -112,7 +113,7 @@ private struct ShapeBuilder {
             guard inclusion != nil || !relationship.isToMany else { continue }
             let node = inclusion.map(ObjectShape.Node.inclusion) ?? link(relationship)
             let places = paths(relationship.name, relationship.keyPaths)
-            // What no record brings is given all the same when it is asked for.
+            // A relationship without a key path in records is still included when the request asks for it.
             links.insert(node, at: places.isEmpty && inclusion != nil ? [[relationship.name]] : places)
         }
         var tree = KeyPathTree()
@@ -123,7 +124,7 @@ private struct ShapeBuilder {
             tree.insert(value(attribute, position, of: index), at: Array(free))
         }
         tree.merge(links)
-        // As any other member, if the entity has none of that name.
+        // Like any other member, if the entity has none of that name.
         if names == .local, entity.parent != nil { tree.insert(.text(entity.name), at: [["entity"]]) }
         return tree.node
     }
@@ -133,7 +134,7 @@ private struct ShapeBuilder {
     private mutating func value(_ attribute: Attribute, _ position: Int, of entity: Int) -> ObjectShape.Node {
         var column = ObjectShape.column(attribute.column)
         if attribute.type == .transformable {
-            // What another program stored need not be JSON, nor a text.
+            // A value that another program stored need not be JSON, or a text at all.
             column =
                 "CASE WHEN typeof(\(column)) <> 'text' OR json_valid(\(column)) THEN \(column) "
                 + "ELSE json_quote(\(column)) END"
@@ -149,7 +150,7 @@ private struct ShapeBuilder {
         let destination = plan.model.entities[relationship.destination]
         if destination.hasRowKey {
             let column = add(linkColumns[0])
-            // A record names such an object by its identity, if it has one; the store's own key would be taken for that.
+            // A record names such an object by its identity, if it has one; a row key would be read as an identity.
             guard names == .remote, !destination.identity.isEmpty else {
                 return .link(column: column, required: [], .rowKey(column: column))
             }
@@ -165,7 +166,8 @@ private struct ShapeBuilder {
         return .link(column: columns[0], required: [], key(relationship.destination, columns))
     }
 
-    /// The identity's value; of several attributes an object, which with remote names is a record that names the object.
+    /// The identity's value; for several attributes an object, which with remote names is a record that names the
+    /// object.
     private func key(_ entity: Int, _ columns: [Int]) -> ObjectShape.Node {
         let identity = plan.model.entities[entity].identity
         let values = zip(identity, columns).map { position, column in
@@ -182,7 +184,7 @@ private struct ShapeBuilder {
     }
 }
 
-/// Values at key paths, becoming nested objects.
+/// Values at key paths, which become nested objects.
 private struct KeyPathTree {
     private var members: [ObjectShape.Member] = []
     private var places: [[UInt8]: Int] = [:]
@@ -194,8 +196,8 @@ private struct KeyPathTree {
         return .object(members)
     }
 
-    /// Puts a value at the first of the paths that is not a part of another's, nor another's a part of it. At a place that
-    /// is taken already, what is there serves both.
+    /// Inserts a value at the first of the paths that neither extends another value's path nor is the beginning of one.
+    /// If a value has that very path, it serves both.
     mutating func insert(_ node: ObjectShape.Node, at paths: [[String]]) {
         for path in paths where !isTaken(path, onlyAsPart: true) {
             if !isTaken(path) { put(node, path[...]) }
@@ -203,7 +205,7 @@ private struct KeyPathTree {
         }
     }
 
-    /// - Parameter onlyAsPart: not where something stands at exactly that path.
+    /// - Parameter onlyAsPart: ignores a value at exactly that path.
     func isTaken(_ path: [String], onlyAsPart: Bool = false) -> Bool { isTaken(path[...], onlyAsPart) }
 
     private func isTaken(_ path: ArraySlice<String>, _ onlyAsPart: Bool) -> Bool {
@@ -224,7 +226,7 @@ private struct KeyPathTree {
         if !rest.isEmpty { subtrees[place, default: KeyPathTree()].put(node, rest) }
     }
 
-    /// Adds what the other holds, none of which is in the way.
+    /// Adds the other tree's values, none of which conflicts with one here.
     mutating func merge(_ other: KeyPathTree) {
         for (place, member) in other.members.enumerated() {
             let key = Array(member.key.utf8)
@@ -242,7 +244,7 @@ private struct KeyPathTree {
 // MARK: - Writing
 
 extension ObjectShape {
-    /// Writes the object of the row, and calls `hole` at the place of every included relationship.
+    /// Writes the object of the row, and calls `hole` at the position of every included relationship.
     func write(_ row: FetchedRow, to writer: inout JSONWriter, hole: (Int, Int) -> Void) {
         Self.write(root, row, &writer, hole)
     }

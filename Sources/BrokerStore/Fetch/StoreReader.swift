@@ -1,13 +1,14 @@
 public import BrokerStaging
 
-/// Fetches objects beside the writer, on a connection of its own that cannot write. Used by one thread at a time.
+/// Fetches objects concurrently with the writer, on a connection of its own that cannot write. Used by one thread at a
+/// time.
 ///
-/// A read transaction lasts for one fetch, so that the log can be emptied between two.
+/// A read transaction lasts for one fetch, so that the WAL can be emptied between two.
 public final class StoreReader {
     private let connection: Connection
     private let plan: StagingPlan
 
-    /// - Parameter path: of a store that the writer has opened before.
+    /// - Parameter path: the path of a store that the writer has opened before.
     public init(path: String, plan: StagingPlan) throws(StoreError) {
         self.plan = plan
         connection = try Connection(store: path, .read)
@@ -17,11 +18,11 @@ public final class StoreReader {
 
     private static let cacheBytes = 8 << 20
 
-    /// What the request asks for.
+    /// Runs a request.
     ///
     /// - Parameters:
-    ///   - envelope: what is to stand around the objects.
-    ///   - isWanted: asked now and then while the fetch runs.
+    ///   - envelope: the text around the objects.
+    ///   - isWanted: called repeatedly while the fetch runs; when it returns false, the fetch stops.
     public func fetch(
         _ request: FetchRequest, limits: FetchLimits = .long, in envelope: FetchEnvelope = .none,
         isWanted: @escaping () -> Bool = { true }

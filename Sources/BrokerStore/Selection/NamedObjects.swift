@@ -2,9 +2,9 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import CSQLite
 
-/// Whether a step's rows name an object, as a function of SQL: `_broker_is_named(key columns)`.
+/// Whether a step's rows name an object, as an SQL function: `_broker_is_named(key columns)`.
 ///
-/// One hash lookup for each row of the table that is looked at, and no copy of the keys.
+/// It needs one hash lookup for each examined row of the table, and no copy of the keys.
 final class NamedObjects {
     private static let function = "_broker_is_named"
 
@@ -14,7 +14,7 @@ final class NamedObjects {
     private var cells: [Cell] = []
     private let meter: WorkMeter
 
-    /// Registers the function; this object must outlive the connection's last statement.
+    /// Registers the function. This object must outlive the connection's last statement.
     init(on connection: Connection) throws(StoreError) {
         meter = connection.work
         let result = sqlite3_create_function_v2(
@@ -28,11 +28,11 @@ final class NamedObjects {
         guard result == SQLITE_OK else { throw connection.error(result) }
     }
 
-    /// From now on the function is about these rows.
+    /// Sets the rows that the function examines.
     ///
     /// - Parameters:
-    ///   - tables: all of the entity's table. Of one whose columns change what was staged, their keys are kept in that form.
-    ///   - rowKeys: of the rows, if the entity has the store's own key.
+    ///   - tables: all of the entity's table. If its columns convert staged values, the converted keys are stored.
+    ///   - rowKeys: the keys of the rows, if the entity has row keys.
     /// - Returns: the condition that an object `o` is named.
     func set(
         _ tables: [FrozenTable], _ entity: Int, _ statements: EntityStatements, _ forms: ColumnAffinities,

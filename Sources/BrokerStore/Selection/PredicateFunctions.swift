@@ -2,15 +2,15 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import CSQLite
 
-/// What predicates need of SQLite beyond its own: a function and an order. Every connection has them.
+/// The functions and the collation that predicates need besides SQLite's own. Every connection registers them.
 enum PredicateFunctions {
-    /// `broker_matches(value, test)`: 1 where the test holds, else 0; never NULL.
+    /// `broker_matches(value, test)`: 1 where the test holds, otherwise 0; never NULL.
     static let matches = "broker_matches"
     /// A collation that orders decimals by their value: 1.5 equals 1.50, and 9 is less than 10.
     static let decimalOrder = "broker_decimal"
 
-    /// `broker_work(units, times, value…)`: charges the units and the bytes of the values so many times, and is 1; an error when the budget is
-    /// spent. Predicates of jobs call it for each row that they look at.
+    /// `broker_work(units, times, value…)`: charges the units and the bytes of the values `times` times, and returns 1;
+    /// an error when the budget is spent. Predicates of jobs call it for each row that they examine.
     static let work = "broker_work"
     /// Bytes that SQLite reads and compares for one unit.
     private static let bytesPerUnit = 32
@@ -52,9 +52,9 @@ enum PredicateFunctions {
         if charge(context, meter, units) { sqlite3_result_int(context, 1) }
     }
 
-    /// Charges a key that a function makes of columns and looks up.
+    /// Charges a key that a function builds from columns and looks up.
     ///
-    /// - Returns: false when the budget is spent; the function has its error then.
+    /// - Returns: false when the budget is spent; the function has reported its error then.
     static func charge(
         _ context: OpaquePointer?, _ meter: WorkMeter, forKeyOf values: UnsafeBufferPointer<OpaquePointer?>
     ) -> Bool {
@@ -79,7 +79,7 @@ enum PredicateFunctions {
 /// Why an execution of a predicate ended early.
 final class MatchRun {
     private(set) var fault: Fault?
-    /// Nothing more is to be tried.
+    /// Whether no further test may run.
     fileprivate let isOver: () -> Bool
 
     init(isOver: @escaping () -> Bool) { self.isOver = isOver }
@@ -89,7 +89,8 @@ final class MatchRun {
     fileprivate func giveUp(_ fault: Fault) { self.fault = fault }
 }
 
-/// A test as a statement's parameter. The statement holds it until it is bound anew or gone.
+/// A test as a statement's parameter. The statement owns it until the parameter is bound again or the statement is
+/// finalized.
 final class BoundTest {
     private let test: ValueTest
     private let run: MatchRun
@@ -127,7 +128,7 @@ final class BoundTest {
         }
     }
 
-    /// Valid while the function is called.
+    /// Valid during the call of the function.
     private static func cell(_ value: OpaquePointer?) -> Cell {
         switch sqlite3_value_type(value) {
         case SQLITE_INTEGER: return .integer(sqlite3_value_int64(value))

@@ -6,7 +6,7 @@ internal import BrokerStaging
 ///
 /// 1. The condition is never NULL, so it may be negated and joined as it is.
 /// 2. Every constant is a parameter; names are quoted and, with the alias, qualified.
-/// 3. A column that is compared with a constant stands by itself, so that an index on it can be used; key paths are
+/// 3. A column that is compared with a constant is a term by itself, so that an index on it can be used; key paths are
 ///    `IN (SELECT …)` over the column of the first relationship, which has an index.
 ///
 /// Belongs to the thread of the connection on which it is used.
@@ -18,14 +18,15 @@ struct PredicateSQL {
 
     fileprivate enum Parameter {
         case value(PredicateValue)
-        /// A test that SQL itself does not know.
+        /// A test that SQL itself does not have.
         case test(ValueTest)
     }
 
     /// - Parameters:
-    ///   - alias: of the table in the caller's statement, unquoted.
+    ///   - alias: the alias of the table in the caller's statement, unquoted.
     ///   - isCounted: the work is charged row by row, and the statement ends when the connection's budget is spent.
-    ///   - isOver: asked before each test that SQL itself does not know; once it is, the statement is interrupted.
+    ///   - isOver: called before each test that SQL itself does not have; if it returns true, the statement is
+    ///     interrupted.
     init(
         _ predicate: Predicate, entity: Int, plan: StagingPlan, alias: String,
         isCounted: Bool = false, isOver: @escaping () -> Bool = { false }
@@ -39,7 +40,9 @@ struct PredicateSQL {
         parameters = writer.parameters
     }
 
-    /// Binds all constants, from that parameter on, and returns the next parameter's index. Good for one execution.
+    /// Binds all constants, from the parameter `index` on. Valid for one execution.
+    ///
+    /// - Returns: the next parameter's index.
     func bind(to statement: Statement, from index: Int) -> Int {
         run.begin()
         for (position, parameter) in parameters.enumerated() {
@@ -54,12 +57,12 @@ struct PredicateSQL {
         return index + parameters.count
     }
 
-    /// Why the statement ended early: a text was too long for a pattern, or the budget is spent. To be asked for when
+    /// Why the statement ended early: a text was too long for a pattern, or the budget is spent. To be read when
     /// running the statement threw; the caller adds the path.
     var fault: Fault? { run.fault }
 }
 
-/// Writes conditions, and gathers the parameters in the order in which they stand.
+/// Writes conditions, and collects the parameters in their order.
 private struct PredicateSQLWriter {
     struct Table {
         let entity: Int
@@ -69,7 +72,7 @@ private struct PredicateSQLWriter {
     let naming: ColumnNaming
     var parameters: [PredicateSQL.Parameter] = []
     private var aliases = 0
-    /// Links that all key paths of the predicate follow; nil when work is not counted.
+    /// The number of links that all key paths of the predicate follow; nil when work is not counted.
     private let links: Int?
 
     init(naming: ColumnNaming, links: Int?) {
@@ -79,7 +82,7 @@ private struct PredicateSQLWriter {
 
     private var model: Model { naming.model }
 
-    /// Negation is carried down to the comparisons: SQLite's parser has room for little nesting.
+    /// Negation is pushed down to the comparisons: SQLite's parser has room for little nesting.
     mutating func condition(_ predicate: Predicate, isNegated: Bool, _ table: Table) -> String {
         switch predicate {
         case .always(let truth): return truth != isNegated ? "1" : "0"
@@ -99,8 +102,8 @@ private struct PredicateSQLWriter {
         return "(\(Self.joined(conditions[...], by: word)))"
     }
 
-    /// A chain is as high an expression as it is long, and in a `SELECT` of its own it counts twice: SQLite allows 1,000
-    /// levels. Parentheses lower it, but take room on the parser's stack.
+    /// A chain is an expression as high as the chain is long, and in a `SELECT` of its own it counts twice: SQLite
+    /// allows 1,000 levels. Parentheses lower it, but take room on the parser's stack.
     private static let longestChain = 32
 
     private static func joined(_ conditions: ArraySlice<String>, by word: String) -> String {
@@ -113,7 +116,7 @@ private struct PredicateSQLWriter {
 // MARK: - Comparisons
 
 extension PredicateSQLWriter {
-    /// In parentheses, or of a form that binds as strongly.
+    /// The result is in parentheses, or of a form that binds as strongly.
     private mutating func condition(_ comparison: PredicateComparison, _ table: Table) -> String {
         let operand = comparison.operand
         switch comparison.test {
@@ -125,7 +128,7 @@ extension PredicateSQLWriter {
         default: break
         }
         guard !operand.hops.isEmpty else { return condition(comparison.test, operand, on: column(operand, of: table)) }
-        // What is true of nil is true as well where a link is missing, so it is the opposite that is looked for.
+        // A missing link counts as nil, so the condition searches for the opposite.
         if comparison.test == .isNil {
             return "(NOT \(throughLinks(operand, table) { _, column in "(\(column) IS NOT NULL)" }))"
         }
@@ -168,8 +171,8 @@ extension PredicateSQLWriter {
         operand.type == .decimal ? " COLLATE \(PredicateFunctions.decimalOrder)" : ""
     }
 
-    /// A JSON array that `json_each` gives back as it was; nil when it could not. (It ends texts at a zero, and reads
-    /// numbers with a fraction less exactly than they are written.)
+    /// A JSON array from which `json_each` returns equal values; nil when there is none. (`json_each` ends texts at a
+    /// zero, and reads numbers with a fraction less exactly than they are written.)
     private static func list(_ values: [PredicateValue]) -> [UInt8]? {
         var writer = JSONWriter()
         var isFaithful = true
@@ -191,10 +194,10 @@ extension PredicateSQLWriter {
 // MARK: - Work
 
 extension PredicateSQLWriter {
-    /// Opening a cursor looks at all cursors that are open: so many of them for a unit.
+    /// Opening a cursor iterates over all open cursors: so many of them for a unit.
     private static let cursorsPerUnit = 8
 
-    /// Charges a row of the predicate's own table, with the values that the predicate reads of it.
+    /// Charges a row of the predicate's own table, with the values that the predicate reads from it.
     fileprivate func work(for predicate: Predicate, _ table: Table) -> String {
         var columns: [String] = []
         predicate.forEachOperand { operand in
@@ -228,7 +231,7 @@ extension PredicateSQLWriter {
         return "\(quoted(table.alias)).\(quoted(name))"
     }
 
-    /// The condition on a value of another object: the first link is one of those that lead to where it is true.
+    /// The condition on a value of another object: the first link leads to one of the objects for which it is true.
     private mutating func throughLinks(
         _ operand: PredicateOperand, _ table: Table, _ condition: (inout Self, String) -> String
     ) -> String {
@@ -242,7 +245,7 @@ extension PredicateSQLWriter {
         return "(\(left) IN (SELECT \(keys) FROM \(chain.sql) WHERE \(inner))\(isLinked))"
     }
 
-    /// The value itself, wherever it lies; NULL where a link is missing.
+    /// The value itself, even at the end of links; NULL where a link is missing.
     private mutating func scalar(_ operand: PredicateOperand, _ table: Table) -> String {
         guard !operand.hops.isEmpty else { return column(operand, of: table) }
         let links = linkColumns(operand.hops[0], of: table)
@@ -253,7 +256,7 @@ extension PredicateSQLWriter {
         return "(SELECT \(value) FROM \(chain.sql) WHERE \(work)\(isLinked))"
     }
 
-    /// The tables that the relationships lead to, joined from the first to the last.
+    /// The tables to which the relationships lead, joined from the first to the last.
     private mutating func chain(_ hops: [Int], from table: Table) -> (sql: String, first: Table, last: Table) {
         var tables: [Table] = []
         var sql = ""
@@ -295,8 +298,8 @@ extension PredicateOrder {
 }
 
 extension PredicateTextTest {
-    /// Of a plain BEGINSWITH: texts that begin so are those from the first to before the second. No byte of UTF-8 is
-    /// 255, so there is always one that comes after.
+    /// The range of a plain BEGINSWITH: texts with this prefix are those from `least` to before `end`. No byte of UTF-8
+    /// is 255, so there is always an end.
     fileprivate var prefixRange: (least: [UInt8], end: [UInt8])? {
         guard relation == .beginsWith, !ignoresCase, !ignoresDiacritics, let prefix = texts.first,
             let last = prefix.last

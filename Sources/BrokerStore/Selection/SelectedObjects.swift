@@ -1,7 +1,7 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The condition that tells which objects of an entity are selected, speaking of them as `o`.
+/// The condition that selects objects of an entity, which it refers to as `o`.
 struct SelectedObjects {
     private let predicate: PredicateSQL?
 
@@ -13,13 +13,15 @@ struct SelectedObjects {
 
     var condition: String { predicate.map { "(\($0.condition))" } ?? "true" }
 
-    /// Binds the values of the condition, from the first parameter on, and returns the next parameter's index.
+    /// Binds the values of the condition, from the first parameter on.
+    ///
+    /// - Returns: the next parameter's index.
     @discardableResult
     func bind(to statement: Statement) -> Int { predicate?.bind(to: statement, from: 1) ?? 1 }
 
-    /// Runs what looks at the condition; when a pattern in it took too long, that is the job's fault.
+    /// Runs the statements that evaluate the condition; when a pattern in it takes too long, the job is at fault.
     ///
-    /// - Parameter pointer: of the operation.
+    /// - Parameter pointer: the location of the operation.
     func searching(at pointer: String, _ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
         do throws(MergeFailure) {
             try body()
