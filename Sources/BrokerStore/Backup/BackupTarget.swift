@@ -1,24 +1,24 @@
 internal import CSQLite
 internal import Glibc
 
-/// The file that a backup is to be, and the partial one beside it, which is this object's alone until it goes.
+/// The file of a backup, and the partial file beside it, which belongs to this object alone.
 final class BackupTarget {
-    /// As it was given; what messages tell.
+    /// The path as it was given, for messages.
     private let path: String
     private let store: StoreFile
     private let replaces: Bool
     private let folder: String
-    /// In a folder without symbolic links.
+    /// The path with a folder free of symbolic links.
     private let location: String
     private let partial: HeldFile
     private var isPublished = false
 
-    /// Files beside a database that SQLite takes for parts of it.
+    /// Files beside a database that SQLite reads as parts of it.
     private static let companions = ["-wal", "-shm", "-journal"]
 
-    /// Makes the partial file, and removes those that killed backups to the same file have left.
+    /// Creates the partial file, and removes partial files that killed backups to the same file have left.
     ///
-    /// - Throws: ``StoreError`` `unavailable` when the copy cannot be there.
+    /// - Throws: ``StoreError`` `unavailable` when the copy cannot have that name.
     init(_ path: String, replaces: Bool, of store: StoreFile) throws(StoreError) {
         self.path = path
         self.store = store
@@ -48,7 +48,8 @@ final class BackupTarget {
 
     var bytes: Int { fileSize(location) ?? 0 }
 
-    /// The partial file as an empty database, for SQLite's backup alone: it has no journal, and nobody waits for the disk.
+    /// Opens the partial file as an empty database for SQLite's backup: it has no journal, and no write waits for the
+    /// disk.
     func open(maximumPages: Int?) throws(StoreError) -> Connection {
         let connection = try Connection(store: partial.path)
         try connection.execute("PRAGMA journal_mode = OFF")
@@ -57,19 +58,19 @@ final class BackupTarget {
         return connection
     }
 
-    /// What was written is on the disk from then on.
+    /// Writes the file to the disk.
     func sync() throws(StoreError) {
         guard fdatasync(partial.descriptor) == 0 else { throw failure(errno) }
     }
 
-    /// Gives the whole copy its name.
+    /// Gives the complete copy its name.
     func publish() throws(StoreError) {
         guard fsync(partial.descriptor) == 0 else { throw failure(errno) }
         try Self.checkName(path, location, replaces, store)
         if replaces {
             guard rename(partial.path, location) == 0 else { throw failure(errno) }
         } else if link(partial.path, location) == 0 {
-            // Unlike a renaming, that takes nothing from who makes a file of that name in this very moment.
+            // Unlike a rename, a hard link never overwrites a file that another process creates at this moment.
             unlink(partial.path)
         } else {
             let cause = errno
@@ -88,9 +89,9 @@ final class BackupTarget {
 
     // MARK: - Names
 
-    /// A copy may have no name that belongs to the store, whether or not there is a file of that name: those of the database,
-    /// SQLite's files beside it, its lock, and anything in its journal. Folders are compared by identity, so that neither a
-    /// symbolic link nor a mount is a way around.
+    /// Refuses names that belong to the store, whether or not there is a file of that name: those of the database,
+    /// SQLite's files beside it, its lock, and everything in its journal. Folders are compared by identity, so neither
+    /// a symbolic link nor a mount circumvents this.
     private static func checkPlace(
         _ path: String, _ folder: String, _ name: String, _ store: StoreFile
     ) throws(StoreError) {
@@ -108,7 +109,7 @@ final class BackupTarget {
         }
     }
 
-    /// Looks whether a copy may have that name.
+    /// Checks whether a copy may have that name.
     private static func checkName(
         _ path: String, _ location: String, _ replaces: Bool, _ store: StoreFile
     ) throws(StoreError) {
@@ -147,16 +148,16 @@ final class BackupTarget {
 
     // MARK: - The partial file
 
-    /// `<file>.partial-` and 16 hexadecimal digits by chance: no other program makes a file of such a name.
+    /// `<file>.partial-` and 16 random hexadecimal digits: no other program creates a file with such a name.
     private static func isPartial(_ name: String, of file: String) -> Bool {
         let prefix = file + ".partial-"
         guard name.utf8.count == prefix.utf8.count + 16, name.utf8.starts(with: prefix.utf8) else { return false }
         return name.utf8.suffix(16).allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
-    /// Removes the partial files of backups to that file that were killed.
+    /// Removes the partial files of killed backups to that file.
     ///
-    /// - Throws: ``StoreError`` when one of them belongs to a backup that is being made.
+    /// - Throws: ``StoreError`` when one of them belongs to a running backup.
     private static func removeLeftovers(
         _ path: String, _ folder: String, _ name: String, _ store: StoreFile
     ) throws(StoreError) {
@@ -202,7 +203,7 @@ final class BackupTarget {
         StoreError(.unavailable, "The backup \(path) \(what). \(remedy); nothing was written.")
     }
 
-    /// What the system said.
+    /// The error for an `errno`.
     private func failure(_ cause: Int32) -> StoreError { Self.failure(path, store, cause) }
 
     private static func failure(_ path: String, _ store: StoreFile, _ cause: Int32) -> StoreError {
@@ -216,7 +217,7 @@ final class BackupTarget {
                 + "; the store is as it was, and the copy is gone.")
     }
 
-    /// What SQLite said, of the copy or of the store that it is made from.
+    /// The error for a result of SQLite's, of the copy or of the store that is copied.
     func failure(_ result: Int32, _ copy: Connection) -> StoreError {
         let system = sqlite3_system_errno(copy.handle)
         if result & 0xFF == SQLITE_FULL { return failure(ENOSPC) }

@@ -1,15 +1,15 @@
 internal import CSQLite
 
-/// Copies a store, as it is at one moment, to a file of its own, while the writer goes on (sqlite.org/backup.html).
+/// Copies a store, as it is at one moment, to a file of its own, while the writer continues (sqlite.org/backup.html).
 ///
-/// 1. One read transaction lasts from the first page to the last, so the copy is what one COMMIT left behind. What is
-///    committed meanwhile stays in the log, which grows as with any long reader.
-/// 2. Nothing ever has the file's name but a whole copy that is on the disk: it is written beside it, as
-///    `<file>.partial-<16 hexadecimal digits>`, and renamed.
-/// 3. However a backup ends, nothing stays under that other name; the next backup to the file removes the partial file of a
-///    killed one. No other file is opened for writing or removed.
+/// 1. One read transaction lasts from the first page to the last, so the copy has the state after one COMMIT. Later
+///    transactions stay in the WAL, which grows as with any long reader.
+/// 2. Only a complete copy on the disk ever has the file's name: the copy is written beside it, as `<file>.partial-<16
+///    hexadecimal digits>`, and renamed.
+/// 3. However a backup ends, no partial file stays; the next backup to the file removes the partial file of a killed
+///    one. No other file is opened for writing or removed.
 /// 4. Only an empty file or an SQLite database is replaced, and never a file of the store, its lock or its journal.
-/// 5. The copy is one file, without a log, and an ordinary store: ledger, model, and sequences that were set aside.
+/// 5. The copy is one file, without a WAL, and an ordinary store: ledger, model, and reserved sequences.
 public struct StoreBackup: Sendable {
     /// How far it has come.
     public struct Progress: Sendable, Equatable {
@@ -25,34 +25,35 @@ public struct StoreBackup: Sendable {
         public let bytes: Int
     }
 
-    /// Pages between two looks whether it is still wanted: a millisecond or two.
+    /// Pages between two calls of `isWanted`: a millisecond or two.
     static let stepPages: Int32 = 256
-    /// Bytes that the system may owe the disk: more at once would keep the writer's COMMIT waiting behind them.
+    /// The maximum number of bytes that are not synced yet: with more, the writer's COMMIT would wait until they are
+    /// written.
     static let unsyncedBytes = 16 << 20
 
     private let storePath: String
     private let file: String
     private let replaces: Bool
-    /// Of the copy at most, for tests; nil is SQLite's limit.
+    /// The maximum number of pages of the copy, for tests; nil is SQLite's limit.
     var maximumPages: Int?
 
     /// - Parameters:
-    ///   - storePath: of a store that the writer has opened.
-    ///   - file: where the copy is to be.
-    ///   - replaces: whether a file that is there gives way to it; otherwise it is refused.
+    ///   - storePath: the path of a store that the writer has opened.
+    ///   - file: the path of the copy.
+    ///   - replaces: whether an existing file is replaced; otherwise it is an error.
     public init(of storePath: String, to file: String, replaces: Bool = false) {
         self.storePath = storePath
         self.file = file
         self.replaces = replaces
     }
 
-    /// Makes the copy. Blocks, on a connection of its own, that cannot write the store.
+    /// Makes the copy. Blocks, on a connection of its own that cannot write the store.
     ///
     /// - Parameters:
-    ///   - isWanted: asked after every step.
-    ///   - progress: told after every step.
-    /// - Returns: nil when it was not wanted any more.
-    /// - Throws: ``StoreError``: `full` when the copy's disk is, `unavailable` when it cannot be made there.
+    ///   - isWanted: called after every step; when it returns false, the backup stops.
+    ///   - progress: called after every step.
+    /// - Returns: nil when the backup was stopped.
+    /// - Throws: ``StoreError``: `full` when the copy's disk is, `unavailable` when it cannot be created there.
     public func run(
         isWanted: () -> Bool = { true }, progress: (Progress) -> Void = { _ in }
     ) throws(StoreError) -> Copy? {
@@ -65,7 +66,7 @@ public struct StoreBackup: Sendable {
         return Copy(sequence: sequence, bytes: target.bytes)
     }
 
-    /// - Returns: the newest sequence; nil when it was not wanted any more.
+    /// - Returns: the highest sequence; nil when the backup was stopped.
     private func copy(
         _ source: StoreFile, to target: BackupTarget, _ isWanted: () -> Bool, _ progress: (Progress) -> Void
     ) throws(StoreError) -> Int64? {
@@ -73,7 +74,7 @@ public struct StoreBackup: Sendable {
         try store.execute("PRAGMA query_only = ON")
         let pageBytes = Int(try store.integer("PRAGMA page_size") ?? 4_096)
         try store.execute("BEGIN")
-        // The transaction begins with what is read first, and sees nothing else from then on.
+        // The transaction begins with the first read, and sees no later change.
         let sequence = try store.integer("SELECT max(sequence) FROM _broker_jobs") ?? 0
         let copy = try target.open(maximumPages: maximumPages)
         defer { withExtendedLifetime((store, copy)) {} }

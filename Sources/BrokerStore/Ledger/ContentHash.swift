@@ -1,7 +1,7 @@
 /// SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012), under a fixed key.
 ///
-/// It tells whether a job sent again has the same content. It is no proof against a sender who looks for collisions,
-/// who could only harm the jobs whose ids it knows.
+/// It detects whether a repeated job has the same content. It does not resist deliberate collisions; a sender who finds
+/// one could only harm the jobs whose ids it knows.
 public enum ContentHash {
     public static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
         -> [UInt8]
@@ -71,8 +71,8 @@ public enum ContentHash {
 
 /// Hashes a sequence of fields. Each field is hashed with its length, so no two sequences are the same bytes.
 public struct FieldHasher {
-    /// The first byte of each hash that ``finish()`` gives; hashes without it (16 bytes) are of whole messages, by versions
-    /// before.
+    /// The first byte of each hash that ``finish()`` returns. Hashes without it (16 bytes) are hashes of whole
+    /// messages, by earlier versions.
     public static let marker: UInt8 = 2
 
     private var state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473))

@@ -4,8 +4,7 @@ internal import BrokerStaging
 internal import Foundation
 
 extension JSONWriter {
-    /// A key as the contract writes it: the identity's value, or an object of attribute names and values, or the store's
-    /// own key.
+    /// A key in the contract's form: the identity's value, or an object of attribute names and values, or the row key.
     mutating func key(_ cells: [Cell], of entity: Entity) {
         if entity.isNamedByRowKey { return integer(cells[0].integer) }
         let attributes = entity.identity.map { entity.attributes[$0] }
@@ -18,7 +17,7 @@ extension JSONWriter {
         }
     }
 
-    /// A column's value as JSON has it: booleans by their words, bytes in base64.
+    /// A column's value as JSON: booleans as `true` and `false`, bytes in base64.
     private mutating func cell(_ cell: Cell, of attribute: Attribute) {
         switch cell.kind {
         case .integer where attribute.type == .boolean: bool(cell.integer != 0)

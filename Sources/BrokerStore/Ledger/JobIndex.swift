@@ -1,17 +1,17 @@
 internal import Synchronization
 
-/// Which line of the ledger is that of a job id: in memory, so that a job costs the ledger one row at its end and no
-/// index on the disk. Some 40 bytes for each id.
+/// Maps job ids to lines of the ledger: in memory, so that a job costs the ledger one row at its end and no index on
+/// the disk. Some 40 bytes for each id.
 ///
-/// It knows hashes of the ids alone: who finds a line must look whether it is that of the id, and whether it is there. Ids
-/// are added as their jobs are applied, and taken back when the transaction is undone; what is forgotten goes later, by and
-/// by. May be used from any thread.
+/// It stores only hashes of the ids: the caller must check that a line exists and has the id. Ids are added as their
+/// jobs are applied, and removed when the transaction is rolled back; expired lines are removed later, step by step.
+/// May be used from any thread.
 public final class JobIndex: Sendable {
     private struct State {
         var shards = Array(repeating: Shard(), count: JobIndex.shardCount)
-        /// Lines before it are forgotten.
+        /// Earlier lines have expired.
         var first: Int64 = 0
-        /// Changes since the newest transaction that became durable.
+        /// Changes since the last transaction that became durable.
         var changes: [Change] = []
 
         mutating func apply(_ change: Change) {
@@ -25,17 +25,17 @@ public final class JobIndex: Sendable {
         let new: Int64
     }
 
-    /// Each grows by itself, so that none takes long.
+    /// Each shard grows by itself, so that no growth takes long.
     private static let shardCount = 256
 
     private let state = Mutex(State())
 
-    /// The same id has the same hash for the life of the process, and nobody outside can tell which ids share one.
+    /// An id has the same hash for the life of the process, and clients cannot predict which ids share one.
     static func hash(_ id: String) -> UInt64 {
         var hasher = Hasher()
         var id = id
         id.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        // 0 is none.
+        // 0 means no hash.
         return max(1, UInt64(bitPattern: Int64(hasher.finalize())))
     }
 
@@ -47,9 +47,9 @@ public final class JobIndex: Sendable {
         return state.withLock { $0.shards[Self.shard(of: hash)].find(hash) }
     }
 
-    /// The id's line is the one of that sequence from now on.
+    /// Sets the sequence of the id's line.
     ///
-    /// - Parameter old: the sequence of its line before; nil when it has none.
+    /// - Parameter old: the sequence of its earlier line; nil when it has none.
     func set(_ id: String, to sequence: Int64, replacing old: Int64?) {
         let change = Change(hash: Self.hash(id), old: old ?? 0, new: sequence)
         state.withLock {
@@ -58,7 +58,7 @@ public final class JobIndex: Sendable {
         }
     }
 
-    /// Lines before that sequence are forgotten.
+    /// Expires the lines before that sequence.
     func forget(before sequence: Int64) { state.withLock { $0.first = max($0.first, sequence) } }
 
     func transactionEnded(isDurable: Bool) {
@@ -72,15 +72,15 @@ public final class JobIndex: Sendable {
         }
     }
 
-    /// Adds the lines of a ledger that was there before.
+    /// Adds the lines of a ledger that existed before.
     func load(_ id: String, _ sequence: Int64) {
         state.withLock { $0.apply(Change(hash: Self.hash(id), old: 0, new: sequence)) }
     }
 
-    /// Lines that there is room for, for tests.
+    /// The number of slots, for tests.
     var slotCount: Int { state.withLock { $0.shards.reduce(0) { $0 + $1.slotCount } } }
 
-    /// Open addressing by the hash: a slot is free (0), taken back (its hash and 0), or a line.
+    /// Open addressing by the hash: a slot is free (0), removed (its hash and 0), or a line.
     private struct Shard {
         private struct Slot {
             var hash: UInt64 = 0
@@ -88,7 +88,7 @@ public final class JobIndex: Sendable {
         }
 
         private var slots: [Slot] = []
-        /// Slots that are not free.
+        /// The number of slots that are not free.
         private var used = 0
 
         var slotCount: Int { slots.count }
@@ -107,8 +107,8 @@ public final class JobIndex: Sendable {
         }
 
         /// - Parameters:
-        ///   - old: what gives way; 0 for nothing.
-        ///   - new: what is there then; 0 for nothing.
+        ///   - old: the line that is replaced; 0 for none.
+        ///   - new: the line that replaces it; 0 for none.
         mutating func replace(_ hash: UInt64, _ old: Int64, _ new: Int64, first: Int64) {
             if old != 0, let position = position(of: hash, old) {
                 slots[position].sequence = new
@@ -137,7 +137,7 @@ public final class JobIndex: Sendable {
             used += 1
         }
 
-        /// Leaves out what is forgotten, and makes room.
+        /// Drops expired and removed slots, and makes room.
         private mutating func rebuild(_ first: Int64) {
             let kept = slots.filter { $0.sequence != 0 && $0.sequence >= first }
             var count = 16

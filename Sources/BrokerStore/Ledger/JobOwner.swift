@@ -1,8 +1,9 @@
 internal import Glibc
 
-/// Who sent a job, or asks about one. How a job ended is told to the user who sent it, to root and to the server's own.
+/// The user that sent a job, or asks about one. The outcome of a job is reported to the user that sent it, to root and
+/// to the server's own user.
 public struct JobOwner: Sendable, Hashable {
-    /// The user's id, as the kernel told it of the socket's other end (unix(7), `SO_PEERCRED`).
+    /// The user id at the other end of the socket, as the kernel reports it (unix(7), `SO_PEERCRED`).
     public let user: UInt32
 
     public init(user: UInt32) { self.user = user }
@@ -10,9 +11,9 @@ public struct JobOwner: Sendable, Hashable {
     /// The user that this process runs as.
     public static let server = JobOwner(user: geteuid())
 
-    /// The server's own user, or root: it sees everybody's jobs, and administers the server.
+    /// The server's own user, or root: these see the jobs of all users, and administer the server.
     public var isPrivileged: Bool { user == 0 || self == .server }
 
-    /// - Parameter owner: the job's; nil of a job that ended before its owner was remembered, which anybody may see.
+    /// - Parameter owner: the job's; nil for a job that ended before owners were stored, which every user may see.
     public func maySee(jobOf owner: JobOwner?) -> Bool { owner == nil || owner == self || isPrivileged }
 }

@@ -1,15 +1,16 @@
-/// How far a store has come in the log that it is fed from.
+/// The position that a store has reached in the journal whose jobs are applied to it.
 public struct JournalPosition: Sendable, Equatable {
-    /// Which log; nil when there is none.
+    /// The identity of the journal; nil when there is none.
     public var identity: String?
-    /// The newest position whose job was applied; without a log, the newest sequence of all.
+    /// The last position whose job was applied; without a journal, the highest sequence of all.
     public var applied: Int64
     /// The id of the job there; nil when that is not known.
     public var id: String?
 }
 
-/// What a store has become by the jobs of its log, in a few bytes: each job's place, id, content and outcome, and the rows that it
-/// wrote, are hashed with what was before. Two stores with the same at one position were fed alike, and wrote the same rows.
+/// A digest of all jobs of the journal that were applied: each job's position, id, content and outcome, and the rows
+/// that it wrote, are hashed with the digest before. Two stores with the same digest at one position applied the same
+/// jobs, and wrote the same rows.
 public struct StateDigest: Sendable, Equatable {
     public internal(set) var position: Int64
     private(set) var hash: [UInt8]
@@ -19,7 +20,7 @@ public struct StateDigest: Sendable, Equatable {
         self.hash = hash
     }
 
-    /// As ``text`` has it; nil for anything else.
+    /// Parses ``text``; nil for anything else.
     init?(_ text: String) {
         let parts = text.split(separator: " ")
         guard parts.count == 2, let position = Int64(parts[0]), parts[1].utf8.count == 32 else { return nil }
@@ -36,11 +37,11 @@ public struct StateDigest: Sendable, Equatable {
 
     public var digits: String { hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
 
-    /// A job has been applied.
+    /// Adds a job that has been applied.
     ///
     /// - Parameters:
-    ///   - outcome: what the ledger keeps of it; of a duplicate, what it kept before.
-    ///   - rows: what it wrote; nil of a job that wrote nothing.
+    ///   - outcome: the outcome in the ledger; for a duplicate, the earlier one.
+    ///   - rows: the rows that it wrote; nil for a job that wrote nothing.
     mutating func extend(_ job: StoreJob, _ outcome: [UInt8], _ rows: RowDigest?) {
         var bytes = hash
         bytes.reserveCapacity(96 + outcome.count)

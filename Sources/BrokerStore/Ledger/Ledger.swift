@@ -1,19 +1,19 @@
-/// How a job ended, as the ledger keeps it.
+/// The outcome of a job, as the ledger stores it.
 public struct StoredOutcome: Sendable, Equatable {
     public let sequence: Int64
-    /// Nil of a job that ended before owners were remembered.
+    /// Nil for a job that ended before owners were stored.
     public let owner: JobOwner?
-    /// Of what the job does, or, in a line of a version before, of the message's bytes (``StoreJob/messageHash``); nil for a
-    /// job whose id the server made.
+    /// The hash of the job's content or, in a line of an earlier version, of the message's bytes
+    /// (``StoreJob/messageHash``); nil for a job whose id the server made.
     public let contentHash: [UInt8]?
     public let isFailure: Bool
-    /// A JSON object: a completed job's members of `completed` but for `timing`, or a failed job's `error`.
+    /// A JSON object: a completed job's members of `completed` except `timing`, or a failed job's `error`.
     public let body: [UInt8]
 }
 
-/// For how long outcomes are remembered, and ids with them.
+/// How many outcomes are stored, with their ids, and for how long.
 public struct LedgerRetention: Sendable, Equatable {
-    /// About as many as a busy day of a job a minute over two years, or a minute at full speed; some 300 bytes each.
+    /// A job a minute for two years, or a minute at full speed; some 300 bytes each.
     public static let defaultCount = 1_000_000
     public static let defaultSeconds = 7 * 24 * 3600
 
@@ -28,7 +28,7 @@ public struct LedgerRetention: Sendable, Equatable {
 
 /// The jobs that have ended, written in the transactions of their data, at the end of a table; ``JobIndex`` finds them.
 ///
-/// An id has one line at most.
+/// An id has at most one line.
 struct Ledger {
     static let tables = [
         """
@@ -45,7 +45,7 @@ struct Ledger {
         "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
     ]
 
-    /// Ledgers had an index of the ids once, which cost more than all else in a small job.
+    /// Earlier ledgers had an index of the ids, which cost more than all other work of a small job.
     static let slimming = [
         "ALTER TABLE \"_broker_jobs\" RENAME TO \"_broker_jobs_before\"", tables[0],
         """
@@ -55,7 +55,7 @@ struct Ledger {
         "DROP TABLE \"_broker_jobs_before\"",
     ]
 
-    /// Makes the tables, or brings them up to date. Inside the caller's transaction.
+    /// Creates the tables, or migrates them. Runs inside the caller's transaction.
     static func prepare(_ connection: Connection) throws(StoreError) {
         for sql in tables { try connection.execute(sql) }
         let isIndexed = try connection.integer("SELECT 1 FROM pragma_index_list('_broker_jobs')") != nil
@@ -65,24 +65,23 @@ struct Ledger {
         if !hasOwners { try connection.execute("ALTER TABLE \"_broker_jobs\" ADD COLUMN \"owner\" INTEGER") }
     }
 
-    /// What is known of the table without asking it; set back when a transaction is undone.
+    /// Facts about the table that need no query; restored when a transaction is rolled back.
     private struct Tally {
         /// Rows in the table.
         var rows: Int
-        /// The time of the newest job in it; nil while it is empty.
+        /// The time of the last job in it; nil while it is empty.
         var newestTime: Int64?
-        /// What comes before this sequence has been forgotten.
+        /// Lines before this sequence have expired.
         var first: Int64 = 0
         var history: StateDigest?
     }
 
-    /// Rows that are forgotten at a time at most: after a change of the limits, the ledger shrinks in steps that nobody
-    /// notices.
+    /// The maximum number of rows deleted at a time: after a change of the limits, the ledger shrinks in short steps.
     private static let pruneStep = 1_000
-    /// How often outcomes that are too old are looked for, which reads the oldest rows.
+    /// The interval between searches for expired outcomes, which read the oldest rows.
     private static let agingMilliseconds: Int64 = 1_000
 
-    /// Kept while the store is fed from a log; written with each transaction.
+    /// Set while a journal's jobs are applied to the store; written with each transaction.
     var history: StateDigest? {
         get { tally.history }
         set { tally.history = newValue }
@@ -121,7 +120,7 @@ struct Ledger {
         findSequence = try connection.prepare(
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
                 + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")
-        // Sequences rise with time, so what is too old or too many lies at the beginning.
+        // Sequences rise with time, so the rows to delete are at the beginning.
         forgetFirst = try connection.prepare(
             "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?1) "
                 + "AND ended < ?2")
@@ -140,20 +139,20 @@ struct Ledger {
 
     // MARK: - Sequences
 
-    /// The id of the job of that sequence; nil when there is no line of it.
+    /// The id of the job with that sequence; nil when the ledger has no line for it.
     func id(ofJobAt sequence: Int64) throws(StoreError) -> String? {
         let find = try connection.prepare("SELECT id FROM _broker_jobs WHERE sequence = ?1")
         find.bind(sequence, at: 1)
         return try find.step() ? find.text(0) : nil
     }
 
-    /// The newest sequence, of a line in the ledger or set aside.
+    /// The highest sequence, of a line in the ledger or reserved.
     func newestSequence() throws(StoreError) -> Int64 {
         defer { findSequence.reset() }
         return try findSequence.step() ? findSequence.integer(0) : 0
     }
 
-    /// Sequences up to this one may be told from the COMMIT on.
+    /// Reserves the sequences up to this one: they may be sent to clients after the COMMIT.
     func reserve(through sequence: Int64) throws(StoreError) {
         writeReservation.bind(sequence, at: 1)
         try writeReservation.run()
@@ -163,7 +162,7 @@ struct Ledger {
 
     func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 
-    /// - Parameter failure: what the ledger has under the id, of a job that failed; it gives way.
+    /// - Parameter failure: the line of a failed job with the same id, which the new line replaces.
     mutating func record(
         _ outcome: StoredOutcome, ofJob id: String, replacing failure: StoredOutcome?, now: Int64
     ) throws(StoreError) {
@@ -185,15 +184,16 @@ struct Ledger {
         try prune(now)
     }
 
-    // MARK: - Forgetting
+    // MARK: - Expiration
 
-    /// How many outcomes may be there beyond the count before any is forgotten, so that most transactions need not.
+    /// How many outcomes may exceed the count before any is deleted, so that most transactions need not delete.
     private var slack: Int { min(Self.pruneStep, retention.count / 16) }
 
-    /// Forgets the oldest of what is too many or too old: of rows that are there, whatever their sequences are.
+    /// Deletes the oldest rows that exceed the count or the age. The count is that of existing rows, whatever their
+    /// sequences are.
     ///
-    /// It follows from the jobs and their times alone, and not from how many share a transaction: who applies the same jobs
-    /// forgets the same.
+    /// The result depends on the jobs and their times alone, and not on how many share a transaction: a store to which
+    /// the same jobs are applied deletes the same rows.
     private mutating func prune(_ now: Int64) throws(StoreError) {
         let surplus = tally.rows - retention.count
         if surplus > slack { try forgetOldest(min(surplus, Self.pruneStep), endedBefore: .max) }
@@ -203,14 +203,14 @@ struct Ledger {
         if !isBeyondCounting { try forgetOldest(Self.pruneStep, endedBefore: now - age) }
     }
 
-    /// To be called once in a transaction, before its COMMIT.
+    /// Must be called once in a transaction, before its COMMIT.
     func finish() throws(StoreError) {
         guard let history = tally.history, history != durable.history else { return }
         writeHistory.bind(history.text, at: 1)
         try writeHistory.run()
     }
 
-    /// The newest sequence whose outcome may have been forgotten; 0 for none.
+    /// The highest sequence whose outcome may have been deleted; 0 for none.
     var forgottenThrough: Int64 { max(0, durable.first - 1) }
 
     private mutating func forgetOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {

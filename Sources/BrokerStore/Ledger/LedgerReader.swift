@@ -9,24 +9,24 @@ struct LedgerLines {
             "SELECT sequence, hash, failed, outcome, id, owner FROM _broker_jobs WHERE sequence = ?1")
     }
 
-    /// How the job of that id ended, as the connection sees it; nil for an unknown one.
+    /// The outcome of the job with that id, as the connection sees it; nil for an unknown one.
     func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? {
         for sequence in index.sequences(of: id) {
             find.bind(sequence, at: 1)
             defer { find.reset() }
-            // Two ids may have one hash, and a line may be forgotten, or not committed yet.
+            // Two ids may have one hash, and a line may be deleted, or not committed yet.
             if try find.step(), find.bytes(4).elementsEqual(id.utf8) { return StoredOutcome(find) }
         }
         return nil
     }
 }
 
-/// Reads the ledger beside the writer, on a connection of its own that cannot write. Belongs to one thread.
+/// Reads the ledger concurrently with the writer, on a connection of its own that cannot write. Belongs to one thread.
 public final class LedgerReader {
     private let lines: LedgerLines
 
     /// - Parameters:
-    ///   - path: of a store that the writer has opened before.
+    ///   - path: the path of a store that the writer has opened before.
     ///   - index: the writer's (``Store/jobs``).
     public init(path: String, _ index: JobIndex) throws(StoreError) {
         let connection = try Connection(store: path, .read)
@@ -34,12 +34,12 @@ public final class LedgerReader {
         lines = try LedgerLines(on: connection, index)
     }
 
-    /// How a committed job ended; nil for an unknown id.
+    /// The outcome of a committed job; nil for an unknown id.
     public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 }
 
 extension StoredOutcome {
-    /// From a row of sequence, hash, failed, outcome, id, owner.
+    /// The columns of `row` are sequence, hash, failed, outcome, id, owner.
     init(_ row: Statement) {
         self.init(
             sequence: row.integer(0),

@@ -1,8 +1,8 @@
 internal import BrokerModel
 
-/// The log that the store is fed from.
+/// The journal whose jobs are applied to the store.
 extension Store {
-    /// How far it has come in the log that it is fed from.
+    /// The position that the store has reached in its journal.
     public func logPosition() throws(StoreError) -> JournalPosition {
         guard let identity = try StoreMeta(connection: connection).value(of: .log), let history = ledger.history else {
             return JournalPosition(identity: nil, applied: try lastSequence(), id: nil)
@@ -11,14 +11,14 @@ extension Store {
             identity: identity, applied: history.position, id: try ledger.id(ofJobAt: history.position))
     }
 
-    /// From now on it is fed from that log, of which nothing is applied yet.
+    /// Assigns a journal to the store, of which no job is applied yet.
     ///
-    /// - Parameter position: before which the log begins.
+    /// - Parameter position: the position before the journal's first job.
     public func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
         try setLog(identity, StateDigest(position: position))
     }
 
-    /// From now on it is fed from no log.
+    /// Ends the assignment of a journal.
     public func endLog() throws(StoreError) { try setLog(nil, nil) }
 
     private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
@@ -35,7 +35,8 @@ extension Store {
         }
     }
 
-    /// - Throws: ``StoreError`` `defect` when the log has applied that position already: its jobs are applied in order, once.
+    /// - Throws: ``StoreError`` `defect` when the job at that position of the journal is applied already: jobs are
+    ///   applied in order, once.
     func noteInHistory(_ end: JobOutcome, of job: StoreJob, _ rows: RowDigest?) throws(StoreError) {
         guard let history = ledger.history else { return }
         guard job.sequence > history.position else {

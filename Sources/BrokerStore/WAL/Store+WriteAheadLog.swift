@@ -1,36 +1,36 @@
-/// SQLite's write-ahead log beside the store.
+/// SQLite's write-ahead log (WAL) beside the store.
 extension Store {
-    /// Copies the log into the database once it is long. To be called after every ``commit()``, when those who wait for that have
-    /// been told: it may take as long as the disk likes.
+    /// Copies the WAL into the database if it has reached its working size. To be called after every ``commit()``, when
+    /// the replies to its jobs have been sent: it may take as long as the disk does.
     public func copyLogIfDue() {
         if loss == nil, failure == nil { logKeeper.copyIfDue() }
     }
 
-    /// The log was due before the newest transaction, and that was appended to it: a reader uses it.
+    /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
     public var isLogOverdue: Bool { loss == nil && failure == nil && logKeeper.isOverdue }
 
-    /// Copies the log, however long it is.
+    /// Copies the WAL, however long it is.
     public func copyLog() {
         if loss == nil, failure == nil { logKeeper.copyAll() }
     }
 
-    /// Copies the log because a transaction that was undone found no room (``/BrokerSQLite/StoreError/Code/full``): the next one
-    /// is then written over it.
+    /// Copies the WAL because a transaction that was rolled back found no room (``/BrokerSQLite/StoreError/Code/full``): the next one
+    /// then overwrites it.
     ///
-    /// - Returns: whether the next one may find more.
+    /// - Returns: whether the next transaction may find more room.
     public func makeRoom() -> Bool { loss == nil && failure == nil && logKeeper.makeRoom() }
 
-    /// Something is better done while nobody waits for a transaction than later.
+    /// Whether there is work that is better done now, while no client waits for a transaction.
     public var hasIdleWork: Bool { loss == nil && failure == nil && logKeeper.hasIdleWork }
 
-    /// Nobody waits at the moment.
+    /// Does such work. To be called while no client waits for a transaction.
     public func idle() {
         if hasIdleWork { logKeeper.idle() }
     }
 
-    /// The write-ahead log after the newest commit.
+    /// The WAL after the last commit.
     public var log: WALStatus { logKeeper.log }
 
-    /// What has become of the log since the last call that an operator should know.
+    /// The events of the WAL since the last call that an operator should know.
     public func takeLogNotices() -> [WALNotice] { logKeeper.takeNotices() }
 }

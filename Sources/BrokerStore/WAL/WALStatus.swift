@@ -1,8 +1,8 @@
 internal import CSQLite
 
-/// SQLite's write-ahead log, beside the database.
+/// The state of SQLite's write-ahead log (WAL), beside the database.
 public struct WALStatus: Sendable, Equatable {
-    /// Of its file.
+    /// The size of its file.
     public var bytes = 0
     /// Pages in it that are not in the database yet.
     public var uncheckpointedPages = 0
@@ -10,46 +10,47 @@ public struct WALStatus: Sendable, Equatable {
     public init() {}
 }
 
-/// Something about the log that an operator should know: told once when it begins, and once when it is over.
+/// An event of the WAL that an operator should know: reported once when it begins, and once when it ends.
 public enum WALNotice: Sendable {
-    /// It grows, because a reader's transaction stays open and what that sees must be kept.
+    /// The WAL grows, because a reader's transaction stays open and needs its pages.
     case held(bytes: Int)
-    /// It has been given back.
+    /// The WAL has been truncated to its working size.
     case released(bytes: Int)
-    /// It could not be copied into the database, and so grows; what was committed is safe in it.
+    /// The WAL could not be copied into the database, and so grows; committed transactions are safe in it.
     case uncopied(StoreError)
     case copied
 }
 
-/// Watches the log from COMMIT to COMMIT: how long it is, whether it can begin anew, and when to copy it.
+/// Follows the WAL from COMMIT to COMMIT: its length, whether it can restart, and when to copy it.
 ///
-/// SQLite copies the log into the database (a checkpoint) once it has its working size, and then begins at its start
-/// again, unless a reader still needs what is there. So a log that was beyond its size before a transaction, and to which
-/// that transaction was appended, is held by a reader.
+/// SQLite copies the WAL into the database (a checkpoint) once it has its working size, and then restarts at its
+/// beginning, unless a reader still needs its pages. So when the WAL exceeded its size before a transaction, and that
+/// transaction was appended, a reader holds it.
 ///
-/// While transactions are long the log may get longer: the leaves of an index whose keys come in no order are in each of
-/// them, and are copied once for several. (Measured: the last tenth of three million records is a tenth faster.)
+/// While transactions are long, the WAL may get longer: each transaction writes the same leaves of an index whose keys
+/// arrive in no order, and one checkpoint copies them once for several transactions. (Measured: the last tenth of three
+/// million records is a tenth faster.)
 struct WALWatch: Equatable {
-    /// In units of the working size: how long the log may get before it is copied, while transactions are long.
+    /// In units of the working size: the maximum length of the WAL before it is copied, while transactions are long.
     static let longestFactor = 4
-    /// In units of a transaction: for how many of its size the log is copied once, within the limits above.
+    /// In units of a transaction's size: the length at which the WAL is copied, within the limits above.
     static let transactionsInLog = 8
-    /// In units of the working size; more than the longest, as a reader may be there for a moment.
+    /// In units of the working size; more than the longest, because a reader may hold the WAL for a moment.
     static let heldFactor = 8
-    /// Of the working size, what is copied already when there is nothing else to do: so little that the next job hardly
-    /// waits for it, and under a light load the log never comes to its size, which would take longer at once.
+    /// The share of the working size at which an idle writer copies the WAL: so little that the next job hardly waits
+    /// for it. Under a light load, the WAL never reaches its working size, and no long checkpoint is needed.
     static let idleShare = 8
 
     let workingPages: Int
-    /// There was no room for a transaction: so the log does not get longer than its working size any more.
+    /// A transaction found no room: the WAL no longer exceeds its working size.
     var isShort = false
     private(set) var isHeld = false
-    /// Pages in the log when last looked.
+    /// Pages in the WAL after the last commit.
     private var pages = 0
     private var copiedPages = 0
-    /// By the newest transaction.
+    /// Pages that the last transaction wrote.
     private var written = 0
-    /// Pages in the log when it was overdue last; 0 when it was begun anew since.
+    /// Pages in the WAL when it was last overdue; 0 when it has restarted since.
     private var overdueAt = 0
 
     init(workingPages: Int) { self.workingPages = workingPages }
@@ -61,23 +62,23 @@ struct WALWatch: Equatable {
         return min(max(workingPages, written * Self.transactionsInLog), longest)
     }
 
-    /// The log was due before the newest transaction, which was appended to it: a reader uses it. False again until it is
-    /// longer by a working size.
+    /// The WAL was due before the last transaction, which was appended to it: a reader uses it. False again until the
+    /// WAL has grown by a working size.
     var isOverdue: Bool { pages - written >= dueLength && pages >= overdueAt + workingPages }
 
-    /// ``isOverdue`` was seen.
+    /// Records that the caller has handled ``isOverdue``.
     mutating func notedOverdue() { overdueAt = pages }
     var wantsCheckpointWhenIdle: Bool { uncheckpointedPages >= max(1, workingPages / Self.idleShare) }
     var uncheckpointedPages: Int { max(0, pages - copiedPages) }
 
-    /// A transaction has been committed.
+    /// Records that a transaction was committed.
     ///
     /// - Parameters:
-    ///   - pages: in the log now.
+    ///   - pages: in the WAL now.
     ///   - written: by this transaction.
-    /// - Returns: whether a reader holds the log, when that has changed.
+    /// - Returns: whether a reader holds the WAL, when that has changed.
     mutating func committed(pages: Int, written: Int) -> Bool? {
-        // It began anew: nothing but this transaction is in it.
+        // The WAL restarted: it has only this transaction.
         if pages <= written {
             copiedPages = 0
             overdueAt = 0
@@ -95,15 +96,15 @@ struct WALWatch: Equatable {
     }
 
     /// - Parameters:
-    ///   - copied: pages of the log that are in the database.
-    ///   - pages: in the log.
+    ///   - copied: pages of the WAL that are in the database.
+    ///   - pages: in the WAL.
     mutating func checkpointed(copied: Int, of pages: Int) {
         copiedPages = copied
         self.pages = pages
     }
 }
 
-/// Counts, copies and measures the log of the one connection that writes.
+/// Counts, copies and measures the WAL of the writing connection.
 final class WALCheckpointer {
     private let connection: Connection
     private let name: String
@@ -111,12 +112,12 @@ final class WALCheckpointer {
     private var hasFailed = false
     private var triedIdly = false
     private var isCopyDue = false
-    /// Pages in the log after the newest COMMIT that wrote, else negative: SQLite's hook writes to it.
+    /// Pages in the WAL after the last COMMIT that wrote, otherwise negative: SQLite's hook writes to it.
     private let pages: UnsafeMutablePointer<Int32>
     private(set) var log = WALStatus()
     private(set) var notices: [WALNotice] = []
 
-    /// - Parameter name: of the log's file.
+    /// - Parameter name: the name of the WAL's file.
     init(of connection: Connection, file name: String, workingPages: Int) throws(StoreError) {
         self.connection = connection
         self.name = name
@@ -124,7 +125,7 @@ final class WALCheckpointer {
         pages = .allocate(capacity: 1)
         pages.initialize(to: -1)
         log.bytes = fileSize(name) ?? 0
-        // In place of SQLite's own hook, which copies without saying how far it came.
+        // Replaces SQLite's own hook, which copies without reporting its progress.
         sqlite3_wal_hook(
             connection.handle,
             { context, _, _, pages in
@@ -144,7 +145,8 @@ final class WALCheckpointer {
         return notices
     }
 
-    /// After COMMIT. What goes wrong here takes nothing from what is committed, so it is told and not thrown.
+    /// To be called after COMMIT. A failure here does not affect the committed transaction, so it is reported as a
+    /// notice and not thrown.
     func committed() {
         let written = writtenPages()
         guard pages.pointee >= 0 else { return }
@@ -157,17 +159,17 @@ final class WALCheckpointer {
         if let changed { notices.append(changed ? .held(bytes: log.bytes) : .released(bytes: log.bytes)) }
     }
 
-    /// The log was due before the newest COMMIT, which was appended to it, and is longer by a working size than when this
-    /// was true last. So readers that cannot be waited for are not waited for again at each COMMIT.
+    /// The WAL was due before the last COMMIT, which was appended to it, and has grown by a working size since this was
+    /// last true. So the writer does not wait again at each COMMIT for readers that stay.
     var isOverdue: Bool { isCopyDue && watch.isOverdue }
 
-    /// Copies the log, however long it is.
+    /// Copies the WAL, however long it is.
     func copyAll() {
         checkpoint()
         log.bytes = fileSize(name) ?? 0
     }
 
-    /// Copies the log if the newest COMMIT has made it long.
+    /// Copies the WAL if the last COMMIT has made it long.
     func copyIfDue() {
         guard isCopyDue else { return }
         isCopyDue = false
@@ -175,39 +177,39 @@ final class WALCheckpointer {
         checkpoint()
     }
 
-    /// Copies what a new connection finds in the log, whose length nobody has told it. It may fill the disk, so that there would be
-    /// no room for what opening a store writes.
+    /// Copies the WAL that a new connection finds, whose length is unknown. It may fill the disk, so that there would
+    /// be no room for what opening a store writes.
     func copyFound() {
         checkpoint()
         log.bytes = fileSize(name) ?? 0
     }
 
-    /// A transaction found no room, and was undone. Copies the log, so that the next one is written over it.
+    /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it.
     ///
-    /// - Returns: whether the next one may find more.
+    /// - Returns: whether the next transaction may find more room.
     func makeRoom() -> Bool {
         watch.isShort = true
         let before = watch
         checkpoint()
-        // Nothing is gained by what was copied before. Another connection may have written more than the watch has seen.
+        // Pages that were copied before gain no room. Another connection may have written more than the watch has seen.
         return watch.uncheckpointedPages == 0 && watch != before
     }
 
     var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }
 
-    /// Nobody waits for a transaction.
+    /// To be called while no client waits for a transaction.
     func idle() {
-        // What a reader holds cannot be copied; not tried again before there is more.
+        // Pages that a reader holds cannot be copied; the writer tries again only when there are more.
         triedIdly = true
         checkpoint()
     }
 
-    /// Copies the log, and empties its file unless somebody reads it.
+    /// Copies the WAL, and truncates its file unless a reader uses it.
     func empty() throws(StoreError) {
         var inLog: Int32 = 0
         var copied: Int32 = 0
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_TRUNCATE, &inLog, &copied)
-        // Held by a reader: what could be copied is copied.
+        // A reader holds the WAL: SQLite copied the pages that it could.
         guard result == SQLITE_OK || result & 0xFF == SQLITE_BUSY else {
             throw connection.error(result)
         }
@@ -223,18 +225,18 @@ final class WALCheckpointer {
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
         if result == SQLITE_OK, inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
         log.uncheckpointedPages = watch.uncheckpointedPages
-        // Somebody else copies it at the moment.
+        // Another connection copies it at the moment.
         let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
         if hasFailedNow {
             let error = connection.error(result)
-            // A disk that has failed is the end, and told as that.
+            // A failed disk ends the writer, and is reported as that.
             if !hasFailed, !error.isDiskFailure { notices.append(.uncopied(error)) }
         }
         if !hasFailedNow, hasFailed { notices.append(.copied) }
         hasFailed = hasFailedNow
     }
 
-    /// Pages written to the log since the last call.
+    /// Pages written to the WAL since the last call.
     private func writtenPages() -> Int {
         var current: Int32 = 0
         var highest: Int32 = 0
