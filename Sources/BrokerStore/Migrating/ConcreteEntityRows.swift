@@ -1,13 +1,12 @@
 internal import BrokerModel
 
-/// Whether a store has rows of entities that can have none in a changed model.
+/// Finds rows of entities that cannot have rows in a changed model.
 struct ConcreteEntityRows {
     private let connection: Connection
 
     init(of connection: Connection) { self.connection = connection }
 
-    /// Entities of the stored model with rows in a table that stays, which are gone from the wanted model or abstract
-    /// there.
+    /// Entities of the stored model with rows in a table that stays, which are missing or abstract in the wanted model.
     func populated(_ stored: Model, _ wanted: Model, _ match: ModelMatch) throws(StoreError) -> Set<Int> {
         var populated: Set<Int> = []
         let staying = Set(match.tables.compactMap { $0 })

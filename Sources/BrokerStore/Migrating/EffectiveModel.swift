@@ -1,21 +1,23 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// What a store holds once it is opened: the model in force, and behind its parts those that are kept.
+/// The effective model of an opened store: the model in force, and after its parts the retained parts of earlier
+/// models.
 ///
-/// The tables are always those of this model. So what is kept is found again, with its meaning, when a model has it again.
+/// The tables are always those of the effective model. So a retained part is found again, with its meaning, when a
+/// later model has it.
 struct EffectiveModel {
     let model: Model
-    /// Of the stored model to ``model``.
+    /// The match of the stored model with ``model``.
     let match: ModelMatch
-    /// Something is kept.
+    /// Some part is retained.
     let keepsParts: Bool
-    /// Why what is kept does not go with the wanted model; nil when it does.
+    /// Why the retained parts conflict with the wanted model; nil when they do not.
     let fault: String?
 
     /// - Parameters:
-    ///   - stored: what the store held before.
-    ///   - keeps: of a part that the wanted model lacks, whether it stays.
+    ///   - stored: the effective model of the store before.
+    ///   - keeps: whether a part that the wanted model lacks is retained.
     init(
         _ wanted: Model, keepingFrom stored: Model, _ match: ModelMatch, inForce: Model, removal: RemovalPolicy
     ) {
@@ -29,7 +31,7 @@ struct EffectiveModel {
         do throws(ModelError) {
             let held = try ModelReader.read(JSONText(copying: Array(draft.model.text.utf8)))
             let fault = Self.fault(of: held, for: wanted)
-            // A store that is refused is planned for what was wanted.
+            // For a store that is refused, the plan is made for the wanted model.
             model = fault == nil ? held : wanted
             self.match = fault == nil ? draft.match(of: held) : match
             self.fault = fault
@@ -39,7 +41,7 @@ struct EffectiveModel {
         }
     }
 
-    /// What the wanted model's rows need is there under the same names, and nothing beside it must have a value.
+    /// The wanted model's rows must find their columns under the same names, and no other column may require a value.
     private static func fault(of held: Model, for wanted: Model) -> String? {
         let (there, needed) = (Schema(held), Schema(wanted))
         for table in needed.tables {
@@ -59,18 +61,18 @@ struct EffectiveModel {
     }
 }
 
-/// A held model that is being made: good for being written, and put together anew when that is read.
+/// A draft of the effective model: sufficient for writing it; reading it resolves it again.
 private struct EffectiveModelDraft {
     private(set) var keepsParts = false
     private let stored: Model
     private let wanted: Model
     private let before: ModelMatch
     private var entities: [Entity]
-    /// By held entity, the one it was.
+    /// By entity of the draft: its index in the stored model.
     private var olds: [Int?]
-    /// By held entity, what it has itself, beside what it inherits.
+    /// By entity of the draft: its own parts, without inherited ones.
     private var own: [(attributes: [Int], relationships: [Int])]
-    /// Kept relationships, and as the stored model has them.
+    /// Retained relationships, with their definitions in the stored model.
     private var unlinked: [(entity: Int, place: Int, before: Relationship)] = []
 
     init(_ wanted: Model, _ stored: Model, _ match: ModelMatch) {
@@ -86,7 +88,7 @@ private struct EffectiveModelDraft {
         }
     }
 
-    /// A kept part may bear the name that another had before, and mappings are not kept.
+    /// A retained part may have a name that another part had before, and mappings are not retained.
     private static func cleared(_ entity: Entity) -> Entity {
         var entity = entity
         entity.renamedFrom = nil
@@ -98,7 +100,7 @@ private struct EffectiveModelDraft {
         return entity
     }
 
-    // MARK: - What is kept
+    // MARK: - Retained parts
 
     mutating func keep(besides inForce: Model, keepsAll: Bool) {
         let kept = RetainedParts(in: stored, besides: inForce)
@@ -140,14 +142,14 @@ private struct EffectiveModelDraft {
         var entity = Self.cleared(stored.entities[old])
         let parent = entity.parent
         entity.parent = parent.flatMap(heldEntity)
-        // Of a hierarchy that goes on, the row of what its entities have is that of the changed model.
+        // In a hierarchy that continues, the changed model decides the order of its entities' parts.
         if let top = entity.parent.map(topmost) {
             (entity.attributes, entity.relationships) = (entities[top].attributes, entities[top].relationships)
         } else {
             (entity.attributes, entity.relationships) = ([], [])
         }
         (entity.unique, entity.indexes) = ([], [])
-        // They concern records, and there are none.
+        // They concern records, and retained entities receive none.
         (entity.modified, entity.tombstone) = (nil, nil)
         let identity = entity.identity
         let new = entities.count
@@ -166,7 +168,7 @@ private struct EffectiveModelDraft {
         keptIdentities.append((new, identity))
     }
 
-    /// Identities of kept entities, by places of the stored model.
+    /// Identities of retained entities, by indices of the stored model.
     private var keptIdentities: [(entity: Int, identity: [Int])] = []
 
     private func heldEntity(_ old: Int) -> Int? { olds.firstIndex { $0 == old } }
@@ -196,7 +198,7 @@ private struct EffectiveModelDraft {
         }
     }
 
-    /// Each entity has what its parent has, and what it has itself.
+    /// Composes each entity from the parts of its parent and its own.
     private mutating func compose() {
         for index in entities.indices {
             var line = [index]
@@ -209,7 +211,7 @@ private struct EffectiveModelDraft {
         }
     }
 
-    /// The place of what was an attribute of an entity; it may have another name, but not if it is kept.
+    /// The index of an earlier attribute of an entity; it may have another name, unless it is retained.
     private func heldAttribute(_ old: Int, _ oldEntity: Int, in entity: Int) -> Int? {
         var ancestor: Int? = entity
         while let current = ancestor {
@@ -224,7 +226,7 @@ private struct EffectiveModelDraft {
         return entities[entity].index(ofRelationship: stored.entities[oldEntity].relationships[old].name)
     }
 
-    /// Unique lists and indexes that need a kept attribute.
+    /// Retains unique lists and indexes that need a retained attribute.
     private mutating func keepLists() {
         for index in entities.indices {
             guard let old = olds[index] else { continue }
@@ -248,10 +250,10 @@ private struct EffectiveModelDraft {
         }
     }
 
-    /// Kept relationships find their destinations and inverses again.
+    /// Links retained relationships with their destinations and inverses.
     private mutating func link() {
         for (entity, place, old) in unlinked {
-            // The destination is gone: then the store is refused anyway, and this model is for telling why alone.
+            // The destination is missing: then the store is refused anyway, and this model only serves to report why.
             let found = heldEntity(old.destination)
             let destination = found ?? entity
             let inverse =
@@ -261,17 +263,17 @@ private struct EffectiveModelDraft {
             guard let inverse else { continue }
             entities[destination].relationships[inverse].inverse = place
             if destination < wanted.entities.count, inverse < wanted.entities[destination].relationships.count {
-                // What is in force has no inverse, and so its links end with what they lead to.
+                // The model in force has no inverse, so the links end with the objects to which they lead.
                 entities[entity].relationships[place].deleteRule = .nullify
             }
         }
     }
 
-    // MARK: - Put together
+    // MARK: - The complete model
 
     var model: Model { Model(entities: entities) }
 
-    /// Of the stored model to this one, once it is written and read.
+    /// The match of the stored model with this one, after it is written and read.
     func match(of held: Model) -> ModelMatch {
         let entities = held.entities.indices.map { index in
             ModelMatch.Entity(

@@ -1,13 +1,15 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Makes a store's tables those of a changed model, inside the caller's transaction.
+/// Changes a store's tables to those of a changed model, inside the caller's transaction.
 ///
 /// Invariants:
-/// 1. `foreign_keys` is off, so that a table may go and come again without its rows' links; they are checked at the end.
-/// 2. Rows go from table to table inside SQLite: memory is the page cache's, however many there are. `temp_store` is a file.
-/// 3. First all names become those of the changed model, and SQLite lets what others put into the file follow: foreign
-///    keys, triggers, views, indexes. What is done behind that knows the new names alone.
+/// 1. `foreign_keys` is off, so that a table may be dropped and created again without its rows' links; they are checked
+///    at the end.
+/// 2. Rows move from table to table inside SQLite: the memory is that of the page cache, however many rows there are.
+///    `temp_store` is a file.
+/// 3. First all names become those of the changed model, and SQLite changes the names in other programs' additions to
+///    the file: foreign keys, triggers, views, indexes. All later steps use the new names alone.
 struct MigrationRun {
     private let connection: Connection
     private let plan: StorePlan
@@ -47,8 +49,8 @@ struct MigrationRun {
             try connection.execute(
                 "ALTER TABLE \(quoted(table.new.name)) ADD COLUMN \(table.new.definition(of: column))")
         }
-        // A DEFAULT of SQL would stay, and speak for rows that a later model gives another default or none. All in one:
-        // each value is told by the kinds that the rows have had.
+        // A DEFAULT clause would stay in the table, and apply to rows for which a later model has another default or
+        // none. One UPDATE sets all columns: each value depends on the concrete entities before the change.
         let values = table.updates.map { "\(quoted($0.column)) = \($0.value)" }
         guard !values.isEmpty else { return }
         try connection.execute("UPDATE \(quoted(table.new.name)) SET \(values.joined(separator: ", "))")
@@ -66,7 +68,7 @@ struct MigrationRun {
             "INSERT INTO \(quoted(Self.rebuiltName)) (\(quotedList(table.columns.map(\.name)))) "
                 + "SELECT \(values.joined(separator: ", ")) FROM \(quoted(table.name))")
         try connection.execute("DROP TABLE \(quoted(table.name))")
-        // So that views of others, which lack the table at this moment, are no matter.
+        // With this setting SQLite ignores other programs' views, which lack the table at this moment.
         try connection.execute("PRAGMA legacy_alter_table = ON")
         try connection.execute("ALTER TABLE \(quoted(Self.rebuiltName)) RENAME TO \(quoted(table.name))")
         try connection.execute("PRAGMA legacy_alter_table = OFF")
@@ -130,7 +132,7 @@ struct MigrationRun {
                 + "Broker changed the file. Mend it, then start again; nothing was touched.")
     }
 
-    /// Syncs whose parts are still coming name their entity: the next part will name it anew.
+    /// Syncs whose parts are still arriving store the name of their entity: the next part will have the new name.
     ///
     /// - Parameter renamed: old names and new ones.
     func renameOpenSyncs(_ renamed: [(old: String, new: String)]) throws(StoreError) {
@@ -154,7 +156,7 @@ struct MigrationRun {
         }
     }
 
-    /// How the definition of a sync of that entity begins: `["Employee",`.
+    /// The beginning of the definition of a sync of that entity: `["Employee",`.
     private static func beginning(_ entity: String) -> [UInt8] {
         var writer = JSONWriter()
         writer.array { $0.string(entity) }

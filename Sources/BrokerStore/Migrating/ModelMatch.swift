@@ -1,23 +1,23 @@
 internal import BrokerModel
 
-/// Which part of a changed model is which part of the model before: found by its name, else by the name before.
+/// Matches the parts of a changed model with those of the model before: by name, or by the earlier name.
 ///
-/// Attributes and relationships are matched for each entity by those that its objects have, inherited ones too: one that
-/// goes from a subentity to its parent, or the other way, is found again. Parts that are new have no counterpart; parts
-/// before that nothing is matched with are gone.
+/// For each entity, the match covers all attributes and relationships of its objects, also inherited ones: a part that
+/// moves from a subentity to its parent, or the other way, is found. New parts have no counterpart; earlier parts
+/// without a match are removed.
 struct ModelMatch {
     struct Entity {
         /// Nil when the entity is new.
         var old: Int?
-        /// By index in the entity's hierarchy; nil where its objects have none, or had none.
+        /// By index in the entity's hierarchy; nil where its objects do not have the attribute, or did not have it.
         var attributes: [Int?]
         var relationships: [Int?]
     }
 
     /// By entity of the changed model.
     let entities: [Entity]
-    /// By entity of the changed model, the topmost one of the hierarchy before whose table its objects lie in; nil when
-    /// they have a new one.
+    /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
+    /// when they have a new table.
     let tables: [Int?]
 
     init(from old: Model, to new: Model) {
@@ -35,7 +35,7 @@ struct ModelMatch {
         var tables: [Int?] = new.entities.map { _ in nil }
         var taken: Set<Int> = []
         for topmost in new.tableEntities {
-            // The table goes with the topmost entity, else with the first that was there.
+            // The table belongs to the topmost entity, otherwise to the first that existed before.
             let members = [topmost] + new.subentities(of: topmost)
             guard let found = members.lazy.compactMap({ entities[$0].old.map(old.topmost) }).first,
                 taken.insert(found).inserted
@@ -68,7 +68,7 @@ struct ModelMatch {
         return match
     }
 
-    /// The entity of the changed model that was the one of that index; nil when it is gone.
+    /// The entity of the changed model that matches the earlier one with that index; nil when there is none.
     func entity(for old: Int) -> Int? { entities.firstIndex { $0.old == old } }
 
     func attribute(for old: Int, of entity: Int) -> Int? { entities[entity].attributes.firstIndex { $0 == old } }
@@ -78,10 +78,11 @@ struct ModelMatch {
     }
 }
 
-// MARK: - What goes down a hierarchy
+// MARK: - Inheritance
 
 extension ModelMatch {
-    /// An attribute that an entity had from one above it, as it has now what has become of it: told and kept with that.
+    /// Whether an entity inherited an attribute, and still inherits its counterpart: the change is then reported, and
+    /// the attribute retained, with the ancestor.
     func inherits(attribute old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
         let now = attribute(for: old, of: entity)
         return ancestors(of: entity, stored, wanted).contains {
@@ -100,7 +101,7 @@ extension ModelMatch {
     private func ancestors(of entity: Int, _ stored: Model, _ wanted: Model) -> [(old: Int, new: Int)] {
         guard let old = entities[entity].old else { return [] }
         let above = stored.ancestors(of: old)
-        // What is kept stands behind the wanted model's entities, and has nothing above it there.
+        // Retained entities come after those of the wanted model, and have no ancestors there.
         guard entity < wanted.entities.count else { return [] }
         return wanted.ancestors(of: entity).compactMap { ancestor in
             guard let found = entities[ancestor].old, above.contains(found) else { return nil }

@@ -1,5 +1,5 @@
-/// Renamings that can be done one after the other, though a new name may still be another's: SQLite takes names that differ
-/// in the case of ASCII letters for the same.
+/// Renamings in an order in which each new name is free, though another part may have it at the beginning. SQLite
+/// treats names that differ in the case of ASCII letters as equal.
 struct RenameSequence {
     struct Step: Equatable {
         let from: String
@@ -7,13 +7,13 @@ struct RenameSequence {
     }
 
     private(set) var steps: [Step] = []
-    /// By the folded name, the name as it stands.
+    /// By the folded name: the name as written.
     private var present: [[UInt8]: String]
     private var spareCount = 0
 
     /// - Parameters:
     ///   - present: every name that is taken.
-    ///   - wanted: names that are there and what they become, each once.
+    ///   - wanted: existing names and their new names, each once.
     init(_ present: some Sequence<String>, _ wanted: [(old: String, new: String)]) {
         self.present = Dictionary(present.map { (Self.folded($0), $0) }, uniquingKeysWith: { first, _ in first })
         var pending = wanted.filter { !$0.old.hasSameBytes(as: $0.new) }
@@ -36,7 +36,7 @@ struct RenameSequence {
         }
     }
 
-    /// What has had that name at the beginning, at the end.
+    /// The final name of the part that had that name at the beginning.
     func current(_ name: String) -> String {
         steps.reduce(name) { name, step in name.hasSameBytes(as: step.from) ? step.to : name }
     }
@@ -52,7 +52,7 @@ struct RenameSequence {
         return "_broker_aside_\(spareCount)"
     }
 
-    /// As SQLite compares names.
+    /// A name as SQLite compares it.
     static func folded(_ name: String) -> [UInt8] {
         name.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 + 0x20 : $0 }
     }

@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// Of what a store holds, the parts that are not in force: kept from models before, unused.
+/// The parts of a store that are not in force: retained from earlier models, unused.
 struct RetainedParts {
     private let stored: Model
     private let inForce: Model

@@ -1,7 +1,7 @@
 internal import BrokerStaging
 
 extension Cell {
-    /// As SQL writes the value, whatever bytes are in it.
+    /// The value as an SQL literal, whatever bytes it has.
     var literal: String {
         switch kind {
         case .integer: integer == .min ? "(-9223372036854775807 - 1)" : "\(integer)"

@@ -1,10 +1,12 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The origins of a changed model's tables, told by its parts and not by names of columns, which follow them.
+/// The origins of a changed model's tables, determined by its parts and not by names of columns, which follow from
+/// them.
 ///
-/// A table's columns are those of a whole hierarchy. For each column it is asked of every kind of rows what they have
-/// had in its place: mostly all of them one column, which stays; else the rows of each kind take what theirs was.
+/// A table has the columns of a whole hierarchy. For each column, the search compares the earlier columns of every
+/// concrete entity's rows: mostly all of them had one column, which stays; otherwise the rows of each concrete entity
+/// take the values of their own.
 struct SchemaOrigins {
     /// By the name of the changed table.
     private var origins: [[UInt8]: TableOrigin] = [:]
@@ -15,7 +17,7 @@ struct SchemaOrigins {
 
     subscript(table: String) -> TableOrigin? { origins[Array(table.utf8)] }
 
-    /// - Parameter fill: the default of an entity's attribute of the changed model, as SQL.
+    /// - Parameter fill: returns the default of an entity's attribute of the changed model, as SQL.
     init(
         from old: Model, to new: Model, _ match: ModelMatch, fill: (_ entity: Int, _ attribute: Int) -> String?
     ) {
@@ -35,7 +37,7 @@ struct SchemaOrigins {
 
     // MARK: - Tables of entities
 
-    /// An entity of a hierarchy and what it was.
+    /// An entity of a hierarchy and its earlier counterpart.
     private struct Kind {
         let new: Int
         let old: Int
@@ -89,14 +91,14 @@ struct SchemaOrigins {
         }
     }
 
-    /// Which places of the hierarchy before those of the changed one take their values from.
+    /// The sources of a hierarchy's columns: indices of the earlier hierarchy, by indices of the changed one.
     private struct Sources {
         private let kinds: [Kind]
-        /// By entity of the changed model and place.
+        /// By entity of the changed model and index.
         private let places: [[Int?]]
-        /// Of an entity before.
+        /// The indices of an earlier entity.
         private let had: (Int) -> [Int]
-        /// By place before, the places that take from it.
+        /// By earlier index, the indices that take values from it.
         private var targets: [Int: Set<Int>] = [:]
 
         init(_ kinds: [Kind], _ places: [[Int?]], had: @escaping (Int) -> [Int]) {
@@ -113,7 +115,7 @@ struct SchemaOrigins {
             name: (Int) -> String, fill: (Kind, Int?) -> String?
         ) {
             let sources = Set(kinds.compactMap { places[$0.new][place] })
-            // All rows that have it have had it in one column, and nothing else comes of that.
+            // All rows with the attribute had it in one column, and no other column takes values from that.
             let only = sources.count == 1 && targets[sources.first!] == [place] ? sources.first : nil
             if let only { origin.add(zip(columns, former(only))) }
             for (index, column) in columns.enumerated() {
@@ -121,7 +123,7 @@ struct SchemaOrigins {
                 let stays = only.flatMap(columnNamed)
                 let values = kinds.filter(\.hasRows).map { kind in
                     let source = places[kind.new][place]
-                    // What they have not had is null in the column that stays.
+                    // Rows that did not have the attribute have NULL in the column that stays.
                     let lacked = only.flatMap { !had(kind.old).contains($0) ? stays : nil }
                     let fill = fill(kind, source)
                     return TableOrigin.KindValue(
@@ -135,7 +137,7 @@ struct SchemaOrigins {
 
     // MARK: - Tables of links
 
-    /// Of a relationship of a hierarchy, the topmost entity before and the place there; nil when it is new.
+    /// For a relationship of a hierarchy, the earlier topmost entity and the index there; nil when it is new.
     private func source(ofRelationship place: Int, in topmost: Int) -> (topmost: Int, relationship: Int)? {
         for member in new.subentities(of: topmost) {
             guard let found = match.entities[member].old, let source = match.entities[member].relationships[place]
@@ -147,7 +149,8 @@ struct SchemaOrigins {
         return nil
     }
 
-    /// A pair's links lie in the table of the side that comes first by name: renamed, it may be the other.
+    /// The links of a relationship and its inverse are in the table of the side whose name comes first: after a
+    /// renaming, that may be the other side.
     private func origin(of link: LinkTable) -> TableOrigin? {
         let relationship = new.entities[link.source].relationships[link.relationship]
         let isFound: (table: Int, isReversed: Bool)?

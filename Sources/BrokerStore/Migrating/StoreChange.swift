@@ -1,31 +1,31 @@
-/// What becomes of what a store has and the model has no longer.
+/// The treatment of parts of a store that the model no longer has.
 public enum RemovalPolicy: String, Sendable, CaseIterable {
     /// The store is refused.
     case refuse
-    /// It stays in the file, unused, so that the model before can be used again.
+    /// The part stays in the file, unused, so that the earlier model can be used again.
     case keep
-    /// It is dropped with all its values.
+    /// The part is dropped with all its values.
     case drop
 }
 
-/// Something in which a store and a model disagree, and what would become of it.
+/// A difference between a store and a model, and its treatment.
 public struct StoreChange: Sendable, Equatable {
     public enum Verdict: String, Sendable, CaseIterable {
-        /// The store is made to fit, and loses nothing.
+        /// The store is migrated without loss.
         case migrated
-        /// It stays in the file, unused.
+        /// The part stays in the file, unused.
         case kept
         case dropped
-        /// It cannot be made to fit without loss, so nothing at all is touched.
+        /// The store cannot be migrated without loss, so nothing at all is changed.
         case refused
     }
 
     public let verdict: Verdict
-    /// `Entity`, `Entity.attribute`, a table or `table.column`: what it is about.
+    /// The subject of the change: `Entity`, `Entity.attribute`, a table or `table.column`.
     public let subject: String
-    /// What was and what would be; for people, without the full stop.
+    /// The state in the store and in the model; for people, without the full stop.
     public let text: String
-    /// What can be done about it, of what is refused.
+    /// The remedy for a refused change.
     public let remedy: String?
 
     init(_ verdict: Verdict, _ subject: String, _ text: String, remedy: String? = nil) {
@@ -39,14 +39,14 @@ public struct StoreChange: Sendable, Equatable {
     public var told: String { remedy.map { "\(text) (\($0))" } ?? text }
 }
 
-/// What was done to a store when it was opened.
+/// The changes that were made to a store when it was opened.
 public struct StoreMigration: Sendable, Equatable {
     public let changes: [StoreChange]
     public let milliseconds: Int
-    /// What else an operator should know of the database: sentences.
+    /// Further facts about the database that an operator should know: sentences.
     public var notes: [String] = []
 
-    /// For people, a line for each change and one for all, then ``notes``.
+    /// For people: a line for each change and one for all, then ``notes``.
     public var lines: [String] {
         guard !changes.isEmpty else { return notes }
         let count = "\(changes.count) change\(changes.count == 1 ? "" : "s")"

@@ -2,25 +2,25 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// How a store's tables become those of a changed model: found out by reading alone.
+/// The changes of a store's tables to those of a changed model: determined by reading alone.
 struct StorePlan {
-    /// Beside those that the models themselves tell.
+    /// Changes besides those that the comparison of the models reports.
     private(set) var changes: [StoreChange] = []
     private(set) var tables: [TableMigration] = []
     private(set) var newTables: [Schema.Table] = []
-    /// Names of tables that nothing is left of.
+    /// Names of tables that are dropped.
     private(set) var goneTables: [String] = []
-    /// Views of subentities that are otherwise now, or gone.
+    /// Views of subentities that are changed or removed.
     private(set) var goneViews: [Schema.View] = []
     private(set) var newViews: [Schema.View] = []
-    /// Every table that was there, by name.
+    /// Every existing table, by name.
     private(set) var presentTables: [String]
     private let connection: Connection
 
     /// - Parameters:
-    ///   - stored: what the store holds.
-    ///   - held: what it is to hold.
-    ///   - plan: of the wanted model, which tells the defaults.
+    ///   - stored: the effective model before.
+    ///   - held: the effective model after.
+    ///   - plan: the plan of the wanted model, which has the defaults.
     init(
         of connection: Connection, from stored: Model, to held: EffectiveModel, _ plan: StagingPlan,
         removal: RemovalPolicy
@@ -56,7 +56,8 @@ struct StorePlan {
         for table in tables { try tell(table, removal) }
     }
 
-    /// The default of an attribute of the held model, which the wanted one may have at another place; none of what is kept.
+    /// The default of an attribute of the effective model, which the wanted one may have at another index; nil for
+    /// retained attributes.
     private static func fill(_ held: Model, _ entity: Int, _ attribute: Int, _ plan: StagingPlan) -> String? {
         let name = held.entities[entity].attributes[attribute].name
         guard let wanted = plan.model.index(ofEntity: held.entities[entity].name),
@@ -85,7 +86,7 @@ struct StorePlan {
         }
     }
 
-    // MARK: - What the tables tell
+    // MARK: - Changes seen in the tables
 
     private mutating func tell(_ table: TableMigration, _ removal: RemovalPolicy) throws(StoreError) {
         for list in table.newUniqueLists {
@@ -131,7 +132,7 @@ struct StorePlan {
         }
     }
 
-    /// Groups of rows that are told.
+    /// The number of groups of rows that are reported.
     private static let toldCollisions = 3
 
     /// Rows that would have the same values, for people; nil when there are none.

@@ -1,11 +1,11 @@
-/// The tables that a database has, held against those that its model says.
+/// Compares the tables of a database with those of its model.
 ///
-/// What is missing is taken for new. What is there and should not be, or is otherwise than the model says, was put there
-/// by somebody else, and is told.
+/// A missing table is assumed to be new. A table or column that the model does not have, or that differs from the
+/// model, was changed by another program, and is reported.
 struct StoredTables {
-    /// What somebody else changed.
+    /// Changes by other programs.
     private(set) var differences: [StoreChange] = []
-    /// The model's tables, as far as they are there.
+    /// The model's tables, as far as they exist.
     private(set) var tables: [Schema.Table] = []
     private let connection: Connection
 
@@ -69,7 +69,7 @@ struct StoredTables {
                 partialUnique: table.partialUnique.filter { names.isSuperset(of: $0.columns) }))
     }
 
-    /// Unique lists and foreign keys: what the store has is compared as sets.
+    /// Compares unique lists and foreign keys, as sets.
     private mutating func compareConstraints(_ table: Schema.Table) throws(StoreError) {
         let stored = try uniqueLists(of: table.name)
         let wanted = Set(table.unique)
@@ -95,7 +95,7 @@ struct StoredTables {
         let keyPosition: Int64
     }
 
-    /// By name, as bytes: Swift takes some names that differ for equal.
+    /// By name, as bytes: Swift treats some names that differ as equal.
     private func columns(of table: String) throws(StoreError) -> [[UInt8]: ExistingColumn] {
         let statement = try connection.prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?1)")
         statement.bind(table, at: 1)
@@ -118,7 +118,7 @@ struct StoredTables {
         return Set(lists.values)
     }
 
-    /// What each list of columns refers to.
+    /// The target of each list of columns.
     private func storedReferences(of table: String) throws(StoreError) -> [[String]: String] {
         let statement = try connection.prepare(
             "SELECT id, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq")
@@ -141,6 +141,6 @@ struct StoredTables {
 }
 
 extension Schema.ForeignKey {
-    /// What it refers to, for people.
+    /// The target of the foreign key, for people.
     var told: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
 }

@@ -1,16 +1,17 @@
 internal import BrokerModel
 
-/// What becomes of one table that was there before.
+/// The migration of one existing table.
 ///
-/// Names are changed where they stand and columns are added where SQLite can (`ALTER TABLE`). Where a constraint changes, or
-/// a column goes, the table is made anew and its rows are copied (https://sqlite.org/lang_altertable.html, section 7).
+/// Names are changed and columns are added in place where SQLite can (`ALTER TABLE`). Where a constraint changes, or a
+/// column is removed, a new table is created and the rows are copied (https://sqlite.org/lang_altertable.html, section
+/// 7).
 struct TableMigration {
-    /// As it is in the store.
+    /// The table in the store.
     let old: Schema.Table
-    /// As it is to be.
+    /// The table after the migration.
     let new: Schema.Table
     let origin: TableOrigin
-    /// The old table with the names of the new one; columns that go keep theirs.
+    /// The old table with the names of the new one; removed columns keep theirs.
     private let renamed: Schema.Table
     /// The bytes of the old table's names.
     private let oldNames: Set<[UInt8]>
@@ -56,7 +57,7 @@ struct TableMigration {
 
     // MARK: - Columns
 
-    /// Of the new table, from which nothing has been copied yet.
+    /// Columns of the new table, before anything has been copied into it.
     var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
 
     private func isThere(_ column: String) -> Bool {
@@ -68,7 +69,7 @@ struct TableMigration {
         return old.columns.filter { !taken.contains(Array($0.name.utf8)) }
     }
 
-    /// The value of a column, in SQL, over rows whose kinds are still the store's.
+    /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
     /// - Parameter isRenamed: whether the store's columns have their new names.
     func expression(for column: String, isRenamed: Bool) -> String {
@@ -78,10 +79,10 @@ struct TableMigration {
         return origin.expression(for: column, isKind: isKind) { renamings?.current($0) ?? $0 }
     }
 
-    /// Some rows do not have in it simply what the column has that stays.
+    /// Whether some rows need another value than that of the column that stays.
     private func changesRows(_ column: String) -> Bool { origin.values[Array(column.utf8)] != nil }
 
-    /// Columns whose rows do not have all that they are to have, where the table is not made anew, and their values.
+    /// Columns with rows that need new values, where the table is not rebuilt, and the SQL of these values.
     var updates: [(column: String, value: String)] {
         new.columns.compactMap { column in
             let value = expression(for: column.name, isRenamed: true)
@@ -90,9 +91,9 @@ struct TableMigration {
         }
     }
 
-    // MARK: - What must be done
+    // MARK: - Required changes
 
-    /// A constraint changes that SQLite cannot change where it stands.
+    /// Whether a constraint changes that SQLite cannot change in place.
     var needsRebuild: Bool {
         let added = Set(addedColumns.map(\.name))
         let isPlain = { (column: Schema.Column) in
@@ -115,7 +116,7 @@ struct TableMigration {
         return keys.count != renamed.foreignKeys.count || !keys.allSatisfy(renamed.foreignKeys.contains)
     }
 
-    /// Unique lists that the rows may break.
+    /// Unique lists that the rows may violate.
     var newUniqueLists: [[String]] {
         new.unique.filter { list in
             !renamed.unique.contains(list)
@@ -123,13 +124,13 @@ struct TableMigration {
         }
     }
 
-    /// Unique lists of columns that stay, which are none any more.
+    /// Unique lists of columns that stay, which are no longer unique.
     var goneUniqueLists: [[String]] {
         let gone = Set(goneColumns.map(\.name))
         return renamed.unique.filter { !new.unique.contains($0) && gone.isDisjoint(with: $0) }
     }
 
-    /// Foreign keys that refer to something else, or do something else when that is deleted: before and after.
+    /// Foreign keys with another target or another action on deletion: before and after.
     var changedReferences: [(columns: [String], old: Schema.ForeignKey, new: Schema.ForeignKey)] {
         new.foreignKeys.compactMap { key in
             renamed.foreignKeys.first { $0.columns == key.columns && $0 != key }.map { (key.columns, $0, key) }
@@ -142,7 +143,7 @@ struct TableMigration {
         "\(table).\(columns.joined(separator: "."))"
     }
 
-    /// Names of indexes that have no use any more, or another name.
+    /// Names of indexes that are no longer needed, or have another name.
     var goneIndexes: [String] {
         let wanted = Set(new.indexes.map { Array(Self.indexName(new.name, $0).utf8) })
         return zip(old.indexes, renamed.indexes).map { (Self.indexName(old.name, $0), Self.indexName(new.name, $1)) }
@@ -162,7 +163,7 @@ struct TableMigration {
         return renamed.indexes.filter { !new.indexes.contains($0) && gone.isDisjoint(with: $0) }
     }
 
-    /// Nothing of it changes.
+    /// Nothing in the table changes.
     var isIdle: Bool {
         old.name.hasSameBytes(as: new.name) && renamings.steps.isEmpty && addedColumns.isEmpty && !needsRebuild
             && goneIndexes.isEmpty && newIndexes.isEmpty && updates.isEmpty

@@ -1,26 +1,26 @@
 internal import BrokerModel
 
-/// Where the columns of a changed model's table come from.
+/// The origins of the columns of a changed model's table.
 struct TableOrigin {
-    /// What rows of one kind have in a column of the changed table.
+    /// The values of one concrete entity's rows in a column of the changed table.
     struct KindValue: Equatable {
-        /// Their entity, as the store names it.
+        /// Their entity, by its name in the store.
         let kind: String
-        /// The store's column; nil when they have had no such value.
+        /// The store's column; nil when they had no such value.
         let column: String?
-        /// SQL of the value that stands for null there.
+        /// The SQL of the value that replaces NULL.
         let fill: String?
     }
 
-    /// The table as the store has it.
+    /// The name of the table in the store.
     let table: String
-    /// Its rows tell their entity.
+    /// Its rows have the name of their concrete entity.
     let hasKinds: Bool
-    /// Of rows that the store has, the entities before and now.
+    /// The names of the concrete entities of stored rows, before and now.
     let kinds: [(old: String, new: String)]
-    /// By column of the changed table, the store's, for columns that stay; columns that are not here are new.
+    /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
     private(set) var columns: [[UInt8]: String] = [:]
-    /// By column of the changed table, where some rows do not have simply what the column has that stays.
+    /// By column of the changed table, where some rows need another value than that of the column that stays.
     private(set) var values: [[UInt8]: [KindValue]] = [:]
 
     init(table: String, hasKinds: Bool = false, kinds: [(old: String, new: String)] = []) {
@@ -37,7 +37,7 @@ struct TableOrigin {
 
     mutating func add(_ column: String, _ values: [KindValue]) { self.values[Array(column.utf8)] = values }
 
-    /// Every column of the store's that values are taken from.
+    /// Every column of the store from which values are taken.
     var sources: Set<[UInt8]> {
         Set(columns.values.map { Array($0.utf8) })
             .union(values.values.joined().compactMap { $0.column.map { Array($0.utf8) } })
@@ -48,9 +48,9 @@ struct TableOrigin {
         values.contains { column, values in columns[column] == nil && values.contains { $0.column != nil } }
     }
 
-    /// The value of a column in SQL, over rows whose kinds are still the store's.
+    /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
-    /// - Parameter current: what a column of the store's is called now.
+    /// - Parameter current: the current name of a store's column.
     func expression(for column: String, isKind: Bool, current: (String) -> String) -> String {
         if isKind { return kindExpression }
         guard let values = values[Array(column.utf8)] else { return old(column).map { quoted(current($0)) } ?? "NULL" }

@@ -1,12 +1,12 @@
-/// A table as SQLite tells it.
+/// A table as SQLite describes it.
 struct ExistingTable {
     struct Column {
         let name: String
         let declaredType: String
         let isGenerated: Bool
-        /// Generated when it is read, so that rows do not hold it.
+        /// Generated when it is read, so rows do not store it.
         let isVirtual: Bool
-        /// SQLite's own number of the row, by another name.
+        /// An alias of SQLite's row number.
         let isRowNumber: Bool
         /// No row can be inserted without it.
         let mustBeGiven: Bool
@@ -53,7 +53,7 @@ struct ExistingTable {
         read.bind(table, at: 1)
         while try read.step() {
             let type = read.text(1)
-            // Only this very type makes a primary key the number of the row (sqlite.org/lang_createtable.html#rowid).
+            // Only this exact type makes a primary key the number of the row (sqlite.org/lang_createtable.html#rowid).
             let isRowNumber =
                 hasRowNumbers && read.integer(4) > 0 && read.integer(6) == 1 && Name("INTEGER").isSame(as: type)
             let hidden = read.integer(5)
@@ -99,7 +99,7 @@ struct ExistingTable {
     }
 }
 
-/// What a column makes of values (sqlite.org/datatype3.html, 3.1).
+/// The affinity of a column (sqlite.org/datatype3.html, 3.1).
 enum Affinity {
     case integer, text, blob, real, numeric
 
@@ -113,9 +113,10 @@ enum Affinity {
                 ? .text : type.isEmpty || has("BLOB") ? .blob : has("REAL", "FLOA", "DOUB") ? .real : .numeric
     }
 
-    /// Whether values of one of Broker's own column types come back as they were, or as what means the same.
+    /// Whether values of one of Broker's own column types are returned as they were, or as equivalent values.
     ///
-    /// Texts that look like numbers become numbers in numeric columns; that is the database's way, and they are found again.
+    /// Texts that look like numbers become numbers in numeric columns; that is SQLite's rule, and lookups still find
+    /// them.
     func keeps(_ type: String) -> Bool {
         switch type {
         case "INTEGER": self == .integer || self == .numeric || self == .blob

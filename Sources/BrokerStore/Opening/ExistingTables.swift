@@ -1,20 +1,20 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The tables of a database that another program made, held against those that a model wants: whether Broker's statements
-/// fit them where they are.
+/// Compares the tables of a database that another program made with those that a model requires: whether Broker's
+/// statements fit them as they are.
 ///
-/// Declared types need not be the model's, but must keep its values. What the model does not know may be there as long as
-/// rows can be inserted without it.
+/// Declared types may differ from the model's, but must preserve its values. Tables and columns outside of the model
+/// are allowed as long as rows can be inserted without them.
 struct ExistingTables {
-    /// Why the model cannot be used with them.
+    /// The reasons why the model cannot be used with them.
     private(set) var faults: [StoreChange] = []
     private let connection: Connection
     private let naming: ColumnNaming
 
     /// - Parameters:
-    ///   - connection: enforces foreign keys, or what is wrong with them is not seen.
-    ///   - checksRows: whether the links that are there must lead somewhere; that reads every row with a link.
+    ///   - connection: must enforce foreign keys, or their faults are not detected.
+    ///   - checksRows: whether existing links must lead to existing rows; that reads every row with a link.
     init(_ connection: Connection, of plan: StagingPlan, checksRows: Bool) throws(StoreError) {
         self.connection = connection
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
@@ -37,7 +37,7 @@ struct ExistingTables {
         faults.append(StoreChange(.refused, subject, text, remedy: remedy))
     }
 
-    /// - Parameter entity: nil of a link table.
+    /// - Parameter entity: nil for a link table.
     private mutating func compare(_ table: Schema.Table, entity: Int?) throws(StoreError) {
         guard let existing = try ExistingTable(table.name, on: connection) else {
             return refuse(
@@ -125,7 +125,7 @@ struct ExistingTables {
                 name, "\(name) has no foreign key to \(target)", "make it a plain attribute, or declare the foreign key"
             )
         }
-        // Broker itself deletes what cascades and looks for what denies; the rest it leaves to the database.
+        // Broker itself deletes by cascade and checks for `deny`; it leaves the other rules to the database.
         let fits: [String]? =
             switch key.onDelete {
             case "CASCADE": isLinkTable ? ["CASCADE"] : nil
@@ -141,7 +141,7 @@ struct ExistingTables {
         }
     }
 
-    /// With foreign keys enforced SQLite compiles no statement on a table that one of them cannot be checked for.
+    /// With foreign keys enforced, SQLite compiles no statement on a table with a foreign key that cannot be checked.
     private mutating func checkStatements(on table: String) throws(StoreError) {
         do throws(StoreError) {
             _ = try connection.prepare("DELETE FROM \(quoted(table))")
@@ -163,7 +163,7 @@ struct ExistingTables {
     }
 }
 
-/// A name as SQLite compares columns: by bytes, but for ASCII case.
+/// A name as SQLite compares columns: by bytes, except for ASCII case.
 struct Name: Hashable {
     private let bytes: [UInt8]
 

@@ -1,14 +1,14 @@
 internal import Glibc
 
-/// A file that this process has locked, made if it was not there.
+/// A file that this process has locked, created if it did not exist.
 ///
-/// The lock is the kernel's (flock(2)), so it ends with its process, however that ends. It is the file's and not the
-/// name's: whoever holds one knows that, when it was taken, the name led to that very file.
+/// The lock is the kernel's (flock(2)), so it ends with its process, however that ends. It belongs to the file and not
+/// to the name: when the lock was taken, the name led to that very file.
 final class HeldFile: Sendable {
     enum Failure: Error {
-        /// Another process has it, if the kernel tells which.
+        /// Another process has locked it, if the kernel reports which.
         case held(by: Int32?)
-        /// The name leads to something that is no file; what it is.
+        /// The name leads to something other than a file: its kind.
         case noFile(String)
         /// An error of the system, by `errno`.
         case system(Int32)
@@ -17,15 +17,15 @@ final class HeldFile: Sendable {
     let path: String
     let descriptor: Int32
     let identity: FileIdentity
-    /// This object made the file.
+    /// This object created the file.
     let isNew: Bool
-    /// How many names it has.
+    /// The number of its names.
     let linkCount: Int
 
     /// - Parameters:
     ///   - path: a symbolic link there is not followed.
-    ///   - mode: permissions of a file that is made, whatever the mask of the process is.
-    ///   - defaultMode: without that: less the mask.
+    ///   - mode: permissions of a file that is created, whatever the umask is.
+    ///   - defaultMode: used if `mode` is nil, less the umask.
     init(path: String, mode: mode_t?, or defaultMode: mode_t) throws(Failure) {
         self.path = path
         while true {
@@ -42,7 +42,7 @@ final class HeldFile: Sendable {
                 close(descriptor)
                 throw error
             }
-            // Between opening and locking, its last owner may have taken the file away.
+            // Between opening and locking, its last owner may have deleted the file.
             if FileIdentity(ofFileAt: path) == FileIdentity(status) {
                 self.descriptor = descriptor
                 self.isNew = isNew
@@ -56,21 +56,21 @@ final class HeldFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Whether the file has these permissions, or this process may give it any (chmod(2)).
+    /// Whether the file has these permissions, or this process may set them (chmod(2)).
     func maySetMode(_ mode: mode_t) -> Bool {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return false }
         return status.permissions == mode || [status.st_uid, 0].contains(geteuid())
     }
 
-    /// - Returns: whether the file has these permissions now; otherwise `errno` says why not.
+    /// - Returns: whether the file has these permissions now; otherwise `errno` has the cause.
     func setMode(_ mode: mode_t) -> Bool {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return false }
         return status.permissions == mode || fchmod(descriptor, mode) == 0
     }
 
-    /// Takes the file away again if this object made it.
+    /// Deletes the file if this object created it.
     func discardIfNew() {
         if isNew, FileIdentity(ofFileAt: path) == identity { unlink(path) }
     }
@@ -78,7 +78,7 @@ final class HeldFile: Sendable {
     private static func open(_ path: String, _ mode: mode_t) throws(Failure) -> (descriptor: Int32, isNew: Bool) {
         while true {
             var status = stat()
-            // Opening a device may do something, and a FIFO may wait.
+            // Opening a device may have effects, and opening a FIFO may block.
             if lstat(path, &status) == 0, status.kind != S_IFREG { throw .noFile(status.kindName) }
             let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
             let existing = Glibc.open(path, flags)
@@ -90,10 +90,10 @@ final class HeldFile: Sendable {
         }
     }
 
-    /// Readings of the kernel's list: it may pass over locks while others come and go.
+    /// The number of readings of the kernel's list, which may omit locks while others come and go.
     private static let ownerReadings = 20
 
-    /// The process that has locked the file: proc_locks(5). Nil when the kernel does not tell, or not clearly.
+    /// The process that has locked the file: proc_locks(5). Nil when the kernel does not report it, or not clearly.
     private static func owner(_ status: stat) -> Int32? {
         for _ in 0..<ownerReadings {
             if let owner = readOwner(status) { return owner }

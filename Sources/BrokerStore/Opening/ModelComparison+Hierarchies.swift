@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// What a changed model says of hierarchies, whose objects share a table.
+/// The changes of hierarchies, whose objects share a table, in a changed model.
 extension ModelComparison {
     mutating func compareTable(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
@@ -54,7 +54,8 @@ extension ModelComparison {
             "\(new.name) inherits from \(words[0]) in the store, and from \(words[1]) in the model\(moved)")
     }
 
-    /// Objects of an entity that is gone lie in a table that stays: nobody could tell any more what they are.
+    /// Refuses a model without an entity that has objects in a table that stays: their entity could not be determined
+    /// any more.
     mutating func loseRows(of index: Int) {
         let name = stored.entities[index].name
         change(
@@ -68,7 +69,7 @@ extension ModelComparison {
         return "its table is that of \(wanted.entities[wanted.topmost(of: taker)].name) in the model"
     }
 
-    /// Identities are compared with the entities that they are inherited from.
+    /// Identities are compared with the entities that declare them.
     func inheritsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
         guard let old = stored.entities[oldIndex].parent, let new = wanted.entities[newIndex].parent,
             match.entity(for: old) == new
@@ -76,7 +77,7 @@ extension ModelComparison {
         return !stored.entities[old].identity.isEmpty && !wanted.entities[new].identity.isEmpty
     }
 
-    /// The same identity finds rows by itself, or stands beside a key of the store's own, which links hold.
+    /// An identity either is the key of its rows, or is stored beside a row key, which links refer to.
     mutating func compareRowKey(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         guard old.hasRowKey != new.hasRowKey else { return }
@@ -87,7 +88,7 @@ extension ModelComparison {
             remedy: "have the identity with the same entity as before, topmost or below it")
     }
 
-    /// Links to many lie in a table of their own, which is neither divided nor put together with another.
+    /// To-many links have a table of their own, which is neither divided nor merged with another.
     mutating func compareLinkTables(
         _ place: Int, _ relationship: Relationship, _ oldIndex: Int, _ newPlace: Int, _ newIndex: Int
     ) {

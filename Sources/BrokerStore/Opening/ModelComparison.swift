@@ -1,25 +1,27 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What a changed model would do to what is stored: every change, in the order of the stored model, then what is new.
+/// The changes that a changed model would make to the store: every change in the order of the stored model, then the
+/// new parts.
 ///
-/// Columns alone do not tell: a `string` and a `date` are both TEXT. What may change freely is what only matters to records
-/// on their way in: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults, `assignment`,
-/// `missing`, `modified`. What is unique, and what rows must hold for it, is seen in the tables: ``StorePlan``.
+/// Columns alone do not suffice: a `string` and a `date` are both TEXT. Parts of a model that only concern incoming
+/// records may change freely: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults,
+/// `assignment`, `missing`, `modified`. Unique lists, and whether the rows satisfy them, are compared in the tables:
+/// ``StorePlan``.
 struct ModelComparison {
     private(set) var changes: [StoreChange] = []
     let stored: Model
     let wanted: Model
     let match: ModelMatch
     private let removal: RemovalPolicy
-    /// Entities of the stored model that may have no rows any more, and have some.
+    /// Entities of the stored model that may have no rows in the changed model, and have some.
     let populated: Set<Int>
-    /// Of the stored model, what was not in force any more.
+    /// The parts of the stored model that were not in force any more.
     private let kept: RetainedParts
 
     /// - Parameters:
-    ///   - stored: what the store holds: the model in force, and what was kept of models before it.
-    ///   - inForce: the newest model that the store was opened with.
+    ///   - stored: the effective model of the store: the model in force, and the retained parts of earlier models.
+    ///   - inForce: the last model with which the store was opened.
     ///   - populated: see ``ConcreteEntityRows``.
     init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
@@ -170,7 +172,7 @@ struct ModelComparison {
         }
     }
 
-    /// What an entity that was there before has got.
+    /// Compares the new parts of an entity that existed before.
     private mutating func compareNew(_ index: Int) {
         let entity = wanted.entities[index]
         let hadRows = match.entities[index].old.map { !stored.entities[$0].isAbstract } ?? false
@@ -207,13 +209,13 @@ struct ModelComparison {
         wanted.entities[entity].attributeIndices.contains(attribute)
     }
 
-    /// What is new of it is new of an entity above it that was there before, and told there.
+    /// Whether the part is also new in an ancestor that existed before; then the change is reported there.
     private func isNewAbove(_ entity: Int, isNew: (Int) -> Bool) -> Bool {
         wanted.ancestors(of: entity).contains { match.entities[$0].old != nil && isNew($0) }
     }
 }
 
-// MARK: - Why something cannot be kept
+// MARK: - Obstacles to keeping a part
 
 extension ModelComparison {
     private func obstacle(toKeepingAttribute index: Int, of entity: Int) -> String? {
@@ -280,19 +282,20 @@ extension ModelComparison {
             .refused, name, "the inverse of \(name) is \(was) in the store, and \(now) in the model", remedy: remedy)
     }
 
-    /// The inverse is the same, or it has come or gone, and the links stay where they are or move with nothing lost.
+    /// Whether the inverse is the same, or was added or removed, and the links stay where they are or move without
+    /// loss.
     private func keepsItsLinks(_ old: Relationship, _ new: Relationship) -> Bool {
         switch (old.inverse, new.inverse) {
         case (nil, nil): return true
         case (let before?, let now?):
             return match.entities[new.destination].relationships[now] == before
         case (nil, let now?):
-            // New, too; another that was there would have links of its own.
+            // The inverse must be new, too; an existing relationship would have links of its own.
             let inverse = wanted.entities[new.destination].relationships[now]
             return match.entities[new.destination].relationships[now] == nil && inverse.isToMany && !inverse.isOrdered
         case (let before?, nil):
             let inverse = stored.entities[old.destination].relationships[before]
-            // Its going is told of itself.
+            // The removal of the inverse is reported by itself.
             return match.relationship(for: before, of: new.destination) == nil && (inverse.isToMany || !old.isToMany)
         }
     }
@@ -305,7 +308,7 @@ extension Entity {
 }
 
 extension AttributeType {
-    /// Whatever the other type has stored is a value of this one, written in the same way.
+    /// Whether every stored value of the other type is a value of this one, in the same form.
     fileprivate func holds(_ other: AttributeType) -> Bool {
         let widths: [AttributeType] = [.integer16, .integer32, .integer64]
         guard let width = widths.firstIndex(of: self), let otherWidth = widths.firstIndex(of: other) else {

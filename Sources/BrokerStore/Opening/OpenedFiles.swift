@@ -1,13 +1,14 @@
-/// The database and SQLite's two files beside it, as they were when they were opened.
+/// The identities of the database and of SQLite's two files beside it when they were opened.
 ///
-/// A file that is deleted or replaced lives on for who has it open: commits would still succeed, and nobody would ever
-/// see them. So before each COMMIT the names are looked up again; that costs three stat(2) a transaction.
+/// A file that is deleted or replaced continues to exist for the process that has it open: commits would still succeed,
+/// but no other process would ever see them. So before each COMMIT the names are looked up again, which costs three
+/// stat(2) a transaction.
 struct OpenedFiles {
     private let path: String
     private let files: [(name: String, identity: FileIdentity)]
 
-    /// - Parameter store: open, and in use, so that the log is there. It is watched by its given path, because that is
-    ///   where readers look, whatever symbolic links are on the way.
+    /// - Parameter store: open, and in use, so that the WAL exists. The path as it was given is checked, because
+    ///   readers use that one, whatever symbolic links it has.
     init(_ store: StoreFile) throws(StoreError) {
         path = store.path
         var files: [(name: String, identity: FileIdentity)] = []
@@ -18,7 +19,7 @@ struct OpenedFiles {
         self.files = files
     }
 
-    /// - Throws: ``StoreError`` `unavailable` when one of the names leads to another file than then, or to none.
+    /// - Throws: ``StoreError`` `unavailable` when one of the names now leads to another file, or to none.
     func check() throws(StoreError) {
         for (name, identity) in files {
             let now = FileIdentity(ofFileAt: name)

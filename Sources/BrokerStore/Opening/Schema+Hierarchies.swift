@@ -1,13 +1,13 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What a hierarchy's table has beside its columns: conditions for what only some of its entities require, and a view for
-/// each entity but the topmost.
+/// The checks and views of a hierarchy's table: checks for columns that only some of its entities require, and a view
+/// for each entity but the topmost.
 extension Schema {
     struct View: Sendable, Equatable {
         let name: String
         let table: String
-        /// Of the table, with the name in the view.
+        /// A column of the table, with its name in the view.
         let columns: [Renamed]
         let condition: String
 
@@ -16,7 +16,7 @@ extension Schema {
             let name: String
         }
 
-        /// Its own and inherited columns, over its objects and those of its subentities.
+        /// The view has the entity's own and inherited columns, over its objects and those of its subentities.
         init(of index: Int, _ naming: ColumnNaming) {
             let model = naming.model
             let entity = model.entities[index]
@@ -51,7 +51,7 @@ extension Schema {
         }
     }
 
-    /// What entities below the topmost one require.
+    /// The columns that entities below the topmost one require.
     static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [Check] {
         let model = naming.model
         let top = model.entities[topmost]
@@ -70,7 +70,7 @@ extension Schema {
         }
     }
 
-    /// Identities that entities below the topmost one have of their own.
+    /// Identities that entities below the topmost one declare themselves.
     static func ownIdentities(_ topmost: Int, _ naming: ColumnNaming) -> [PartialList] {
         let model = naming.model
         return model.subentities(of: topmost).compactMap { member in
@@ -85,7 +85,7 @@ extension Schema {
 }
 
 extension ColumnNaming {
-    /// The condition that a row of the entity's table is one of its objects, or of its subentities'; nil when all are.
+    /// The condition that a row of the entity's table is an object of the entity or of a subentity; nil when all are.
     ///
     /// - Parameter alias: of the table in the statement.
     func isKind(_ entity: Int, alias: String? = nil) -> String? {
@@ -94,13 +94,13 @@ extension ColumnNaming {
         return "\(column) IN (\(names(model.subentities(of: entity))))"
     }
 
-    /// Entities as literals of SQL.
+    /// The names of entities as SQL literals.
     func names(_ entities: [Int]) -> String {
         entities.map { textLiteral(model.entities[$0].name) }.joined(separator: ", ")
     }
 }
 
-/// A text as SQL writes it. It has no control characters: it is a name of the model's.
+/// A text as an SQL literal. It has no control characters, because it is a name of the model.
 func textLiteral(_ text: String) -> String {
     "'\(text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''"))'"
 }

@@ -1,4 +1,4 @@
-/// A name as SQL writes it.
+/// A name as a quoted SQL identifier.
 func quoted(_ name: String) -> String {
     "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
 }
@@ -8,9 +8,9 @@ func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separato
 extension Schema.Table {
     var sql: String { sql(named: name) }
 
-    /// The same for a table of another name.
+    /// The same for a table with another name.
     func sql(named name: String) -> String {
-        // Only a column's own PRIMARY KEY makes it SQLite's row number, the fastest key there is.
+        // Only a column's own PRIMARY KEY becomes SQLite's row number, the fastest key there is.
         let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == "INTEGER" }
         var lines = columns.map { column in
             isRowNumber && column.name == primaryKey[0]
@@ -28,7 +28,7 @@ extension Schema.Table {
     /// One index for every list of columns that is not the beginning of the primary key.
     var indexSQL: [String] {
         indexes.map { columns in
-            // A dot keeps index names apart from table names, which share one space.
+            // A dot distinguishes index names from table names, which share one namespace.
             let index = quoted("\(name).\(columns.joined(separator: "."))")
             return "CREATE INDEX \(index) ON \(quoted(name)) (\(quotedList(columns)))"
         }
@@ -47,7 +47,7 @@ extension Schema.Table {
         "\(name).\(list.entity).\(list.columns.joined(separator: "."))"
     }
 
-    /// A column as CREATE TABLE and ALTER TABLE ADD COLUMN write it.
+    /// A column as in CREATE TABLE and ALTER TABLE ADD COLUMN.
     func definition(of column: Schema.Column) -> String {
         var definition = "\(quoted(column.name)) \(column.type)"
         if column.isRequired { definition += " NOT NULL" }
@@ -57,7 +57,7 @@ extension Schema.Table {
 }
 
 extension Schema.ForeignKey {
-    /// Deferred to the end of the job's transaction, so that rows may arrive in any order; a renamed key is followed.
+    /// Deferred to the end of the job's transaction, so that rows may arrive in any order. Changes of the key cascade.
     var reference: String {
         "REFERENCES \(quoted(table)) (\(quotedList(keys))) "
             + "ON UPDATE CASCADE ON DELETE \(onDelete) DEFERRABLE INITIALLY DEFERRED"

@@ -1,7 +1,7 @@
 public import BrokerModel
 internal import BrokerStaging
 
-/// The tables that a model wants, as data and as SQL.
+/// The tables that a model requires, as data and as SQL.
 public struct Schema: Sendable {
     struct Column: Sendable, Equatable {
         let name: String
@@ -24,7 +24,7 @@ public struct Schema: Sendable {
         let unique: [[String]]
         let foreignKeys: [ForeignKey]
         let indexes: [[String]]
-        /// What rows of some entities of a hierarchy require.
+        /// Columns that rows of some entities of a hierarchy require.
         var checks: [Check] = []
         /// Columns that are unique among the rows of some entities of a hierarchy.
         var partialUnique: [PartialList] = []
@@ -33,7 +33,8 @@ public struct Schema: Sendable {
     /// A column that rows of some entities of a hierarchy must have.
     struct Check: Sendable, Hashable {
         let column: String
-        /// The names of these entities, in the order of their bytes: that of the model's makes no other table.
+        /// The names of these entities, in the order of their bytes, so that the order in the model does not change the
+        /// table.
         let entities: [String]
 
         init(column: String, entities: [String]) {
@@ -47,7 +48,7 @@ public struct Schema: Sendable {
         }
     }
 
-    /// Columns of the rows for which a condition holds.
+    /// Columns that are unique among the rows for which a condition holds.
     struct PartialList: Sendable, Equatable {
         let entity: String
         let columns: [String]
@@ -56,7 +57,7 @@ public struct Schema: Sendable {
 
     /// Entities in the model's order, then link tables.
     let tables: [Table]
-    /// Of subentities, in the model's order.
+    /// The views of subentities, in the model's order.
     let views: [View]
 
     public init(_ model: Model) {
@@ -68,7 +69,7 @@ public struct Schema: Sendable {
         views = model.entities.indices.filter { model.entities[$0].parent != nil }.map { View(of: $0, naming) }
     }
 
-    /// The statements that make the whole schema, one after the other, as `broker model schema` prints them.
+    /// The statements that create the whole schema, one after the other, as `broker model schema` prints them.
     public var sql: String {
         (tables.flatMap { [$0.sql] + $0.partialUniqueSQL + $0.indexSQL } + views.map(\.sql)).map { $0 + ";\n" }.joined()
     }
@@ -139,11 +140,11 @@ public struct Schema: Sendable {
     }
 }
 
-/// The columns of a link table that keep an order.
+/// The columns of a link table with positions.
 enum LinkPosition: String, CaseIterable {
-    /// Of destinations, among those of their source.
+    /// The position of a destination among those of its source.
     case position
-    /// Of sources, among those of their destination.
+    /// The position of a source among those of its destination.
     case inversePosition = "inverse_position"
 
     func isKept(by link: LinkTable) -> Bool {
@@ -154,15 +155,15 @@ enum LinkPosition: String, CaseIterable {
     }
 }
 
-/// The store's own key of objects that not always have an identity.
+/// The row key, which the store assigns to objects without an identity of their own in every case.
 let rowKeyName = "_pk"
 
-/// How columns of keys and links are named.
+/// The names of columns for keys and links.
 struct ColumnNaming {
     let model: Model
     let layout: RowLayout
 
-    /// The columns that links to that entity hold: its identity's, or the store's own key.
+    /// The columns to which links to that entity refer: its identity's, or the row key.
     func keyColumns(_ entity: Int) -> [Schema.Column] {
         let entity = model.entities[entity]
         if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: "INTEGER", isRequired: true)] }
@@ -172,14 +173,14 @@ struct ColumnNaming {
         }
     }
 
-    /// The columns by which clients name objects of that entity: its identity's, or the store's own key.
+    /// The columns by which clients name objects of that entity: its identity's, or the row key.
     func nameColumns(_ entity: Int) -> [String] {
         let model = model.entities[entity]
         return model.isNamedByRowKey ? [rowKeyName] : model.identity.map { model.attributes[$0].column }
     }
 
-    /// What SQLite calls the number of a row of that entity's table: the store's own key, or the one of SQLite's own
-    /// names that no column has taken (https://sqlite.org/lang_createtable.html#rowid). The model leaves one free.
+    /// The SQL name of the row number of that entity's table: the row key, or one of SQLite's own names that no column
+    /// has (https://sqlite.org/lang_createtable.html#rowid). The model leaves one free.
     func rowNumber(_ entity: Int) -> String {
         if model.entities[entity].hasRowKey { return rowKeyName }
         let links = layout.entities[entity].links.map { model.entities[entity].relationships[$0.relationship] }
@@ -207,7 +208,7 @@ struct ColumnNaming {
 }
 
 extension DeleteRule {
-    /// What happens to the rows that refer to the deleted one. Both kinds of refusing wait for the end of the job.
+    /// The action on rows that refer to the deleted one. Both refusing actions wait for the end of the job.
     fileprivate var foreignKeyAction: String {
         switch self {
         case .nullify: "SET NULL"

@@ -2,15 +2,15 @@ internal import BrokerModel
 public import BrokerStaging
 
 extension Store {
-    /// What the model in force in the store that is there makes of jobs. Changes nothing.
+    /// The staging plan of the model in force in an existing store. Changes nothing.
     ///
-    /// - Returns: nil when there is no store, or when it holds no model.
-    /// - Throws: ``StoreError`` when the store, or the model that it holds, cannot be read.
+    /// - Returns: nil when there is no store, or when it has no model.
+    /// - Throws: ``StoreError`` when the store, or its model, cannot be read.
     public static func planInForce(path: String) throws(StoreError) -> StagingPlan? {
         try modelInForce(path: path).map { model throws(StoreError) in try plan(of: model, path) }
     }
 
-    /// The same, if it is another model than the plan's.
+    /// The same; nil when the plan has that model.
     public static func planInForce(path: String, unlike plan: StagingPlan) throws(StoreError) -> StagingPlan? {
         guard let model = try modelInForce(path: path), model.text != plan.model.text else { return nil }
         return try Self.plan(of: model, path)

@@ -1,15 +1,15 @@
 internal import Glibc
 
-/// The file that a store's path leads to: looked at, neither opened nor made.
+/// The file to which a store's path leads: examined, and neither opened nor created.
 struct StoreFile {
-    /// As it was given; what messages tell.
+    /// The path as it was given, for messages.
     let path: String
-    /// Absolute and without symbolic links, so that every name of the file leads to one log and one lock.
+    /// Absolute and without symbolic links, so that every name of the file leads to one WAL and one lock.
     let location: String
-    /// There is such a file, though it may be empty.
+    /// The file exists, though it may be empty.
     let exists: Bool
 
-    /// - Throws: ``StoreError`` `unavailable` when no store can be there: nothing, a folder, a FIFO, memory.
+    /// - Throws: ``StoreError`` `unavailable` when no store can be there: an empty path, a folder, a FIFO, memory.
     init(path: String) throws(StoreError) {
         guard !path.isEmpty else { throw StoreError(.unavailable, "The store has no name. Give --store a file.") }
         guard path != ":memory:" else {
@@ -26,7 +26,7 @@ struct StoreFile {
         }
     }
 
-    /// Whether a store can be read, written and have its log beside it; makes nothing.
+    /// Checks whether a store can be read, written and have its WAL beside it; creates nothing.
     func checkAccess() throws(StoreError) {
         let folder = Self.folder(of: location)
         for (name, permissions) in [(location, R_OK | W_OK), (folder, W_OK | X_OK)] where name == folder || exists {
@@ -42,10 +42,10 @@ struct StoreFile {
 
     // MARK: - Names
 
-    /// As many as the kernel follows (path_resolution(7)).
+    /// The maximum that the kernel follows (path_resolution(7)).
     private static let longestChainOfLinks = 40
 
-    /// The name without symbolic links, of a file that need not exist.
+    /// The path without symbolic links, of a file that need not exist.
     private static func resolved(_ path: String) throws(StoreError) -> String {
         var name = path
         for _ in 0..<longestChainOfLinks {
@@ -76,7 +76,7 @@ struct StoreFile {
         return String(cString: resolved)
     }
 
-    /// Where a symbolic link leads to; nil of anything else.
+    /// The target of a symbolic link; nil for anything else.
     private static func linkTarget(_ name: String) -> String? {
         var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = bytes.withUnsafeMutableBytes {
@@ -93,7 +93,7 @@ struct StoreFile {
     }
 }
 
-/// Which file it is, whatever its names: stat(2).
+/// The identity of a file, whatever its names are: stat(2).
 struct FileIdentity: Equatable, Sendable {
     let device: dev_t
     let inode: ino_t
@@ -103,7 +103,7 @@ struct FileIdentity: Equatable, Sendable {
         inode = status.st_ino
     }
 
-    /// Nil when nothing can be found by that name.
+    /// Nil when there is nothing at that path.
     init?(ofFileAt path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -128,7 +128,7 @@ extension stat {
     }
 }
 
-/// Bytes of a file; nil when there is none.
+/// The size of a file in bytes; nil when there is none.
 func fileSize(_ path: String) -> Int? {
     var status = stat()
     return stat(path, &status) == 0 ? Int(status.st_size) : nil

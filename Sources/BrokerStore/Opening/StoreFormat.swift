@@ -1,34 +1,36 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// How a database is known to be a store, and of which version.
+/// How a database is recognized as a store, and of which version.
 ///
-/// Its header bears ``applicationID``, which `file(1)` and every SQLite tool can read; `_broker_meta` holds the version of
-/// the format and the model in force. Stores made before there were such marks are known by their `_broker_` tables.
+/// Its header has ``applicationID``, which `file(1)` and every SQLite tool can read; `_broker_meta` has the version of
+/// the format and the model in force. Stores made before these marks existed are recognized by their `_broker_` tables.
 enum StoreFormat {
     /// "Brok" in ASCII, 0x42726F6B: SQLite's `application_id` (sqlite.org/fileformat2.html, offset 68).
     static let applicationID: Int64 = 0x4272_6F6B
-    /// Rises when a version of Broker that does not know better would misread a store.
+    /// Rises when an older version of Broker would misread a store.
     static let version: Int64 = 1
-    /// Of a database that another program made: a Broker that does not know of such would take it over.
+    /// The version of a database that another program made: a Broker that does not support such databases would treat
+    /// it as its own.
     static let foreignVersion: Int64 = 2
 
     enum Kind {
         /// An empty database: it becomes a store.
         case new
-        /// A store of this version, with the model in force as it was written.
+        /// A store of this version, with the text of the model in force.
         ///
-        /// - Parameter held: the model with what is kept of models before it; nil when nothing is.
+        /// - Parameter held: the effective model, with the retained parts of earlier models; nil when nothing is
+        ///   retained.
         case store(model: String, held: String?)
-        /// A store made before models were kept: taken over as it is.
+        /// A store made before models were stored: adopted as it is.
         case unmarked
-        /// Another program's database, which is fed as it is, if the model fits its tables.
+        /// Another program's database, to which Broker applies jobs if the model fits its tables.
         ///
-        /// - Parameter isMarked: it was fed before.
+        /// - Parameter isMarked: Broker applied jobs to it before.
         case foreign(isMarked: Bool)
     }
 
-    /// - Throws: ``StoreError`` `incompatible` when the database is somebody else's, or a newer Broker's.
+    /// - Throws: ``StoreError`` `incompatible` when the database belongs to another program, or to a newer Broker.
     static func kind(of connection: Connection, path: String) throws(StoreError) -> Kind {
         let id = try connection.integer("PRAGMA application_id") ?? 0
         let tables = try tables(of: connection)
@@ -57,7 +59,8 @@ enum StoreFormat {
         return .store(model: model, held: try meta.value(of: .heldModel))
     }
 
-    /// The model in force of a store, or of a database of another program that Broker has fed; nil of any other database.
+    /// The model in force of a store, or of another program's database that Broker has opened; nil for any other
+    /// database.
     static func modelInForce(of connection: Connection, path: String) throws(StoreError) -> String? {
         switch try kind(of: connection, path: path) {
         case .store(let model, _): model
@@ -74,7 +77,7 @@ enum StoreFormat {
                 + "Broker; nothing was touched.")
     }
 
-    /// Whether Broker has fed the database before, without having made it.
+    /// Whether Broker has opened the database before, without having made it.
     static func isForeign(_ connection: Connection) throws(StoreError) -> Bool {
         try isForeign(connection, tables(of: connection))
     }
@@ -90,7 +93,7 @@ enum StoreFormat {
         }
     }
 
-    /// What a database holds that another program made, for people.
+    /// The contents of a database that another program made, for messages.
     static func contents(of connection: Connection) throws(StoreError) -> String {
         told(try connection.integer("PRAGMA application_id") ?? 0, try tables(of: connection))
     }
@@ -121,11 +124,12 @@ enum StoreFormat {
 struct StoreMeta {
     enum Key: String {
         case formatVersion, model, heldModel
-        /// Whose the tables are that the model names: ``foreign``, or nothing where Broker made them.
+        /// The owner of the tables that the model names: ``foreign``, or absent where Broker made them.
         case tables
-        /// Which log the store is fed from, and how far it came (``StateDigest/text``); nothing where there is none.
+        /// The journal whose jobs are applied to the store, and the position reached (``StateDigest/text``); absent
+        /// without a journal.
         case log, logApplied
-        /// No key of the store's own up to this is given again in a table that has no mark of its own.
+        /// In a table without a mark of its own, no row key up to this one is assigned again.
         case rowKeys
     }
 
@@ -139,11 +143,11 @@ struct StoreMeta {
         return try statement.step() ? statement.text(0) : nil
     }
 
-    // MARK: - The store's own keys
+    // MARK: - Row keys
 
     private static let rowKeyPrefix = "rowKeys "
 
-    /// The newest key of the store's own that was given in a table; nil when the table has no mark.
+    /// The newest row key that was assigned in a table; nil when the table has no mark.
     func newestRowKey(of table: String) throws(StoreError) -> Int64? {
         let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
         statement.bind(Self.rowKeyPrefix + table, at: 1)
@@ -159,7 +163,8 @@ struct StoreMeta {
         try statement.run()
     }
 
-    /// Before tables get other names: the largest mark becomes that of every table, so that no table gives a key again.
+    /// Called before tables are renamed: the largest mark becomes that of every table, so that no table assigns a key
+    /// again.
     func uniteRowKeys() throws(StoreError) {
         let marks = "substr(key, 1, \(Self.rowKeyPrefix.utf8.count)) = '\(Self.rowKeyPrefix)'"
         let newest = try connection.integer("SELECT max(CAST(value AS INTEGER)) FROM _broker_meta WHERE \(marks)") ?? 0
@@ -168,7 +173,7 @@ struct StoreMeta {
         try connection.execute("DELETE FROM _broker_meta WHERE \(marks)")
     }
 
-    /// - Parameter value: nil takes the fact away.
+    /// - Parameter value: nil removes the fact.
     func set(_ key: Key, to value: String?) throws(StoreError) {
         guard let value else {
             let delete = try connection.prepare("DELETE FROM _broker_meta WHERE key = ?1")
@@ -185,7 +190,7 @@ struct StoreMeta {
 }
 
 extension Model {
-    /// As a store keeps it: the resolved form, which ``ModelReader`` reads as the same model.
+    /// The text in the store: the resolved form, which ``ModelReader`` reads as the same model.
     var text: String {
         var writer = JSONWriter()
         write(to: &writer)

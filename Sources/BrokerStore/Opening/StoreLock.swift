@@ -1,33 +1,35 @@
 internal import Glibc
 internal import Synchronization
 
-/// One server owns a store: two locks, held until this object goes.
+/// The locks by which one server owns a store: two, held until this object is released.
 ///
-/// 1. On a file beside the database, `<store>.lock`, at the place to which every symbolic link of the store's path leads.
-///    It keeps the *name*, and so the log that SQLite finds by it, also while another file lies there.
-/// 2. On the database itself, so that another name of it (a hard link, a mount) is no way around the first. The kernel
-///    keeps these locks (`flock`) apart from SQLite's (`fcntl`). But closing *any* descriptor of a file ends SQLite's
-///    locks on it in this process. So the descriptor stays open for as long as this object lives, which must be longer
-///    than every connection to the store; and a file that this process holds already is not even opened.
+/// 1. On a file beside the database, `<store>.lock`, at the place to which every symbolic link of the store's path
+///    leads. It locks the *name*, and so the WAL that SQLite finds by it, even if another file replaces the database.
+/// 2. On the database itself, so that another name of it (a hard link, a mount) does not circumvent the first. The
+///    kernel separates these locks (`flock`) from SQLite's (`fcntl`). But closing *any* descriptor of a file ends
+///    SQLite's locks on it in this process. So the descriptor stays open for the life of this object, which must be
+///    longer than that of every connection to the store; and a file that this process has locked already is not even
+///    opened.
 ///
-/// A database that is not there yet is made, empty, because only what exists can be locked; see ``abandon()``.
+/// A database that does not exist yet is created, empty, because only an existing file can be locked; see
+/// ``abandon()``.
 public final class StoreLock: Sendable {
     private let beside: HeldFile
     private let store: HeldFile
 
-    /// The databases that locks of this process are on.
+    /// The databases that this process has locked.
     private static let held = Mutex<[FileIdentity]>([])
 
-    /// Whether this process holds that store. No other descriptor of its file may be opened, because closing it would end SQLite's
-    /// locks.
+    /// Whether this process has locked that store. No other descriptor of its file may be opened, because closing it
+    /// would end SQLite's locks.
     static func isHeld(_ identity: FileIdentity) -> Bool { held.withLock { $0.contains(identity) } }
 
-    /// Of new files, less the mask of the process: whoever is in their group may read the store, and nobody else.
+    /// Permissions of new files, less the umask: users in the file's group may read the store, and other users may not.
     public static let defaultMode: UInt32 = 0o640
 
-    /// - Parameter mode: permissions of the files that are made, whatever the mask of the process is; nil for
-    ///   ``defaultMode``. SQLite gives the log the permissions of the database.
-    /// - Throws: ``StoreError`` `unavailable`, saying which process owns the store.
+    /// - Parameter mode: permissions of the files that are created, whatever the umask is; nil for ``defaultMode``.
+    ///   SQLite gives the WAL the permissions of the database.
+    /// - Throws: ``StoreError`` `unavailable`, naming the process that owns the store.
     public init(storePath: String, mode: UInt32? = nil) throws(StoreError) {
         let file = try StoreFile(path: storePath)
         beside = try Self.hold(file.location + ".lock", beside: storePath, mode)
@@ -40,13 +42,13 @@ public final class StoreLock: Sendable {
             beside.discardIfNew()
             throw error
         }
-        // Told now, before anything is changed.
+        // Thrown now, before anything is changed.
         if let mode, let file = [store, beside].first(where: { !$0.maySetMode(mode) }) {
             beside.discardIfNew()
             throw Self.unchangeable(file.path, mode, EPERM)
         }
         Self.held.withLock { $0.append(store.identity) }
-        // For people alone: a lock is as good without the line that names its owner.
+        // Only for people: the lock is valid without the line that names its owner.
         let line = "\(getpid())\n"
         if pwrite(beside.descriptor, line, line.utf8.count, 0) > 0 {
             ftruncate(beside.descriptor, off_t(line.utf8.count))
@@ -55,9 +57,9 @@ public final class StoreLock: Sendable {
 
     deinit { Self.held.withLock { $0.removeAll { $0 == store.identity } } }
 
-    /// The start has failed: takes away the files that it made, when there was no store before.
+    /// Deletes the files that it created, after a failed start, when there was no store before.
     ///
-    /// To be called once no connection is open any more, and only if no job was taken.
+    /// To be called when no connection is open any more, and only if no job was accepted.
     public func abandon() {
         if store.isNew {
             for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
@@ -66,14 +68,14 @@ public final class StoreLock: Sendable {
         beside.discardIfNew()
     }
 
-    /// Gives the store, its log and its lock file these permissions, if they have others.
+    /// Gives the store, its WAL and its lock file these permissions, if they have others.
     ///
-    /// To be called once the store is open, so that the log is there.
+    /// To be called once the store is open, so that the WAL exists.
     public func setMode(_ mode: UInt32) throws(StoreError) {
         for file in [store, beside] {
             guard file.setMode(mode) else { throw Self.unchangeable(file.path, mode, errno) }
         }
-        // Not opened, for their locks are SQLite's; they lie where the database does, in a folder that is ours to write.
+        // Not opened, because of SQLite's locks; they are beside the database, in a folder that this process may write.
         for path in ["-wal", "-shm"].map({ store.path + $0 }) {
             var status = stat()
             guard lstat(path, &status) == 0, status.kind == S_IFREG, status.permissions != mode else { continue }
@@ -150,7 +152,8 @@ public final class StoreLock: Sendable {
 
     // MARK: - The lock file: the owner's number, and a line's end
 
-    /// What holds anything else was not written by us, and is not overwritten. (A kill may have left two lines.)
+    /// A file with any other content was not written by Broker, and is not overwritten. (A kill may have left two
+    /// lines.)
     private static func isOurs(_ descriptor: Int32) -> Bool {
         let bytes = contents(descriptor)
         return bytes.count <= longestLine

@@ -2,18 +2,18 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What must be done to a database so that it is a store of a model: found out by reading alone, then done at once.
+/// The changes that make a database a store of a model: determined by reading alone, then made at once.
 struct StoreOpening {
-    /// What differs and what becomes of it; empty for a store that is new.
+    /// The differences and their treatment; empty for a new store.
     let changes: [StoreChange]
     private let path: String
     private let model: Model
     private let held: EffectiveModel
     private let isMarked: Bool
     private let isNew: Bool
-    /// Nil of another program's database, whose tables stay as they are.
+    /// Nil for another program's database, whose tables do not change.
     private let plan: StorePlan?
-    /// Of another program's database, what it holds.
+    /// The contents of another program's database.
     private let foreignContents: String?
     private let renamedEntities: [(old: String, new: String)]
 
@@ -40,7 +40,7 @@ struct StoreOpening {
         case .new: (isMarked, isNew) = (false, true)
         case .unmarked:
             (isMarked, isNew) = (false, false)
-            // Which model made it is not known: what is there is taken for the wanted one's.
+            // The model that made it is not known: the store is assumed to have the wanted one.
             (inForce, stored) = (model, model)
         case .store(let text, let heldText):
             isMarked = try connection.integer("PRAGMA application_id") == StoreFormat.applicationID
@@ -56,7 +56,7 @@ struct StoreOpening {
         let plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
         self.plan = plan
         let told = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))
-        // What has been refused in the model's words need not be told in SQL's.
+        // A change that is refused in terms of the model is not reported in terms of SQL, too.
         var changes = isNew ? [] : meaning + plan.changes.filter { !told.contains($0.subject) }
         if isNew { changes = plan.changes.filter { $0.verdict == .refused } }
         if let fault = held.fault {
@@ -100,7 +100,7 @@ struct StoreOpening {
 
     private static let toldMisfits = 20
 
-    /// What was done to another program's database, and what was not; nil of a store.
+    /// The changes that Broker made to another program's database, and the limits of its use; nil for a store.
     func notes(on connection: Connection) throws(StoreError) -> [String] {
         guard foreignContents != nil else { return [] }
         var notes: [String] = []
@@ -117,7 +117,7 @@ struct StoreOpening {
         return notes
     }
 
-    /// Makes what is missing, and keeps the model. Inside the caller's transaction, with `foreign_keys` off.
+    /// Creates the missing tables, and stores the model. Runs inside the caller's transaction, with `foreign_keys` off.
     func run(on connection: Connection) throws(StoreError) {
         try Ledger.prepare(connection)
         let meta = StoreMeta(connection: connection)
@@ -137,7 +137,7 @@ struct StoreOpening {
         try meta.set(.heldModel, to: held.keepsParts ? held.model.text : nil)
     }
 
-    /// The model that a store keeps.
+    /// Reads the stored text of a model.
     static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
         do throws(ModelError) {
             return try ModelReader.read(JSONText(copying: Array(text.utf8)))
