@@ -6,32 +6,32 @@ package final class Connection {
     package let handle: OpaquePointer
     /// Counts the work of the statements; nil where nothing bounds it.
     package var meter: (any StatementMeter)?
-    /// The first error after which nobody knows what is on the disk.
+    /// The first error after which the state of the disk is unknown.
     package private(set) var failure: StoreError?
-    /// Of ``bounded(valueBytes:schemaBytes:memory:)``; nil when what is read has no bounds.
+    /// The bound of ``bounded(valueBytes:schemaBytes:memory:)``; nil when there is none.
     private var memoryBound: Int64?
 
     package enum Access {
-        /// The file is made when it is new.
+        /// A new file is created.
         case write
         case read
-        /// Reads, and makes no file beside the database, as SQLite otherwise does for one in WAL mode.
+        /// Reads, and creates no file beside the database, as SQLite otherwise does for one in WAL mode.
         case look
     }
 
-    /// How long a lock of another program's is waited for: longer than any that a careful reader or backup holds, short
-    /// enough to be told of. It counts from the very first statement: even opening a database may meet a lock.
+    /// How long a statement waits for a lock of another program: longer than any lock of a careful reader or backup,
+    /// short enough to be reported. It counts from the first statement: even opening a database may meet a lock.
     package static let lockMilliseconds: Int32 = 5_000
 
     /// - Parameters:
     ///   - path: of the database file.
-    ///   - vfs: SQLite's name for what stands between it and the files; nil for its own.
+    ///   - vfs: SQLite's name of the layer between it and the files; nil for its own.
     package init(path: String, _ access: Access = .write, vfs: String? = nil) throws(StoreError) {
         var handle: OpaquePointer?
-        // One thread uses a connection, so SQLite's own mutexes would be paid for nothing.
+        // One thread uses a connection, so SQLite's own mutexes would be useless cost.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_URI
         flags |= access == .write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY
-        // Where there is a log it must be read, and its files are there already; where there is none, nothing changes.
+        // An existing WAL must be read, and its files exist already; without a WAL, nothing changes.
         let isImmutable = access == .look && Glibc.access(path + "-wal", F_OK) != 0
         let location = "file:\(Self.escaped(path))\(isImmutable ? "?immutable=1" : "")"
         let result = sqlite3_open_v2(location, &handle, flags, vfs)
@@ -46,7 +46,7 @@ package final class Connection {
 
     deinit { sqlite3_close_v2(handle) }
 
-    /// A path as a URI writes it (RFC 3986), so that no character of a file's name means anything.
+    /// A path in a URI (RFC 3986), so that no character of a file's name has a meaning.
     private static func escaped(_ path: String) -> String {
         path.utf8.map { byte in
             switch byte {
@@ -59,28 +59,29 @@ package final class Connection {
         }.joined()
     }
 
-    /// Bounds what is read, for a file that may be anybody's: its schema alone could take all memory.
+    /// Bounds what is read from a file of unknown origin: its schema alone could take all memory.
     ///
     /// - Parameters:
-    ///   - valueBytes: of a value.
-    ///   - schemaBytes: of a statement of the schema.
-    ///   - memory: bytes that SQLite may take for it.
+    ///   - valueBytes: the maximum size of a value.
+    ///   - schemaBytes: the maximum size of a statement of the schema.
+    ///   - memory: bytes that SQLite may allocate for it.
     package func bounded(valueBytes: Int32, schemaBytes: Int32, memory: Int64) -> Connection {
         memoryBound = memory
         broker_sqlite_bound(handle, valueBytes, schemaBytes, memory)
         return self
     }
 
-    /// From now on a lock is waited for so long; 0 fails at once.
+    /// Sets how long statements wait for a lock; 0 fails at once.
     package func waitForLocks(milliseconds: Int32) { sqlite3_busy_timeout(handle, milliseconds) }
 
-    /// Runs statements that give no rows of interest.
+    /// Runs statements and ignores their rows.
     package func execute(_ sql: String) throws(StoreError) {
         let result = sqlite3_exec(handle, sql, nil, nil, nil)
         guard result == SQLITE_OK else { throw error(result, running: sql) }
     }
 
-    /// What SQLite just said. Every error comes by here, so that none is forgotten after which the disk is not to be trusted.
+    /// The error of the last call of SQLite. Every error is created here, so that none is missed after which the disk
+    /// cannot be trusted.
     package func error(_ result: Int32, running sql: String? = nil) -> StoreError {
         let error = StoreError(result, on: handle, running: sql)
         if let memoryBound, error.isBeyondBound { return StoreError(tooLarge: handle, result, memory: memoryBound) }
@@ -90,8 +91,9 @@ package final class Connection {
 
     /// Makes the open transaction durable.
     ///
-    /// Without room, with another program's lock and with a constraint that does not hold, nothing is committed. After any other
-    /// error the transaction's end may have come to the disk, where the next one who opens the database finds it.
+    /// When the disk is full, another program has a lock, or a constraint does not hold, nothing is committed. After
+    /// any other error the end of the transaction may be on the disk, where the next process that opens the database
+    /// finds it.
     package func commit(by statement: Statement) throws(StoreError) {
         let result = sqlite3_step(statement.handle)
         defer { sqlite3_reset(statement.handle) }
@@ -102,7 +104,7 @@ package final class Connection {
         throw error
     }
 
-    /// Nobody knows any more what is on the disk. What the log holds is left to whoever opens it next, who finds out; closing
+    /// Records that the state of the disk is unknown. The next process that opens the database reads the WAL; closing
     /// does not copy it into the database.
     package func fail(_ error: StoreError) {
         guard failure == nil else { return }
@@ -110,15 +112,16 @@ package final class Connection {
         _ = broker_sqlite_configure(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
-    /// Triggers that others put into the file do nothing here.
+    /// Disables triggers that other programs have added to the file.
     ///
-    /// With one, SQLite reads a whole `SELECT` before it inserts the first row, and nobody can tell which row it is at.
+    /// With a trigger, SQLite reads a whole `SELECT` before it inserts the first row, and the current row of the scan
+    /// is unknown.
     package func ignoreTriggers() throws(StoreError) {
         let result = broker_sqlite_configure(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
         guard result == SQLITE_OK else { throw error(result) }
     }
 
-    /// What SQLite said of the newest call that failed.
+    /// SQLite's message for the last call that failed.
     package var lastMessage: String { String(cString: sqlite3_errmsg(handle)) }
 
     package func prepare(_ sql: String) throws(StoreError) -> Statement { try Statement(sql, on: self) }
@@ -136,13 +139,13 @@ package final class Connection {
         return statement.text(0)
     }
 
-    /// Rows that the newest INSERT, UPDATE or DELETE changed.
+    /// The number of rows that the last INSERT, UPDATE or DELETE changed.
     package var changes: Int { Int(sqlite3_changes64(handle)) }
 
-    /// Rows that all statements so far have changed, those among them that followed a foreign key.
+    /// The number of rows that all statements so far have changed, including those changed by foreign keys.
     package var totalChanges: Int { Int(sqlite3_total_changes64(handle)) }
 
-    /// No transaction is open; after an error it tells that SQLite undid the whole one.
+    /// No transaction is open; true after an error when SQLite rolled back the whole one.
     package var isAutocommit: Bool { sqlite3_get_autocommit(handle) != 0 }
 
     /// A row refers to one that does not exist (yet).

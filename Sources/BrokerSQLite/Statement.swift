@@ -1,6 +1,6 @@
 internal import CSQLite
 
-/// A prepared statement. Belongs to its connection's thread; reset by whoever begins to use it.
+/// A prepared statement. Belongs to its connection's thread; each user resets it before use.
 package final class Statement {
     package let handle: OpaquePointer
     private let connection: Connection
@@ -23,11 +23,11 @@ package final class Statement {
         sqlite3_finalize(handle)
     }
 
-    /// Whether there is a row. After the last one, and after an error, the statement is reset.
+    /// Returns whether there is a row. After the last one, and after an error, the statement is reset.
     package func step() throws(StoreError) -> Bool {
         let result = sqlite3_step(handle)
         if result == SQLITE_ROW { return true }
-        // The message is the connection's until the next call, so it is read before the reset.
+        // The connection keeps the message until the next call, so it is read before the reset.
         let error = result == SQLITE_DONE ? nil : connection.error(result, running: sql)
         reset()
         if let error { throw error }
@@ -36,7 +36,7 @@ package final class Statement {
 
     /// Runs the statement to its end.
     ///
-    /// - Throws: `overworked`, before it has done anything, when the job's work is spent.
+    /// - Throws: `overworked`, before it has done anything, when the job's work budget is spent.
     package func run() throws(StoreError) {
         try connection.meter?.check()
         while try step() {}

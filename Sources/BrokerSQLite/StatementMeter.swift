@@ -1,7 +1,7 @@
-/// Counts what the statements of a connection take. Belongs to the connection's thread.
+/// Counts the work of a connection's statements. Belongs to the connection's thread.
 package protocol StatementMeter: AnyObject {
     /// - Throws: `overworked` when no statement may begin.
     func check() throws(StoreError)
-    /// - Parameter instructions: of a statement that has ended (`SQLITE_STMTSTATUS_VM_STEP`).
+    /// - Parameter instructions: those of a statement that has ended (`SQLITE_STMTSTATUS_VM_STEP`).
     func charge(ended instructions: Int)
 }

@@ -1,33 +1,34 @@
 internal import CSQLite
 internal import Glibc
 
-/// The store could not do what it was asked to. Whatever the transaction had done is undone.
+/// An operation of the store failed. The transaction's changes are rolled back.
 public struct StoreError: Error, Sendable, CustomStringConvertible {
     public enum Code: Sendable {
         /// The disk, or the limit set for the database, is full.
         case full
         /// The file cannot be opened, locked, read or written.
         case unavailable
-        /// The database in the file is not what the model wants, and cannot become it without loss.
+        /// The database in the file does not fit the model, and cannot be migrated without loss.
         case incompatible
-        /// A constraint of the database said no.
+        /// A constraint of the database rejected a change.
         case constraint
-        /// Our own statement was wrong: a defect.
+        /// A statement of Broker's own was wrong: a defect.
         case defect
-        /// The work budget of a job is spent. When the job is tried again, in another transaction, it ends with its fault.
+        /// The work budget of a job is spent. When the job is tried again, in another transaction, it ends with its
+        /// fault.
         case overworked
     }
 
     public let code: Code
-    /// What happened and the remedy, in one line; no SQL.
+    /// The event and the remedy, in one line; no SQL.
     public let message: String
     /// SQLite's extended result code, zero when the error is not SQLite's.
     public let sqliteCode: Int32
 
-    /// What SQLite says of it, in its own words; empty when the error is not SQLite's.
+    /// SQLite's own message; empty when the error is not SQLite's.
     package private(set) var sqliteMessage = ""
 
-    /// Our own SQL that failed, of a defect.
+    /// The SQL of Broker's that failed, for a defect.
     private let statement: String?
 
     package init(_ code: Code, _ message: String, sqliteCode: Int32 = 0, statement: String? = nil) {
@@ -37,19 +38,19 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
         self.statement = statement
     }
 
-    /// For logs: of a defect, with the statement that failed, which ``message`` never tells.
+    /// For logs: a defect includes the statement that failed, which ``message`` never does.
     public var description: String { statement.map { "\(message) [\($0)]" } ?? message }
 
-    /// Another program holds a lock: the same again, later, may succeed.
+    /// Another program holds a lock: a later attempt may succeed.
     public var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
 
     /// A value or a statement is larger than the connection reads.
     package var isTooLarge: Bool { sqliteCode & 0xFF == SQLITE_TOOBIG }
 
-    /// A value, a statement or the memory is beyond a bound of the connection.
+    /// A value, a statement or the memory exceeds a bound of the connection.
     package var isBeyondBound: Bool { isTooLarge || sqliteCode & 0xFF == SQLITE_INTERRUPT }
 
-    /// The disk has failed, or the file is damaged: what was to be written may be on the disk, or not, or in part.
+    /// The disk has failed, or the file is damaged: the written data may be on the disk, or not, or in part.
     public var isDiskFailure: Bool {
         code != .full && [SQLITE_IOERR, SQLITE_CORRUPT, SQLITE_NOTADB].contains(sqliteCode & 0xFF)
     }
@@ -57,12 +58,12 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
 
 extension StoreError {
     package static let overworked = StoreError(.overworked, "The job makes the store do more work than one job may.")
-    /// What SQLite just said on that connection.
+    /// The error of the last call of SQLite on that connection.
     ///
     /// - Parameters:
     ///   - path: of the database, when the connection does not know it yet.
-    ///   - sql: what it was asked to run.
-    ///   - cause: an `errno`, of what SQLite does not tell the cause of by itself.
+    ///   - sql: the statement that failed.
+    ///   - cause: an `errno`, where SQLite itself does not report the cause.
     package init(
         _ result: Int32, on database: OpaquePointer?, path: String? = nil, running sql: String? = nil,
         cause: Int32? = nil
@@ -110,7 +111,7 @@ extension StoreError {
         sqliteMessage = said
     }
 
-    /// The schema, or a value that is read at the opening, is larger than any of a store.
+    /// The schema, or a value that is read at the opening, is larger than any in a store.
     init(tooLarge database: OpaquePointer, _ result: Int32, memory: Int64) {
         self.init(
             .unavailable,
@@ -129,8 +130,9 @@ extension StoreError {
             sqliteCode: result)
     }
 
-    /// A write that found no room, or no room for us: SQLite knows the first of these alone. Of a write only: a sync that finds
-    /// no room has lost what was written, and of the memory that connections share SQLite asks for more behind a COMMIT.
+    /// Whether a write found no room on the disk or in the quota: SQLite itself recognizes only the first. This is for
+    /// writes only: a sync that finds no room has lost the written data, and for the shared memory of connections
+    /// SQLite allocates more after a COMMIT.
     private static func isFull(_ system: Int32) -> Bool { [ENOSPC, EDQUOT, EFBIG].contains(system) }
 
     private static func path(_ database: OpaquePointer) -> String? {

@@ -4,7 +4,7 @@ internal import BrokerStaging
 extension Store {
     /// Applies a job's steps inside a savepoint of its own.
     ///
-    /// - Returns: what became of the job; of one that failed nothing is left.
+    /// - Returns: the job's outcome; a failed job leaves no change.
     func run(_ steps: [StagedStep], _ job: StoreJob) throws(StoreError) -> JobOutcome {
         connection.work.begin(WorkBudget(limit: connection.work.jobLimit))
         defer { connection.work.begin(.unlimited) }
@@ -12,8 +12,8 @@ extension Store {
             ParkedValues(merger, MergeMemory(job.memory), settled: settled, parksNothing: parksNothing)
         }
         var outcome = try run(steps, job, parked())
-        // With `skip` the job runs again, and claims on values that were not given up are judged when they are made. As
-        // other objects may be left out then, the third run waits for nothing.
+        // With `skip` the job runs again, and claims on values that their holders did not give up are checked at once.
+        // Other objects may be rejected then, so the third run parks nothing.
         if case .again(let settled) = outcome { outcome = try run(steps, job, parked(settled: settled)) }
         if case .again = outcome { outcome = try run(steps, job, parked(parksNothing: true)) }
         guard case .ended(let end) = outcome else { preconditionFailure("nothing was parked") }
@@ -22,7 +22,7 @@ extension Store {
 
     private enum RunEnd {
         case ended(JobOutcome)
-        /// Values were claimed that their objects did not give up: the job runs again, and must not wait for these.
+        /// The job claimed values that their holders did not give up: it runs again, and must not park these.
         case again(Set<OccupiedValue.Value>)
     }
 
@@ -61,7 +61,8 @@ extension Store {
             merger.digest = digest
             switch error {
             case .store(let error) where error.code == .constraint:
-                // Of a table that another program made or changed: what the job does to other rows is not allowed there.
+                // A constraint of a table that another program made or changed: it does not allow the job's changes of
+                // other rows.
                 return .ended(
                     .failed(
                         Fault(

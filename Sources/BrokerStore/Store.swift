@@ -2,12 +2,13 @@ internal import BrokerModel
 public import BrokerStaging
 internal import CSQLite
 
-/// The one connection that writes. Belongs to one thread; synchronous; starts none.
+/// The one connection that writes. Belongs to one thread; synchronous; starts no thread.
 ///
-/// A transaction holds the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences, ``commit()``.
+/// A transaction has the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences,
+/// ``commit()``.
 public final class Store {
     let connection: Connection
-    /// What opening it changed.
+    /// The changes made when it was opened.
     public let migration: StoreMigration
     let merger: Merger
     var ledger: Ledger
@@ -15,26 +16,26 @@ public final class Store {
     let savepoints: Savepoints
     private let files: OpenedFiles
     let logKeeper: WALCheckpointer
-    /// How the job of that sequence ends, which cost a transaction.
+    /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
     private let isSyncedAtCommit: Bool
-    /// Foreign keys of another program's database are checked at the end of a job, as Broker's own are.
+    /// Foreign keys of another program's database are checked at the end of a job, like Broker's own.
     private let defersForeignKeys: Bool
     /// Why nothing can be stored any more: the files are no longer those that were opened.
     private(set) var loss: StoreError?
 
-    /// The disk has failed, or the file is damaged, and the store takes nothing more. What was done since the newest
-    /// ``commit()`` that came back, and nothing else, may be in the file or not: nobody must be told that it is, or that it is
-    /// not, before the store has been opened again.
+    /// The disk has failed, or the file is damaged, and the store accepts no more jobs. Jobs applied since the last
+    /// ``commit()`` that returned, and no others, may or may not be in the file: the server must report neither before
+    /// the store has been opened again.
     public var failure: StoreError? { connection.failure }
 
-    /// The disk has failed under another connection to the same files.
+    /// Records that the disk has failed under another connection to the same files.
     public func fail(_ error: StoreError) { connection.fail(error) }
 
-    /// Opens the database, makes or extends its schema, and turns on what Broker needs.
+    /// Opens the database, creates or migrates its schema, and sets the modes that Broker needs.
     ///
-    /// - Throws: ``StoreError``: `incompatible` with a list of what differs, when the file holds something else; the
-    ///   file is then as it was.
+    /// - Throws: ``StoreError``: `incompatible` with a list of the differences, when the file has other contents; the
+    ///   file is then unchanged.
     public init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
         let file = try StoreFile(path: path)
         location = file.location
@@ -83,17 +84,18 @@ public final class Store {
             changes: opening.changes, milliseconds: Int(milliseconds), notes: try opening.notes(on: connection))
     }
 
-    /// What concerns the file and the page cache.
+    /// Configures the file and the page cache.
     private static func configureFile(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
-        // Of a new file alone: it cannot be changed in WAL mode.
+        // For a new file alone: SQLite cannot change it in WAL mode.
         try connection.execute("PRAGMA page_size = \(options.pageBytes)")
         // Readers keep reading while the writer writes.
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = \(options.synchronous.rawValue)")
         try connection.execute("PRAGMA cache_size = -\(options.cacheBytes / 1024)")
-        // Debian's default overwrites what is deleted, which costs a write for each page.
+        // Debian's default overwrites deleted content, which costs a write for each page.
         try connection.execute("PRAGMA secure_delete = FAST")
-        // The log keeps its file, which is written over again and again; what a long reader made it grow is given back.
+        // The WAL keeps its file, which is overwritten again and again; the growth caused by a long reader is
+        // truncated.
         let pageSize = try connection.integer("PRAGMA page_size") ?? 4096
         let logPages = Int64(options.logPages * WALWatch.longestFactor)
         let logBytes = logPages * (pageSize + Self.logFrameHeader) + Self.logHeader
@@ -102,7 +104,7 @@ public final class Store {
         try connection.ignoreTriggers()
     }
 
-    /// What merging needs.
+    /// Configures what merges need.
     private static func configure(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {
         try connection.execute("PRAGMA temp_store = MEMORY")
         try connection.execute("PRAGMA foreign_keys = ON")
@@ -114,11 +116,11 @@ public final class Store {
             != nil
     }
 
-    /// Bytes before the log's first page and before each (sqlite.org/fileformat2.html, 4.1 and 4.2).
+    /// Bytes before the WAL's first page and before each (sqlite.org/fileformat2.html, 4.1 and 4.2).
     private static let logHeader: Int64 = 32
     private static let logFrameHeader: Int64 = 24
 
-    /// Looks whether a store of that model is there or can be made there, and changes nothing.
+    /// Checks whether a store of that model exists or can be created there. Changes nothing.
     public static func check(
         path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse
     ) throws(StoreError) {
@@ -134,7 +136,7 @@ public final class Store {
         try look(at: file, plan, removal, vfs: vfs).refuseDifferences()
     }
 
-    /// What would become of the store that is there if it were opened with that model. Changes nothing.
+    /// The changes that opening an existing store with that model would make. Changes nothing.
     ///
     /// - Throws: ``StoreError`` when no store is there, or it cannot be read.
     public static func changes(
@@ -158,8 +160,8 @@ public final class Store {
     /// A connection that changes nothing.
     static func look(at file: StoreFile, vfs: String? = nil) throws(StoreError) -> Connection {
         if fileSize(file.location + "-journal") ?? 0 > 0 {
-            // A change that a crash has left half done is undone first, by whoever opens the database; only one that may write
-            // can do it.
+            // A transaction that a crash interrupted is first rolled back by the next connection, which must be able to
+            // write.
             _ = try Connection(store: file.location, vfs: vfs).bounded().integer("SELECT count(*) FROM sqlite_schema")
         }
         return try Connection(store: file.location, .look, vfs: vfs).bounded()
@@ -167,17 +169,17 @@ public final class Store {
 
     // MARK: - Sequences
 
-    /// Finds the lines of jobs, for who reads the ledger beside this connection.
+    /// Finds the lines of jobs, for readers of the ledger on other connections.
     public var jobs: JobIndex { ledger.index }
 
-    /// The newest sequence that anybody may have been told of; 0 in a new store.
+    /// The highest sequence that may have been sent to a client; 0 in a new store.
     ///
-    /// The next one begins behind it. After a crash that leaves a gap, as wide as what was set aside.
+    /// The next sequence is greater. After a crash there is a gap, as wide as the reservation.
     public func lastSequence() throws(StoreError) -> Int64 { try ledger.newestSequence() }
 
-    /// Sets sequences aside in a transaction of its own, before the first of them is told to anybody.
+    /// Reserves sequences in a transaction of its own, before the first of them is sent to a client.
     ///
-    /// - Returns: the newest that may have been told before; the `count` behind it are set aside.
+    /// - Returns: the highest sequence that may have been sent before; the `count` after it are reserved.
     public func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
         do throws(StoreError) {
             try checkUsable()
@@ -192,47 +194,48 @@ public final class Store {
         }
     }
 
-    /// Sets sequences aside, in the open transaction: once that is durable, those up to `sequence` may be told, and none
-    /// of them is given to another job by a later server.
+    /// Reserves sequences in the open transaction: once that is durable, those up to `sequence` may be sent to clients,
+    /// and no later server assigns one of them to another job.
     ///
-    /// At a clean stop, with the newest that was told, it gives the rest back.
+    /// At a clean stop, with the highest sequence that was sent, it releases the others.
     public func reserveSequences(through sequence: Int64) throws(StoreError) {
         try ledger.reserve(through: sequence)
     }
 
-    /// The newest sequence whose outcome may have been forgotten; 0 for none.
+    /// The highest sequence whose outcome may have been deleted; 0 for none.
     public var forgottenThrough: Int64 { ledger.forgottenThrough }
 
-    // MARK: - The log
+    // MARK: - The journal
 
-    /// Where the store is, without symbolic links; the log's files lie beside it.
+    /// The path of the store, without symbolic links; the WAL's files are beside it.
     public let location: String
 
-    /// The newest position of the log of which it is certain that its job is on the disk, whatever happens to the machine;
-    /// nil when that is not known at the moment.
+    /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil when that
+    /// is not known at the moment.
     public var durablePosition: Int64? {
         isSyncedAtCommit || logKeeper.log.uncheckpointedPages == 0 ? ledger.history?.position : nil
     }
 
-    /// What it has become by its log; nil without one.
+    /// The digest of the jobs of its journal; nil without one.
     public var history: StateDigest? { ledger.history }
 
     // MARK: - Transactions
 
     /// Begins a transaction. When another program has locked the store it fails at once, with an error that
-    /// ``/BrokerSQLite/StoreError/isLocked``: nothing has happened then, and whoever has jobs keeps them and tries again.
+    /// ``/BrokerSQLite/StoreError/isLocked``: nothing has happened then, and the caller keeps its jobs and tries again.
     public func begin() throws(StoreError) {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try statements.begin.run()
-        // It holds until COMMIT or ROLLBACK, and has SQLite compile its statements anew.
+        // The setting lasts until COMMIT or ROLLBACK, and SQLite then compiles its statements again.
         if defersForeignKeys { try connection.execute("PRAGMA defer_foreign_keys = ON") }
     }
 
     /// Makes everything applied since ``begin()`` durable and visible to readers.
     ///
-    /// - Throws: ``StoreError``; `unavailable` once and for all when the store's files were deleted, moved or replaced,
-    ///   because nobody would find what is written to them. If there is a ``failure`` then, it may be durable all the same.
+    /// - Throws: ``StoreError``; `unavailable` permanently when the store's files were deleted, moved or replaced,
+    ///   because no other process would find what is written to them. If there is a ``failure`` then, the transaction
+    ///   may be durable all the same.
     public func commit() throws(StoreError) {
         do throws(StoreError) {
             try files.check()
@@ -251,26 +254,26 @@ public final class Store {
         if let error = loss ?? failure { throw error }
     }
 
-    /// Undoes everything applied since ``begin()``; nothing happens when SQLite did that by itself.
+    /// Rolls back everything applied since ``begin()``; does nothing when SQLite did that by itself.
     public func rollback() {
         merger.forgetRowKeys()
         ledger.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
-        // A rollback that fails leaves the transaction open, and the next ``begin()`` says so.
+        // If the rollback fails, the transaction stays open, and the next ``begin()`` throws.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
     }
 
-    /// Copies the log into the database and empties it, as far as readers allow.
+    /// Copies the WAL into the database and empties it, as far as readers allow.
     public func checkpoint() throws(StoreError) {
-        // What was moved must not be written behind somebody's back.
+        // Files that were moved must not be written any more.
         try checkUsable()
         connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
         try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     }
 
-    /// Copies the log into the database and empties its file, as far as readers allow it now; waits for nobody.
+    /// Copies the WAL into the database and empties its file, as far as readers allow it now; does not wait.
     ///
-    /// - Returns: what is left of the log.
+    /// - Returns: the remaining WAL.
     public func checkpointAtOnce() throws(StoreError) -> WALStatus {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
@@ -278,16 +281,17 @@ public final class Store {
         return logKeeper.log
     }
 
-    /// How a job ended that this store remembers; nil for an unknown id.
+    /// The outcome of a job in the ledger; nil for an unknown id.
     public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
 
-    /// Applies one job inside the open transaction: its rows and its line in the ledger, or its failure's line alone.
+    /// Applies one job inside the open transaction: its rows and its line in the ledger, or only the line if it fails.
     ///
-    /// A failure's line gives way to what comes after it under the same id: a job that is committed, or fails later.
+    /// A later job with the same id, committed or failed, replaces the line of a failed job.
     ///
-    /// - Returns: what became of the job; a job that fails has changed nothing.
-    /// - Throws: when the store fails; ``isTransactionLost`` then tells whether the whole transaction is gone. `overworked` when
-    ///   the job was interrupted, and the transaction with it: its next try, in another transaction, ends with its fault.
+    /// - Returns: the job's outcome; a job that fails has changed nothing.
+    /// - Throws: when the store fails; ``isTransactionLost`` is then true if the whole transaction is lost.
+    ///   `overworked` when the job was interrupted, and the transaction with it: its next attempt, in another
+    ///   transaction, ends with its fault.
     public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let (known, end) = try find(job)
         if let end {
@@ -310,7 +314,7 @@ public final class Store {
         return overworked.fault
     }
 
-    /// What the ledger knows of the job's id, and how the job ends if that tells.
+    /// The line of the job's id in the ledger, and the job's outcome if the line determines it.
     func find(_ job: StoreJob) throws(StoreError) -> (known: StoredOutcome?, end: JobOutcome?) {
         let known = job.contentHash == nil ? nil : try ledger.outcome(ofJob: job.id)
         guard let known, !known.isFailure else { return (known, nil) }
@@ -323,8 +327,8 @@ public final class Store {
     /// Writes the job's line.
     ///
     /// - Parameters:
-    ///   - known: the failure that the ledger has under the id.
-    ///   - rows: what the job wrote.
+    ///   - known: the failure in the ledger with the same id.
+    ///   - rows: the digest of the rows that the job wrote.
     func record(
         _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?
     ) throws(StoreError) -> JobOutcome {
@@ -337,7 +341,7 @@ public final class Store {
         return end
     }
 
-    /// SQLite has undone everything since ``begin()``, because it could not go on.
+    /// SQLite has rolled back everything since ``begin()``, because it could not continue.
     public var isTransactionLost: Bool { connection.isAutocommit }
 
     private static func idConflict(_ id: String) -> Fault {

@@ -2,31 +2,32 @@ public import BrokerJSON
 public import BrokerModel
 public import BrokerStaging
 
-/// A job as the store applies it.
+/// A job in the form in which the store applies it.
 public struct StoreJob: Sendable {
     public enum Work: Sendable {
         case steps([StagedStep])
-        /// It could not be staged; the ledger remembers why.
+        /// It could not be staged; the ledger stores the fault.
         case refused(Fault)
     }
 
     public let id: String
     public let owner: JobOwner
-    /// Of what the job does; nil when the server made the id, which therefore cannot have been used before.
+    /// The hash of the job's content; nil when the server made the id, which therefore cannot have been used before.
     public let contentHash: [UInt8]?
-    /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or no log is kept.
+    /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
     public let contentDigest: [UInt8]?
-    /// Of the message's decoded bytes: versions before wrote it into the ledger. Nil when nothing can be recorded by it.
+    /// The hash of the message's decoded bytes, which earlier versions wrote into the ledger. Nil when the ledger
+    /// cannot have it.
     public let messageHash: [UInt8]?
     public let sequence: Int64
     public let policy: InvalidRecordPolicy
     public let wantsKeys: Bool
-    /// The objects of its own records; see `Outcome.objects`.
+    /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
     public let wantsObjects: Bool
     public let work: Work
     /// Milliseconds since 1970, for the ledger.
     public let now: Int64
-    /// What the merge may take beside the staged rows; nil grants everything.
+    /// The allowance for the merge's memory besides the staged rows; nil grants everything.
     public let memory: (any MemoryAllowance)?
 
     public init(
@@ -53,18 +54,18 @@ public struct StoreJob: Sendable {
 }
 
 extension StoreJob {
-    /// The recorded job has the same content, and its owner's jobs may be seen by this one's.
+    /// Whether the recorded job has the same content, and this job's owner may see it.
     public func isRepetition(of recorded: StoredOutcome) -> Bool {
         guard owner.maySee(jobOf: recorded.owner) else { return false }
         return recorded.contentHash == contentHash || messageHash != nil && recorded.contentHash == messageHash
     }
 }
 
-/// What became of a job.
+/// The outcome of a job.
 public enum JobOutcome: Sendable {
     case completed(Outcome)
     case failed(Fault)
-    /// It had been applied before; nothing was done now.
+    /// It had been applied before; this time nothing was done.
     case duplicate(StoredOutcome)
     /// It failed, because a job with other content, or of another user, is committed under its id.
     case conflict(Fault, committed: StoredOutcome)
@@ -76,7 +77,7 @@ public enum JobOutcome: Sendable {
         }
     }
 
-    /// What the ledger keeps.
+    /// The outcome in the ledger.
     func body(of job: StoreJob) -> [UInt8] {
         switch self {
         case .completed(let outcome): return outcome.storedObject

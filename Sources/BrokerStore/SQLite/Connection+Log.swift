@@ -2,16 +2,17 @@ internal import CSQLite
 internal import Glibc
 
 extension Connection {
-    /// Bytes that are rewritten at a time: of a write of 128 KiB and more, SQLite's VFS passes on what is left of its length by 17
-    /// bits (os_unix.c, `seekAndWriteFd`), and takes the rest for a full disk.
+    /// Bytes that are rewritten at a time: of a write of 128 KiB and more, SQLite's VFS passes on the remainder of its
+    /// length modulo 2¹⁷ (os_unix.c, `seekAndWriteFd`), and treats the rest as a full disk.
     private static let logPieceBytes = 64 << 10
 
-    /// Writes the log's bytes over themselves and syncs them, so that what is found in it is on the disk before anything is
-    /// built on it. Inside a transaction that may write, so that nobody appends to it meanwhile.
+    /// Writes the WAL's bytes over themselves and syncs them, so that the WAL that was found is on the disk before
+    /// anything depends on it. Runs inside a transaction that may write, so that no other connection appends to the WAL
+    /// meanwhile.
     ///
-    /// The process before may have ended because a sync of the log failed. The system then takes what it could not write for
-    /// written: it can be read, a sync succeeds without doing anything, and a loss of power takes it away. Pages that were
-    /// copied from it into the database would then stand beside older ones in the log that is left.
+    /// The process before may have ended because a sync of the WAL failed. The system then treats the lost pages as
+    /// written: they can be read, a sync succeeds without effect, and a power failure loses them. The database would
+    /// then have pages copied from them, beside older ones in the remaining WAL.
     func rewriteLog() throws(StoreError) {
         var log: UnsafeMutablePointer<sqlite3_file>?
         let known = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log)

@@ -1,11 +1,11 @@
 internal import BrokerModel
 internal import BrokerStaging
 
-/// The scans of a connection: one for each entity, then one for each link table, each behind a virtual table.
+/// The scans of a connection: one for each entity, then one for each link table, each with a virtual table.
 ///
-/// They live at fixed places as long as this object, which must outlive the connection's last statement.
+/// They are at fixed addresses for the life of this object, which must outlive the connection's last statement.
 final class ScanSet {
-    /// By entity index: the rows of a job that is merged by itself; set anew for each merge.
+    /// By entity index: the rows of a job that is merged alone; set for each merge.
     let tables: UnsafeMutableBufferPointer<ScannedTable>
     private let scans: UnsafeMutableBufferPointer<StagedScan>
     private let entries: UnsafeMutableBufferPointer<StagedModuleEntry>
@@ -34,7 +34,7 @@ final class ScanSet {
                 at: number, to: StagedModuleEntry(scan: scans.baseAddress! + number, columnCount: shape.count))
         }
         try StagedModule.register(on: connection, entries.baseAddress!)
-        // Those of a hierarchy have one scan together, that of their table.
+        // The entities of a hierarchy share one scan, that of their table.
         for number in shapes.indices where number >= entityCount || model.entities[number].parent == nil {
             try connection.execute(
                 "CREATE VIRTUAL TABLE temp.\(quoted(Self.tableName(number))) USING \(StagedModule.name)(\(number))")
@@ -55,7 +55,7 @@ final class ScanSet {
 
     private static func tableName(_ number: Int) -> String { "_broker_staged_\(number)" }
 
-    /// The order of an entity's virtual columns: its own key if it has one, its attributes, then its links' keys.
+    /// The order of an entity's virtual columns: its row key if it has one, its attributes, then its links' keys.
     private static func columns(ofEntity index: Int, _ model: Model, _ layout: RowLayout) -> [ScanColumn] {
         let entity = model.entities[index]
         let own = entity.hasRowKey ? [ScanColumn(source: .rowKey, cell: 0)] : []

@@ -2,22 +2,22 @@ internal import BrokerStaging
 internal import CSQLite
 internal import Glibc
 
-/// What a merge's statements ask of the row that their scan is at. They may bring different columns, so SQL alone, which
-/// knows no value that is neither NULL nor another, cannot tell what one of them says.
+/// SQL functions about the current row of a merge's scan. Rows may have values for different columns, and SQL alone
+/// cannot distinguish a row without a value from one with NULL.
 ///
-/// Columns are named by their numbers in the virtual table. The functions are not deterministic: each call means the row
-/// that the scan is at now.
+/// Columns are named by their numbers in the virtual table. The functions are not deterministic: each call refers to
+/// the current row of the scan.
 enum StagedFunctions {
-    /// `_broker_value(number, old)`: the row's value of the column, or the old one if it brings none.
+    /// `_broker_value(number, old)`: the row's value of the column, or the old one if the row has none.
     static let value = "_broker_value"
-    /// `_broker_differs(first, old…)`: 1 if a column from that number on, of which the row brings a value, has another.
+    /// `_broker_differs(first, old…)`: 1 if a column from that number on differs for which the row has a value.
     static let differs = "_broker_differs"
-    /// `_broker_postpones(first, old…)`: as ``differs``; and such a row is noted, to be left to a second statement.
+    /// `_broker_postpones(first, old…)`: as ``differs``; such a row is also recorded, for the second statement.
     static let postpones = "_broker_postpones"
     /// Columns that one call can compare: SQLite takes 127 arguments at most.
     static let columnsPerCall = 120
 
-    /// - Parameter tally: tells which scan is read; at a place that outlives the connection.
+    /// - Parameter tally: knows the current scan; at an address that outlives the connection.
     static func install(
         on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>
     ) throws(StoreError) {
@@ -51,7 +51,7 @@ enum StagedFunctions {
         let scan = scan(context)
         guard let postponed = scan.pointee.postponed else { return sqlite3_result_int(context, 0) }
         let place = scan.pointee.position
-        // What comes after a postponed row of the same object must wait for it.
+        // A row that follows a postponed row of the same object must be postponed, too.
         let follows = postponed.pointee.last == place - 1 && isSame(scan, place, place - 1)
         guard follows || differs(scan, count, arguments!) else { return sqlite3_result_int(context, 0) }
         postponed.pointee.note(place)
@@ -59,7 +59,7 @@ enum StagedFunctions {
     }
 
     private static func isSame(_ scan: UnsafeMutablePointer<StagedScan>, _ place: Int, _ other: Int) -> Bool {
-        // Only rows of several jobs can be one object's.
+        // Only rows of several jobs can belong to one object.
         guard scan.pointee.jobs != nil, let identity = scan.pointee.identity, !identity.isEmpty else { return false }
         let (left, right) = (scan.pointee.cells(at: place), scan.pointee.cells(at: other))
         return identity.allSatisfy { left[$0].isSame(as: right[$0]) }
@@ -89,7 +89,7 @@ enum StagedFunctions {
 }
 
 extension Cell {
-    /// Whether it is what a column of its kind holds; numbers are compared by their values.
+    /// Whether a column that holds the cell's type has the same value; numbers are compared by their values.
     @inline(__always)
     fileprivate func isStored(as value: OpaquePointer?) -> Bool {
         switch sqlite3_value_type(value) {
@@ -113,10 +113,11 @@ extension Cell {
     }
 }
 
-/// Rows that a first statement left alone, by their places in its scan's order. At a fixed place, for SQLite's callbacks.
+/// Rows that the first statement did not update, by their positions in its scan's order. At a fixed address, for
+/// SQLite's callbacks.
 struct PostponedRows {
     private(set) var places: [UInt32] = []
-    /// The newest; -2 for none, which is before no place.
+    /// The last one; -2 for none, which is before every position.
     private(set) var last = -2
 
     mutating func note(_ place: Int) {

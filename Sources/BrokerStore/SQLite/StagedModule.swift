@@ -4,7 +4,7 @@ internal import CSQLite
 enum StagedModule {
     static let name = "_broker_staged"
 
-    /// - Parameter scans: by the number that a table's CREATE statement gives; they outlive the connection.
+    /// - Parameter scans: by the number in a table's CREATE statement; they outlive the connection.
     static func register(on connection: Connection, _ scans: UnsafeMutablePointer<StagedModuleEntry>) throws(StoreError)
     {
         let result = sqlite3_create_module_v2(connection.handle, name, methods, scans, nil)
@@ -13,14 +13,14 @@ enum StagedModule {
         }
     }
 
-    // Filled once before any use, then only read; SQLite keeps the pointer for the life of its connections.
+    // Filled once before any use, then only read; SQLite uses the pointer for the life of its connections.
     nonisolated(unsafe) private static let methods: UnsafePointer<sqlite3_module> = {
         var module = sqlite3_module()
         module.iVersion = 1
         module.xCreate = connect
         module.xConnect = connect
         module.xBestIndex = { _, info in
-            // Rows are read whole and in their order: nothing can be searched.
+            // Scans read all rows in their order: no search is possible.
             info!.pointee.estimatedCost = 1_000_000
             return SQLITE_OK
         }
@@ -66,7 +66,7 @@ enum StagedModule {
             UnsafeMutablePointer<UnsafeMutablePointer<sqlite3_vtab>?>?,
             UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
         ) -> Int32 = { database, client, count, arguments, table, _ in
-            // Behind the module's, the database's and the table's names stands the scan's number.
+            // The scan's number follows the names of the module, the database and the table.
             guard count == 4, let text = arguments![3], let number = Int(String(cString: text)) else {
                 return SQLITE_ERROR
             }
@@ -93,7 +93,7 @@ enum StagedModule {
     }
 }
 
-/// What a virtual table needs to know when SQLite makes it.
+/// The data that SQLite needs to create a virtual table.
 struct StagedModuleEntry {
     var scan: UnsafeMutablePointer<StagedScan>
     var columnCount: Int

@@ -1,22 +1,22 @@
 internal import BrokerStaging
 internal import CSQLite
 
-/// A column of the virtual table, told as what to read from a staged row.
+/// A column of the virtual table: which value of a staged row it reads.
 struct ScanColumn {
     enum Source {
         /// A cell of the row.
         case cell
-        /// The store's own key of the row.
+        /// The row key of the row.
         case rowKey
-        /// A key of the object that a link cell of the row means.
+        /// A key of the object to which a link cell of the row refers.
         case linkedCell
         case linkedRowKey
     }
 
     var source: Source
-    /// The row's cell; of a link table 0 for its source, 1 for its destination.
+    /// The row's cell; in a link table 0 for its source, 1 for its destination.
     var cell: Int
-    /// Entity index of the object that a link means.
+    /// Entity index of the object to which a link refers.
     var destination = 0
     /// That object's cell.
     var destinationCell = 0
@@ -26,38 +26,38 @@ struct ScanColumn {
 struct ScannedTable {
     var cells: UnsafePointer<Cell>?
     var columnCount = 0
-    /// By row; of entities with the store's own key.
+    /// By row, for entities with row keys.
     var rowKeys: UnsafePointer<Int64>?
     /// By row, a ``MergeTally/RowState``.
     var states: UnsafeMutablePointer<UInt8>?
 }
 
-/// Staged rows, of one job or several, offered to SQLite as the rows of a virtual table, and where the reading stands.
+/// Staged rows, of one job or several, as the rows of a virtual table, and the position of the scan.
 ///
-/// A plain struct at a fixed place: SQLite's callbacks read it millions of times a second, without any counting of
-/// references. Its owner fills it, runs one statement, and knows from ``row`` which row SQLite was at.
+/// A plain struct at a fixed address: SQLite's callbacks read it millions of times a second, without any reference
+/// counting. Its owner fills it, runs one statement, and reads from ``row`` at which row SQLite was.
 struct StagedScan {
-    /// The entity whose rows it reads; nil of a link table.
+    /// The entity whose rows it reads; nil for a link table.
     let entity: Int?
     let columns: UnsafePointer<ScanColumn>
     let entityCount: Int
     /// By job, then by entity index.
     var tables: UnsafePointer<ScannedTable>
-    /// Which rows in which order.
+    /// The rows, in the order of the scan.
     var order: UnsafePointer<UInt32>?
-    /// By place in the order, the job whose row it is; nil when all are of the first.
+    /// By position in the order, the job of the row; nil when all rows are of the first job.
     var jobs: UnsafePointer<UInt32>?
-    /// By column, what stands for a value that a row does not bring, where a row may do that.
+    /// By column, the replacement where a row may lack a value.
     var absentValues: UnsafePointer<Cell>?
     /// Columns that identify the rows.
     var identity: UnsafeBufferPointer<Int>?
-    /// Or links, in their own order.
+    /// For a link table: the links, in their own order.
     var links: UnsafePointer<StagedLink>?
     private(set) var position = 0
     private(set) var end = 0
-    /// Places of rows that are left to a second statement (``StagedFunctions``).
+    /// Positions of rows for the second statement (``StagedFunctions``).
     var postponed: UnsafeMutablePointer<PostponedRows>?
-    /// The current row's: its cells, the tables of its job, and its number.
+    /// The cells of the current row, the tables of its job, and its number.
     private(set) var cells: UnsafePointer<Cell>?
     private(set) var jobTables: UnsafePointer<ScannedTable>
     private(set) var row = 0
@@ -72,7 +72,7 @@ struct StagedScan {
         jobTables = tables
     }
 
-    /// Reads that part of the order, or of the links, from now on.
+    /// Restricts the scan to that part of the order, or of the links.
     mutating func read(_ range: Range<Int>) {
         position = range.lowerBound
         end = range.upperBound
@@ -80,7 +80,7 @@ struct StagedScan {
         settle()
     }
 
-    /// Nothing is read any longer.
+    /// Ends the scan.
     mutating func clear() {
         (order, jobs, absentValues, links, cells, postponed) = (nil, nil, nil, nil, nil, nil)
         read(0..<0)
@@ -94,7 +94,7 @@ struct StagedScan {
         settle()
     }
 
-    /// The cells of the row at a place in the order.
+    /// The cells of the row at a position in the order.
     func cells(at place: Int) -> UnsafePointer<Cell> {
         let table = tables[(jobs.map { Int($0[place]) } ?? 0) * entityCount + entity!]
         return table.cells! + Int(order![place]) * table.columnCount
@@ -150,7 +150,7 @@ struct StagedScan {
 }
 
 extension Cell {
-    /// As the result of a virtual table's column or of a function. The bytes are not copied.
+    /// Sets the value as the result of a virtual table's column or of a function. The bytes are not copied.
     @inline(__always)
     func give(to context: OpaquePointer?) {
         switch kind {

@@ -6,17 +6,18 @@ internal import CSQLite
 ///
 /// ```
 /// a statement ends      its instructions, exact (SQLITE_STMTSTATUS_VM_STEP), are charged
-/// while it runs         the progress handler adds what it has taken at least, so that ``isOver`` is true in time
+/// while it runs         the progress handler adds a lower bound, so that ``isOver`` is true in time
 /// functions, collations charge the bytes that they read themselves
 /// ```
 ///
 /// When the budget is spent, the operation ends by the first of these:
 ///
-///  1. Predicates call ``PredicateFunctions/work`` for each row, which fails then. An error of a function undoes its
-///     statement alone.
+///  1. Predicates call ``PredicateFunctions/work`` for each row, which fails then. An error of a function rolls back
+///     its statement alone.
 ///  2. No other statement is begun (``check()``).
-///  3. A statement without such a function (it deletes all rows, or foreign keys change others) is interrupted. SQLite then
-///     undoes the whole transaction (sqlite.org/c3ref/interrupt.html); ``Store/apply(_:)`` says how it goes on.
+///  3. A statement without such a function (it deletes all rows, or foreign keys change others) is interrupted. SQLite
+///     then rolls back the whole transaction (sqlite.org/c3ref/interrupt.html); ``Store/apply(_:)`` describes how the
+///     job continues.
 ///
 /// Whether a job exceeds its budget depends on the exact sums only, so it is the same when the job is replayed.
 final class WorkMeter: StatementMeter {
@@ -26,15 +27,15 @@ final class WorkMeter: StatementMeter {
     private static let grace = 10_000
 
     var budget = WorkBudget.unlimited
-    /// Of statements that have not ended; a lower bound.
+    /// The instructions of running statements; a lower bound.
     private var running = 0
 
-    /// Nothing more may be done for the job.
+    /// The job may do no more work.
     var isOver: Bool { budget.isSpent || running > 0 && running > budget.remaining }
 
     private var isJudged = false
 
-    /// - Parameter body: an operation of a job: it is ended when the budget is spent.
+    /// - Parameter body: an operation of a job, which ends when the budget is spent.
     func judging(_ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
         running = 0
         isJudged = true
@@ -42,24 +43,24 @@ final class WorkMeter: StatementMeter {
         try body()
     }
 
-    /// - Throws: `overworked` when the operation may not go on.
+    /// - Throws: `overworked` when the operation must end.
     func check() throws(StoreError) {
         if isJudged, budget.isSpent { throw .overworked }
     }
 
     /// Units that one job may take; tests lower it.
     var jobLimit = JobWork.maximum
-    /// Units that the newest job took.
+    /// Units that the last job took.
     private(set) var newest = 0
 
-    /// From now on the work of another job is counted, or of none.
+    /// Counts the work of another job from now on, or of none.
     func begin(_ budget: WorkBudget) {
         if self.budget.limit != .max { newest = self.budget.spent }
         self.budget = budget
         running = 0
     }
 
-    /// A statement has ended.
+    /// Charges a statement that has ended.
     func charge(ended instructions: Int) {
         running = 0
         budget.charge(instructions)
@@ -78,7 +79,7 @@ final class WorkMeter: StatementMeter {
 }
 
 extension WorkMeter {
-    /// The meter that was given to SQLite with a function.
+    /// The meter that SQLite received with a function.
     static func of(_ context: UnsafeMutableRawPointer?) -> WorkMeter {
         Unmanaged<WorkMeter>.fromOpaque(context!).takeUnretainedValue()
     }

@@ -14,8 +14,8 @@ extension Store {
         if loss == nil, failure == nil { logKeeper.copyAll() }
     }
 
-    /// Copies the WAL because a transaction that was rolled back found no room (``/BrokerSQLite/StoreError/Code/full``): the next one
-    /// then overwrites it.
+    /// Copies the WAL because a transaction that was rolled back found no room
+    /// (``/BrokerSQLite/StoreError/Code/full``): the next one then overwrites it.
     ///
     /// - Returns: whether the next transaction may find more room.
     public func makeRoom() -> Bool { loss == nil && failure == nil && logKeeper.makeRoom() }
