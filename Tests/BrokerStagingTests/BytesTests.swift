@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Comparing byte ranges.
+/// Comparison of byte ranges.
 @Suite(.timeLimit(.minutes(5))) struct BytesTests {
     @Test func `ranges of any length are equal only when every byte is`() {
         func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {

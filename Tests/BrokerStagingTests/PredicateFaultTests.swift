@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Predicates that are refused, each with its column and the remedy.
+/// Faults of predicates, each with its column and the remedy.
 @Suite(.timeLimit(.minutes(5))) struct PredicateFaultTests {
     private static let model = """
         {"entities": {
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    /// - Parameter words: what the message begins with and has in it.
+    /// - Parameter words: the beginning of the message, and parts of it.
     private func expect(
         _ text: String, _ arguments: String? = nil, _ words: String..., at location: SourceLocation = #_sourceLocation
     ) throws {
@@ -40,7 +40,7 @@ import Testing
         for word in words { #expect(message.contains(word), "\(message)", sourceLocation: location) }
     }
 
-    @Test func `A misspelt name is told with its column and the nearest right one`() throws {
+    @Test func `A misspelt name is reported with its column and the nearest known name`() throws {
         try expect(
             "age > 3 AND nmae == 1", nil, "Column 13 ", "Employee has no attribute or relationship \"nmae\"",
             "\"name\"?")
@@ -50,7 +50,7 @@ import Testing
         try expect("age.x == 1", nil, "Column 1 ", "nothing lies below it")
     }
 
-    @Test func `A constant of the wrong type is told`() throws {
+    @Test func `A constant of the wrong type is reported`() throws {
         try expect("age == \"abc\"", nil, "Column 8 ", "\"abc\" is not a whole number", "age")
         try expect("age IN {1, \"x\"}", nil, "Column 12 ", "not a whole number")
         try expect("hiredAt > \"yesterday\"", nil, "Column 11 ", "is not a date")
@@ -63,7 +63,7 @@ import Testing
         try expect("seat == 3", nil, "Column 9 ", "an object with \"floor\", \"number\"")
     }
 
-    @Test func `An operator that a type does not know is told`() throws {
+    @Test func `An operator that a type lacks is reported`() throws {
         try expect("age CONTAINS 3", nil, "Column 5 ", "CONTAINS is for texts", "\"age\" (integer16)")
         try expect("age ==[c] 3", nil, "[c] and [d] are for comparisons of texts")
         try expect("#any < 3", nil, "have no order")
@@ -78,7 +78,7 @@ import Testing
         try expect("age == {1}", nil, "Column 8 ", "one value was expected")
     }
 
-    @Test func `What Foundation knows and Broker does not is refused by name`() throws {
+    @Test func `Operators of Foundation that Broker lacks are rejected by name`() throws {
         try expect("ANY department.employees.age > 3", nil, "Column 1 ", "ANY is not supported")
         try expect("none name == 1", nil, "is not supported")
         try expect("department.employees.age > 3", nil, "Column 12 ", "to-many")
@@ -92,7 +92,7 @@ import Testing
         try expect("age NOT IN {1}", nil, "Column 5 ", "NOT stands before")
     }
 
-    @Test func `What does not follow the grammar is told with what was expected`() throws {
+    @Test func `A syntax error is reported with the expected token`() throws {
         try expect("", nil, "empty", "TRUEPREDICATE")
         try expect("age", nil, "Column 4 ", "the end stands where an operator")
         try expect("age ==", nil, "Column 7 ", "the end stands where a name or a value was expected")
@@ -111,7 +111,7 @@ import Testing
         try expect("age ; 1", nil, "Column 5 ", "\";\" means nothing here")
     }
 
-    @Test func `Arguments are one for each place that asks for one`() throws {
+    @Test func `There is one argument for each %@ and %K`() throws {
         try expect("age == %@", nil, "Column 8 ", "none came")
         try expect("age == %@ AND %K == %@", "[1]", "Column 15 ", "argument number 2, and 1 came")
         try expect("age == 1", "[1]", "asks for 0 arguments", "1 came")

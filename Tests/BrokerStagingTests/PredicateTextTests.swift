@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Operators of texts, asked of records in memory.
+/// Text operators of predicates on records in memory.
 @Suite(.timeLimit(.minutes(5))) struct PredicateTextTests {
     private func holds(_ value: String?, _ condition: String) throws -> Bool {
         let attribute = Attribute(name: "a", type: .string)
@@ -49,7 +49,7 @@ import Testing
         #expect(try holds("École", "IN[cd] {\"x\", \"ecole\"}"))
     }
 
-    @Test func `LIKE knows the star, the question mark and the backslash`() throws {
+    @Test func `LIKE has the star, the question mark and the backslash`() throws {
         #expect(try holds("abc", "LIKE \"a*c\""))
         #expect(try holds("ac", "LIKE \"a*c\""))
         #expect(try holds("abc", "LIKE \"???\""))
@@ -78,7 +78,7 @@ import Testing
         #expect(try !holds("a\nb", "MATCHES \"(?m)a$\""))
     }
 
-    @Test func `MATCHES refuses what RE2 lacks, with the column and a remedy`() throws {
+    @Test func `MATCHES rejects syntax that RE2 lacks, with the column and a remedy`() throws {
         for pattern in ["(?=a)b", "(a)\\\\1", "a*+b", "(?>a)b", "(?:[ac]*)?+b"] {
             let fault = #expect(throws: Fault.self) { try holds("", "MATCHES \"\(pattern)\"") }
             #expect(fault?.code == .invalidPredicate)
@@ -160,7 +160,7 @@ import Testing
         #expect(try holds("it's", #"== 'it\'s'"#))
     }
 
-    @Test func `A predicate with a key path is not asked of a record`() throws {
+    @Test func `A predicate with a key path cannot test a record`() throws {
         let model = Model(entities: [
             Entity(
                 name: "A", table: "A", identity: [0], attributes: [Attribute(name: "id", type: .integer64)],

@@ -15,7 +15,7 @@ import TestSupport
     }
 
     @Test(arguments: [#""number""#, #""text""#, #"["text", "number"]"#])
-    func `however many records come, each identity has one row with its last value`(identity: String) throws {
+    func `each identity has one row with its last value, for any number of records`(identity: String) throws {
         let staging = try Self.staging(identity)
         var generator = SeededGenerator(for: "rows by identity \(identity)")
         var expected: [String: Int] = [:]
@@ -82,7 +82,7 @@ import TestSupport
         #expect(pairs.merged("Thing") == [["number=-9 text=a", "number=9 text=a", "number=1 text=b"]])
     }
 
-    @Test func `a table finds its rows by identity and nothing else`() throws {
+    @Test func `a table finds its rows by identity only`() throws {
         let staging = try Self.staging(#""number""#)
         let table = try #require(try staging.stage(#"{"Thing": [{"number": 7}, {"number": 0}]}"#).rows.tables[0])
         let find = { (number: Int64) in

@@ -4,13 +4,13 @@ import TestSupport
 
 @testable import BrokerStaging
 
-/// One-to-one pairs are true on both sides at every step of a job.
+/// One-to-one pairs are consistent on both sides at every step of a job.
 @Suite(.timeLimit(.minutes(5))) struct StagedOneToOneTests {
     private let staging: Staging
 
     init() throws { staging = try Staging(company) }
 
-    @Test func `a link is there on both sides`() throws {
+    @Test func `a link exists on both sides`() throws {
         let staged = try staging.stage(#"{"Employee": {"id": 1, "desk": {"id": 50}}, "Desk": {"id": 51, "owner": 2}}"#)
         #expect(staged("Employee") == ["id=1 desk=@50", "id=2 desk=@51"])
         #expect(staged("Desk") == ["id=50 owner=@1", "id=51 owner=@2"])
@@ -35,19 +35,19 @@ import TestSupport
         #expect(staged("Desk") == ["id=50 owner=@1"])
     }
 
-    @Test func `a pair inside of one entity, even with oneself`() throws {
+    @Test func `a pair within one entity, even of an object with itself`() throws {
         let staged = try staging.stage(
             #"{"Employee": [{"id": 1, "spouse": 2}, {"id": 3, "spouse": {"id": 2}}, {"id": 4, "spouse": 4}]}"#)
         #expect(
             staged("Employee") == ["id=1 spouse=nil", "id=2 spouse=@3", "id=3 spouse=@2", "id=4 spouse=@4"])
     }
 
-    @Test func `someone linked to himself is freed from himself by a new partner`() throws {
+    @Test func `a new partner frees an object that is linked to itself`() throws {
         let staged = try staging.stage(#"{"Employee": [{"id": 1, "spouse": 1}, {"id": 1, "spouse": 2}]}"#)
         #expect(staged("Employee") == ["id=1 spouse=@2", "id=2 spouse=@1"])
     }
 
-    @Test func `collections that are united keep pairs true, null and moves included`() throws {
+    @Test func `pairs are consistent in united collections, with null and moves`() throws {
         let staged = try staging.stage(
             """
             {"Employee": [{"id": 1, "desk": 50}, {"id": 2, "desk": 51},

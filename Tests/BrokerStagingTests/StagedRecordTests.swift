@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Records and identities: what one record brings to its row.
+/// Records, their identities and their rows.
 @Suite(.timeLimit(.minutes(5))) struct StagedRecordTests {
     private let staging: Staging
 
@@ -34,7 +34,7 @@ import Testing
         #expect(staged("Person") == ["id=1 name=Ada age=37 email=a@b", "id=2"])
     }
 
-    @Test func `a missing key leaves the column out, null clears it`() throws {
+    @Test func `a missing key leaves the column unchanged, null clears it`() throws {
         let staged = try staging.stage(#"{"Person": [{"id": 1, "age": null}, {"id": 2, "email": null, "age": 0}]}"#)
         #expect(staged("Person") == ["id=1 age=nil", "id=2 age=0 email=nil"])
     }
@@ -63,7 +63,7 @@ import Testing
         #expect(staged("Note") == ["text=a", "text=a", ""])
     }
 
-    @Test func `an optional identity that is incomplete makes a new object and keeps what it has`() throws {
+    @Test func `an incomplete optional identity inserts a new object with the values it has`() throws {
         let staged = try staging.stage(
             """
             {"Guest": [{"house": "H", "name": "a"}, {"house": "H", "room": null, "name": "b"}, {"name": "c"},
@@ -82,7 +82,7 @@ import Testing
         (#"{"Seat": [{"row": "A"}]}"#, "/Seat/0", "number"),
         (#"{"Person": [{"human": {"name": "x"}}]}"#, "/Person/0/human", "id"),
     ])
-    func `a record without its identity is told with its path`(payload: String, path: String, attribute: String) throws
+    func `a record without identity is reported with its path`(payload: String, path: String, attribute: String) throws
     {
         let fault = try #require(try staging.fault(payload))
         #expect(fault.code == .missingIdentity)
@@ -108,7 +108,7 @@ import Testing
         #expect(staged("Person") == ["id=1 email=a", "id=2 email=b", "id=3 email=c", "id=4 email=nil", "id=5"])
     }
 
-    @Test func `a key id that nothing else claims is the identity's, after its own`() throws {
+    @Test func `a key id that no attribute claims is the identity's, after its own key`() throws {
         let staging = try Staging(
             """
             {"entities": {"Shelf": {"identity": "shelfId", "attributes": {"shelfId": "integer64"}, "relationships": {
@@ -150,7 +150,7 @@ import Testing
         #expect(staged.warnings == ["Person human 1"])
     }
 
-    @Test func `a wrapper that the entity knows as its own key is no wrapper`() throws {
+    @Test func `a key of the entity is not a wrapper`() throws {
         let staging = try Staging(
             """
             {"entities": {"Note": {"identity": "number", "attributes": {
@@ -174,7 +174,7 @@ import Testing
         (#"{"Person": [{"id": 1}, 7]}"#, "/Person/1"), (#"{"Person": [[]]}"#, "/Person/0"),
         (#"{"Person": ["x"]}"#, "/Person/0"), (#"{"Person": "x"}"#, "/Person"), (#"{"Person": null}"#, "/Person"),
     ])
-    func `what is no record is an invalid value`(payload: String, path: String) throws {
+    func `a value that is no record is an invalid value`(payload: String, path: String) throws {
         let fault = try #require(try staging.fault(payload))
         #expect(fault.code == .invalidValue)
         #expect(fault.path == path)
@@ -184,7 +184,7 @@ import Testing
         #expect(try staging.stage(#"{"Person": []}"#)("Person") == [])
     }
 
-    @Test func `bad records are left out and listed in payload order when the job says skip`() throws {
+    @Test func `invalid records are rejected and listed in payload order with skip`() throws {
         let staged = try staging.stage(
             #"{"Person": [{"id": "x"}, {"id": 1}, {"age": 1}, 5, {"id": 2, "age": 99999, "name": "a"}, {"id": 3}]}"#,
             .skip)

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerStaging
 
-/// Nested records and bare keys: rows of their own, and links that are true on both sides.
+/// Nested records and bare keys: rows of their own, and links that are consistent on both sides.
 @Suite(.timeLimit(.minutes(5))) struct StagedRelationshipTests {
     private let staging: Staging
 
@@ -37,7 +37,7 @@ import TestSupport
         #expect(staged.replacements == ["Department 10 employees"])
     }
 
-    @Test func `a missing relationship leaves everything as it is, an empty union too`() throws {
+    @Test func `a missing relationship and an empty union change nothing`() throws {
         let staged = try staging.stage(#"{"Employee": {"id": 1}, "Department": {"id": 10, "employees": []}}"#)
         #expect(staged("Employee") == ["id=1"])
         #expect(staged.replacements == [])
@@ -59,7 +59,7 @@ import TestSupport
             staged("Employee") == ["id=1 name=d department=@10 manager=@2", "id=2 name=b department=@10 manager=@1"])
     }
 
-    @Test func `the first record's values come before those of the records inside it`() throws {
+    @Test func `nested records override the values of the record around them`() throws {
         let staged = try staging.stage(
             #"{"Employee": {"id": 1, "manager": {"id": 1, "name": "inner"}, "name": "outer"}}"#)
         #expect(staged("Employee") == ["id=1 name=inner manager=@1"])
@@ -74,7 +74,7 @@ import TestSupport
             ])
     }
 
-    @Test func `many-to-many links lie in one table, whichever side named them`() throws {
+    @Test func `many-to-many links are in one table, whichever side names them`() throws {
         let staged = try staging.stage(
             """
             {"Project": {"id": 7, "members": [1, {"id": 2}]}, "Employee": [{"id": 3, "projects": [7, {"id": 8}]}]}
@@ -86,7 +86,7 @@ import TestSupport
             ])
     }
 
-    @Test func `a relationship that is its own inverse links both ways, oneself once`() throws {
+    @Test func `a relationship that is its own inverse links both ways, and an object to itself once`() throws {
         let staged = try staging.stage(#"{"Employee": {"id": 1, "friends": [2, 1]}}"#)
         #expect(
             staged.links == [
@@ -94,7 +94,7 @@ import TestSupport
             ])
     }
 
-    @Test func `a bare key makes a stub, which a record fills in wherever it stands`() throws {
+    @Test func `a bare key inserts a stub, which an earlier or later record fills in`() throws {
         let staged = try staging.stage(
             """
             {"Employee": [{"id": 1, "department": 10}, {"id": 2, "department": 11},
@@ -105,7 +105,7 @@ import TestSupport
         #expect(staged.origins("Department") == [.record, .stub])
     }
 
-    @Test func `what a bare key asks for is the least of what all of them ask for`() throws {
+    @Test func `the least demanding bare key of an object decides`() throws {
         let staged = try staging.stage(
             """
             {"Employee": [{"id": 1, "badge": "a", "locker": "b"}, {"id": 2, "badge": "b", "locker": "c"},
@@ -124,13 +124,13 @@ import TestSupport
         (#"{"Employee": {"id": 1, "seat": 5}}"#, "/Employee/seat"),
         (#"{"Employee": {"id": 1, "notes": ["x"]}}"#, "/Employee/notes/0"),
     ])
-    func `what can name no object is an invalid value at its place`(payload: String, path: String) throws {
+    func `a value that cannot name an object is an invalid value with its path`(payload: String, path: String) throws {
         let fault = try #require(try staging.fault(payload))
         #expect(fault.code == .invalidValue)
         #expect(fault.path == path)
     }
 
-    @Test func `objects of compound identity, and of none, are linked as records`() throws {
+    @Test func `objects with a compound identity, or without one, are linked as records`() throws {
         let staged = try staging.stage(
             #"{"Employee": {"id": 1, "seat": {"row": "A", "number": 4}, "notes": [{"text": "x"}, {"text": "x"}]}}"#)
         #expect(staged("Employee") == ["id=1 seat=@A/4"])
@@ -138,7 +138,7 @@ import TestSupport
         #expect(staged.links == ["Employee.notes 1-#0 named by 1", "Employee.notes 1-#1 named by 1"])
     }
 
-    @Test func `with skip the smallest object is left out, and its parent keeps everything but the link`() throws {
+    @Test func `with skip the smallest object is rejected, and its parent loses only the link`() throws {
         let staged = try staging.stage(
             """
             {"Employee": [{"id": 1, "name": "a", "department": {"id": 10, "name": []},

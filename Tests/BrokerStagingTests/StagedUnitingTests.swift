@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerStaging
 
-/// Collections are staged apart, and their union is what one context would have made of them.
+/// Collections are staged separately, and their union equals the result of one context.
 @Suite(.timeLimit(.minutes(5))) struct StagedUnitingTests {
     @Test func `later collections win attribute by attribute, and links come along`() throws {
         let staged = try Staging(company).stage(
@@ -27,7 +27,7 @@ import TestSupport
             ])
     }
 
-    @Test func `staged without an object, its records, its bare keys and what is nested in it are as if never said`()
+    @Test func `an excluded object's records, bare keys and nested records have no effect`()
         throws
     {
         let staging = try Staging(company)
@@ -55,11 +55,11 @@ import TestSupport
             ])
     }
 
-    @Test func `a job without operations is one collection of nothing`() throws {
+    @Test func `a job without operations is one empty collection`() throws {
         #expect(try Staging(company).stage("{}")("Employee") == [])
     }
 
-    @Test func `random collections, staged apart and united, are what one context makes of them`() throws {
+    @Test func `random collections, staged separately and united, equal those staged in one context`() throws {
         let staging = try Staging(company)
         var generator = SeededGenerator(for: "collections united")
         for _ in 0..<300 {

@@ -15,7 +15,7 @@ import Testing
             """)
     }
 
-    @Test func `an unknown key is warned of once, with its path and its count`() throws {
+    @Test func `an unknown key has one warning with its path and its count`() throws {
         let staged = try staging.stage(
             """
             {"Person": [{"id": 1, "bunk": 1, "contact": {"phone": 1, "email": "a"}},
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: ["double", "float"])
-    func `a number that becomes another one is warned of, a rounded fraction is not`(_ type: String) throws {
+    func `a number that becomes another one has a warning, a rounded fraction has none`(_ type: String) throws {
         let staging = try Staging(
             """
             {"entities": {"Size": {"identity": "id", "attributes": {"id": "integer64", "value": "\(type)", "other": "\(type)"}},

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Staging asks for what its rows, and what it leaves out, will take.
+/// Staging asks for the memory of its rows and rejections.
 @Suite(.timeLimit(.minutes(5))) struct StagingMemoryTests {
     private let staging: Staging
 
@@ -20,13 +20,13 @@ import Testing
     }
 
     @Test(arguments: ["{}", #"{"id": 1, "friends": [{}]}"#, #"{"id": 1, "friends": ["x"]}"#])
-    func `what is left out and listed takes what its words take on their way to the client`(record: String) throws {
+    func `a listed rejection takes the memory of its message on the way to the client`(record: String) throws {
         let taken = try #require(try staging.memory(payload(record, 1_000), .skip))
         #expect(taken > 1_000 * RejectionList.listedBytes)
         #expect(try staging.memory(payload(record, 1_000), .skip, limit: taken / 2) == nil)
     }
 
-    @Test func `what is left out and only counted takes nothing`() throws {
+    @Test func `a rejection that is only counted takes no memory`() throws {
         let listed = try #require(try staging.memory(payload("{}", RejectionList.maximumListed), .skip))
         let counted = try #require(try staging.memory(payload("{}", 3 * RejectionList.maximumListed), .skip))
         #expect(counted == listed)
@@ -39,7 +39,7 @@ import Testing
         #expect(try staging.memory("{\"Person\": [\(records)]}", limit: taken / 2) == nil)
     }
 
-    @Test func `a context counts what it takes beside its rows, and an entry for each entity of the model`() throws {
+    @Test func `a context counts its memory besides rows, and an entry for each entity of the model`() throws {
         let small = try #require(try staging.memory(#"{"Person": {"id": 1}}"#))
         #expect(small >= 3_072)
         #expect(try staging.memory(#"{"Person": {"id": 1}}"#, limit: 3_000) == nil)

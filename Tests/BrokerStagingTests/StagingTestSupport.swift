@@ -6,7 +6,7 @@ import Synchronization
 
 /// A model under test, and payloads staged by it.
 ///
-/// A payload is an object of entity names and their `json`, in payload order; a name may come again.
+/// A payload is an object of entity names and their `json`, in payload order; a name may occur again.
 struct Staging {
     let plan: StagingPlan
 
@@ -30,9 +30,9 @@ struct Staging {
         return Staged(rows: StagedJobRows.unite([try whole.stage(plan, policy)], plan), plan: plan)
     }
 
-    /// What staging the payload in one context takes of its allowance; nil when that refuses.
+    /// Returns the bytes that one context takes from its allowance for the payload; nil when the allowance refuses.
     ///
-    /// - Parameter limit: bytes that it grants.
+    /// - Parameter limit: bytes that the allowance grants.
     func memory(_ payload: String, _ policy: InvalidRecordPolicy = .fail, limit: Int = .max) throws -> Int? {
         let document = try JSONDocument(parsing: JSONText(copying: Array(payload.utf8)))
         let whole = JobCollection(document: document, operations: operations(document))
@@ -45,7 +45,7 @@ struct Staging {
         }
     }
 
-    /// The fault of a payload that is refused; nil when it is not.
+    /// Returns the fault of a rejected payload; nil without one.
     func fault(_ payload: String) throws -> Fault? {
         do {
             _ = try stage(payload)
@@ -64,7 +64,7 @@ struct Staging {
     }
 }
 
-/// Grants up to a limit, and counts.
+/// An allowance that grants up to a limit, and counts.
 private final class CountingAllowance: StagingAllowance {
     private let limit: Int
     private let count = Mutex(0)
@@ -82,7 +82,7 @@ private final class CountingAllowance: StagingAllowance {
     }
 }
 
-/// Staged rows as text: `id=1 name=Ada boss=@2 desk=nil`, without the columns that no record brought.
+/// Staged rows as text: `id=1 name=Ada boss=@2 desk=nil`, without absent columns.
 struct Staged {
     let rows: StagedRows
     let plan: StagingPlan
@@ -105,7 +105,7 @@ struct Staged {
 
     func origins(_ entity: String) -> [RowOrigin] { rows.tables[plan.model.index(ofEntity: entity)!]?.origins ?? [] }
 
-    /// The links of all link tables: `Post.tags 1-7`, and which side named each.
+    /// The links of all link tables: `Post.tags 1-7`, and the sides that named each.
     var links: [String] {
         zip(plan.layout.linkTables, rows.links).flatMap { table, links in
             let source = plan.model.entities[table.source]
@@ -119,7 +119,7 @@ struct Staged {
         }
     }
 
-    /// To-many relationships whose other links are to go: `Post 1 tags`.
+    /// To-many relationships whose other links end: `Post 1 tags`.
     var replacements: [String] {
         rows.replacements.map {
             let entity = plan.model.entities[$0.entity]
@@ -148,7 +148,7 @@ struct Staged {
         }.joined(separator: " ")
     }
 
-    /// What tells the row: its identity, or its number where it has none.
+    /// Returns the row's identity, or its number if it has none.
     private func identity(_ entity: Int, _ row: Int) -> String {
         let table = rows.tables[entity]!
         guard table.hasIdentity(row) else { return "#\(row)" }

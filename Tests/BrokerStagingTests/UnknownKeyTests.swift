@@ -38,13 +38,13 @@ import Testing
         (#"{"Note": {"note": {"txt": "a"}}}"#, "/Note/note", #""txt""#),
         (#"{"Note": {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6}}"#, "/Note", #""e" …"#),
     ])
-    func `a record of which no key is known is at fault`(payload: String, path: String, keys: String) throws {
+    func `a record without a known key is at fault`(payload: String, path: String, keys: String) throws {
         let fault = try staging.fault(payload)
         #expect(fault?.code == .noKnownKey && fault?.path == path, "\(String(describing: fault))")
         #expect(fault?.message.contains(keys) == true, "\(String(describing: fault))")
     }
 
-    @Test func `a missing identity is reported as that, also when no key is known`() throws {
+    @Test func `a missing identity is reported first, also when no key is known`() throws {
         #expect(try staging.fault(#"{"Person": {"error": "not found"}}"#)?.code == .missingIdentity)
     }
 

@@ -35,7 +35,7 @@ import TestSupport
         #expect(try seconds("2014-08-31", "yyyy-MM-dd", zone: "+02:00") == 1_409_436_000)
     }
 
-    @Test func `texts that do not follow the pattern are refused`() throws {
+    @Test func `texts that do not match the pattern are rejected`() throws {
         for (pattern, text) in [
             ("yyyy/MM/dd", "2014/08/31 "), ("yyyy/MM/dd", "2014/02/30"), ("yyyy/MM/dd", "2014/13/01"),
             ("yyyy/MM/dd", "14/01/01"), ("yyyy/MM/dd", "2014-01-01"), ("yyyy/MM/dd", ""), ("yyyy/MM/dd", "2014/001/01"),
@@ -49,7 +49,7 @@ import TestSupport
         }
     }
 
-    @Test func `other patterns are Foundation's`() throws {
+    @Test func `Foundation reads other patterns`() throws {
         for (pattern, text, expected) in [
             ("yyyy-DDD", "2014-243", 1_409_443_200), ("G yyyy-MM-dd", "AD 2014-08-31", 1_409_443_200),
             ("YYYY-'W'ww-e", "2014-W36-1", 1_409_443_200),
@@ -68,7 +68,7 @@ import TestSupport
         }
     }
 
-    @Test func `patterns that cannot be read are refused`() {
+    @Test func `patterns that cannot be read are rejected`() {
         for pattern in ["", "'yyyy'", "yyyy 'T", "yyyy-MM-ddTHH", "jjmm", "yyyy C", "yyyy P"] {
             #expect(throws: DateFormat.Fault.self, "\(pattern)") { _ = try DateFormat(pattern: pattern, zone: .utc) }
         }

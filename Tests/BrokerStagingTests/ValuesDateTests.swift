@@ -14,7 +14,7 @@ import TestSupport
         ).stored(json)
     }
 
-    @Test func `ISO 8601 is read with its liberties`() throws {
+    @Test func `ISO 8601 is read with its variations`() throws {
         for (text, expected) in [
             ("2011-12-22T02:24:51Z", "2011-12-22T02:24:51.000Z"), ("2011-12-22t02:24:51z", "2011-12-22T02:24:51.000Z"),
             ("2011-12-22 02:24:51", "2011-12-22T02:24:51.000Z"), ("2011-12-22T02:24", "2011-12-22T02:24:00.000Z"),
@@ -47,12 +47,12 @@ import TestSupport
         #expect(try stored(json, formats: ["UnixTime"]) == expected.map { .text($0) } ?? .inconvertible)
     }
 
-    @Test func `milliseconds are refused without the format UnixTime`() throws {
+    @Test func `milliseconds are rejected without the format UnixTime`() throws {
         #expect(try stored("1388349427543") == .inconvertible)
         #expect(try stored("\"1388349427\"") == .inconvertible)
     }
 
-    @Test func `what is no date is refused`() throws {
+    @Test func `values that are no date are rejected`() throws {
         for text in [
             "", "tomorrow", "2011", "2011-12", "20111222", "2011-13-01", "2011-00-01", "2011-02-29", "1900-02-29",
             "2011-04-31", "2011-12-00", "2011-12-32", "0000-01-01", "2011-12-22T", "2011-12-22T25:00",

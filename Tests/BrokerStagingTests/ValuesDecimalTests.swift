@@ -32,7 +32,7 @@ import TestSupport
         }
     }
 
-    @Test func `random decimals keep their value and order`() throws {
+    @Test func `random decimals retain their value and order`() throws {
         var generator = SeededGenerator(for: "decimals")
         let posix = Locale(identifier: "en_US_POSIX")
         var previous: (text: String, value: Decimal)?

@@ -38,7 +38,7 @@ import Testing
         try check(.float, range(nil, "\"2.5\""), [("2.5", .real(2.5)), ("2.6", .notAllowed)])
     }
 
-    @Test func `dates keep to their bounds before they are rounded`() throws {
+    @Test func `dates are checked against their bounds before they are rounded`() throws {
         let constraints = range("\"2011-01-01\"", "1325376000.5")
         try check(
             .date, constraints,
@@ -84,7 +84,7 @@ import Testing
         try check(.boolean, list("true"), [("\"yes\"", .integer(1)), ("false", .notAllowed)])
     }
 
-    @Test func `violations say what was wanted`() throws {
+    @Test func `violations state the limit`() throws {
         let name = try ValueConverter.compiled(
             Attribute(name: "name", type: .string, constraints: ValueConstraints(maximumLength: 3)))
         #expect(
@@ -112,7 +112,7 @@ import Testing
         #expect(empty.defaultCell?.cell.bytes.baseAddress != nil)
     }
 
-    @Test func `everything wrong with an attribute is told at once, with its place`() throws {
+    @Test func `all faults of an attribute are reported at once, with their positions`() throws {
         let place = ModelPlace(pointer: "/entities/A/attributes/b", line: 4, column: 2)
         func faults(_ attribute: Attribute) -> [String] {
             var attribute = attribute

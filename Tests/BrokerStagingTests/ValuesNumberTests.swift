@@ -27,7 +27,7 @@ import Testing
             ])
     }
 
-    @Test func `integers that would lose something are refused`() throws {
+    @Test func `integers that would lose information are rejected`() throws {
         for json in [
             "3.7", "1e-1", "15e-1", "9223372036854775808", "-9223372036854775809", "1e19", "1e999999999999",
             "0.1e-999999999999", "\"3.7\"", "\"abc\"", "\"\"", "\" 42\"", "\"42 \"", "\"+-4\"", "\"-+4\"", "\"--4\"",
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `narrow integers keep to their range`() throws {
+    @Test func `narrow integers are checked against their range`() throws {
         try check(
             .integer16,
             [
@@ -53,7 +53,7 @@ import Testing
             ])
     }
 
-    @Test func `decimals keep every digit in plain notation`() throws {
+    @Test func `decimals retain every digit in plain notation`() throws {
         try check(
             .decimal,
             [
@@ -78,7 +78,7 @@ import Testing
         try check(.decimal, [(digits, .text(digits)), ("-0.\(digits)", .text("-0.\(digits)"))])
     }
 
-    @Test func `doubles are the nearest, and finite`() throws {
+    @Test func `doubles are the nearest finite value`() throws {
         try check(
             .double,
             [
@@ -129,7 +129,7 @@ import Testing
         #expect(try !converter.storesInPlace("-0.50"))
     }
 
-    @Test func `refusals say the value, what was wanted and the remedy`() throws {
+    @Test func `rejections state the value, the expected type and the remedy`() throws {
         let age = try ValueConverter.compiled(Attribute(name: "age", type: .integer16))
         #expect(try age.refusal(of: "\"abc\"") == "\"abc\" is not a whole number; attribute \"age\" is integer16")
         #expect(

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStaging
 
-/// Patterns against texts that take long for an engine that backtracks. Work is counted, not timed.
+/// Patterns and texts that take long for an engine that backtracks. Work is counted, not timed.
 @Suite(.timeLimit(.minutes(5))) struct ValuesPatternTests {
     private func verdicts(_ pattern: String, _ texts: [String]) throws -> [RegularExpression.Verdict] {
         var budget = WorkBudget.unlimited
@@ -47,7 +47,7 @@ import Testing
         "(?>[xy]*)b", "(?=[xy]*)b", "(?!.*b)q", "(?<=x)b", "(?<!x)b", "(x*)\\1b", "[xy]*+b", "(?:[ac]*)?+b", "\\X",
         "\\h", "(", ")", "a)(b", "[a", "*", "a\\", "(?x) a b", "ab(?#comment)", "\\u0061", "a{1001}",
     ])
-    func `what RE2 lacks is refused with a remedy`(pattern: String) throws {
+    func `syntax that RE2 lacks is rejected with a remedy`(pattern: String) throws {
         let message = try #require(problem(pattern), "\(pattern)")
         #expect(message.contains("RE2's syntax") && message.contains("lookaround"))
         let converter = Result {
@@ -62,7 +62,7 @@ import Testing
         "(a|b){0,999}(a|b){0,999}(.?){999}",
         String(repeating: "a", count: RegularExpression.maximumBytes + 1),
     ])
-    func `a pattern that is large or compiles to a large program is refused`(pattern: String) throws {
+    func `a pattern that is large or compiles to a large program is rejected`(pattern: String) throws {
         let message = try #require(problem(pattern))
         let isTooLarge = message.contains("5000 instructions") && message.contains("1024 bytes")
         #expect(isTooLarge || message.contains("repetition"), "\(message)")
@@ -129,7 +129,7 @@ import Testing
         #expect(rejected >= 20 - 4 * WorkBudget.staging.limit / steps - 1 && rejected < 20, "\(rejected)")
     }
 
-    @Test func `a pattern means what it means by itself, wherever the match is`() throws {
+    @Test func `a pattern has one meaning, wherever the match is`() throws {
         for (pattern, text, matches) in [
             ("b|c", "ab", true), ("b|c", "a", false), ("^b", "ab", false), ("^b|a$", "ba", true), ("a$", "a\n", false),
             ("(?i)B", "ab", true), ("\\Qa.", "xa.", true), ("\\Qa.", "xab", false), ("(?m)^b$", "a\nb\nc", true),
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func `a value that is not tried is not allowed, and the message says why`() throws {
+    @Test func `a value that is not matched is not allowed, and the message says why`() throws {
         let pattern = "(a|b)*a(a|b){900}c"
         let email = try ValueConverter.compiled(
             Attribute(name: "email", type: .string, constraints: ValueConstraints(pattern: pattern)))

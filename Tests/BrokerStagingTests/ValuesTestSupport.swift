@@ -30,7 +30,7 @@ enum StoredValue: Equatable {
 }
 
 extension ValueConverter {
-    /// What becomes of a JSON text's value.
+    /// Returns the stored value of a JSON text.
     func stored(_ json: String) throws -> StoredValue {
         let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
         return withExtendedLifetime(document) {
@@ -43,7 +43,7 @@ extension ValueConverter {
         }
     }
 
-    /// The sentence with which a JSON text's value is refused; nil when it is not.
+    /// Returns the message of a rejected JSON text; nil when it is accepted.
     func refusal(of json: String) throws -> String? {
         let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
         return withExtendedLifetime(document) {
@@ -57,7 +57,7 @@ extension ValueConverter {
         }
     }
 
-    /// The bytes of the value lie inside of the document: nothing was copied.
+    /// Whether the bytes of the value are inside the document, so that none were copied.
     func storesInPlace(_ json: String) throws -> Bool {
         let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
         return try withExtendedLifetime(document) {
@@ -69,7 +69,7 @@ extension ValueConverter {
     }
 }
 
-/// Calls `body` with the text's bytes; what it makes in the arena is valid inside of it.
+/// Calls `body` with the text's bytes; its results in the arena are valid during the call.
 func withBytes<Result>(
     of text: String, _ body: (UnsafeBufferPointer<UInt8>, inout ByteArena) throws -> Result
 ) rethrows -> Result {

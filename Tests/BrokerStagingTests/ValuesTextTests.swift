@@ -15,7 +15,7 @@ import TestSupport
         }
     }
 
-    @Test func `strings take scalars as they are written and nothing else`() throws {
+    @Test func `strings accept scalars as they are written and no other values`() throws {
         try check(
             .string,
             [
@@ -89,7 +89,7 @@ import TestSupport
         #expect(try ValueConverter.compiled(Attribute(name: "id", type: .uuid)).storesInPlace("\"\(upper)\""))
     }
 
-    @Test func `base64 is strict but for its padding`() throws {
+    @Test func `base64 is strict, except for its padding`() throws {
         try check(
             .binary,
             [

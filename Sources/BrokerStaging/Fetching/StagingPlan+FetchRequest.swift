@@ -83,7 +83,7 @@ extension StagingPlan {
         guard keys.count <= Self.maximumSortDepth else {
             throw Fault(
                 .unsupportedMessage,
-                "What is sorted by lies behind \(keys.count) relationships; \(Self.maximumSortDepth) are the most.",
+                "A sort key has at most \(Self.maximumSortDepth) relationships, and this one has \(keys.count).",
                 path: place)
         }
         var path: [Int] = []

@@ -56,7 +56,7 @@ extension PredicateChecker {
         switch term.kind {
         case .literal(let index): return PredicateConstant(value: literals[index], offset: term.offset)
         case .argument(let index): return PredicateConstant(value: arguments[index], offset: term.offset)
-        case .list: throw PredicateFault("a list stands here, and one value was expected", at: term.offset)
+        case .list: throw PredicateFault("this is a list, and one value was expected", at: term.offset)
         case .path: preconditionFailure("a name is no constant")
         }
     }

@@ -106,7 +106,7 @@ struct PredicateChecker {
             return try compare(try target(names), relation, comparison.left)
         default:
             throw PredicateFault(
-                "a comparison needs a name on one of its sides; TRUEPREDICATE stands for all objects",
+                "a comparison needs a name on one of its sides; TRUEPREDICATE matches all objects",
                 at: comparison.left.offset)
         }
     }

@@ -65,7 +65,7 @@ struct TextTest: Sendable {
         _ test: PredicateTextTest
     ) throws(RegularExpression.Problem) -> RegularExpression {
         let text = test.texts.first ?? []
-        // Folding makes a text at most three times as long, so a longer pattern is refused before it is folded.
+        // Folding makes a text at most three times as long, so a longer pattern is rejected before it is folded.
         guard text.count <= RegularExpression.maximumBytes else {
             return try RegularExpression(String(decoding: text, as: UTF8.self))
         }

@@ -24,7 +24,7 @@ public final class FrozenTable: Sendable {
     /// Rows of objects that were named by the store's own key, by that key.
     public let givenKeys: [Int64: Int]
     private let storage: CellStorage
-    // Immutable and kept alive by `storage`, so it may be read from any thread.
+    // Immutable and owned by `storage`, so it may be read from any thread.
     nonisolated(unsafe) public let cells: UnsafePointer<Cell>
     /// The order of all groups.
     public let order: RowOrder

@@ -14,7 +14,7 @@ extension ValueConverter {
         let text = text(of: value, arena: &arena)
         guard !text.isEmpty, !WhiteSpace.orControlCharacter(isIn: text) else {
             throw refusal(
-                of: value, as: "a URI", remedy: "it may not be empty nor hold white space, which is written %20")
+                of: value, as: "a URI", remedy: "it must not be empty or contain white space, which is written %20")
         }
         return .text(text)
     }
