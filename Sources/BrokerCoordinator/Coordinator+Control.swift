@@ -1,26 +1,26 @@
 internal import BrokerModel
 public import BrokerStore
 
-/// What became of the wish to take a job back.
+/// The result of a cancellation.
 public enum Cancellation: Sendable {
-    /// It has failed with `cancelled`, which its observer has been told, and keeps its place in the order.
+    /// The job has failed with `cancelled`, which its observer has been told, and keeps its ticket.
     case cancelled
-    /// Its merge has begun, or it has ended.
+    /// The merge of the job has begun, or it has ended.
     case tooLate
     case unknown
     case failed(StoreError)
 }
 
-/// Jobs that are taken back, and the work of whoever operates the server.
+/// Cancellation, and the operator's commands.
 extension Coordinator {
-    /// Takes back the jobs of that id before a place, if the merge of none has begun.
+    /// Cancels the jobs of that id before a ticket, if the merge of none has begun.
     ///
-    /// A job that is taken back ends at once, before those in front of it; its place in the order stays its own, and the
-    /// ledger takes its failure there.
+    /// A cancelled job ends at once, before earlier ones; it keeps its ticket, and the ledger records its failure in
+    /// its turn.
     ///
     /// - Parameters:
-    ///   - place: of the wish among the frames; nil means all that was admitted so far.
-    ///   - asker: nobody knows a job that it may not see.
+    ///   - place: the ticket of the cancellation; nil means all jobs that were admitted so far.
+    ///   - asker: a job that it may not see counts as unknown.
     ///   - tell: called once, on a thread of the coordinator's, and before the job's observer.
     public func cancel(
         _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
@@ -38,7 +38,7 @@ extension Coordinator {
             return jobTable.hasWork
         }
         if isDone { return }
-        // What is not in flight has ended, or nobody has sent it.
+        // A job that is not in flight has ended, or is unknown.
         self.await(id, before: place, as: asker) { result in
             switch result {
             case .success(nil): tell(.unknown)
@@ -48,8 +48,8 @@ extension Coordinator {
         }
     }
 
-    /// Jobs are accepted and staged, and none is merged until ``resume()``. Once new jobs are refused, nothing is held any
-    /// longer. Any number of calls.
+    /// Jobs are accepted and staged, and none is merged until ``resume()``. A coordinator that refuses new jobs pauses
+    /// no longer. Any number of calls.
     ///
     /// - Returns: false while the model is changed, which waits for jobs.
     public func pause() -> Bool {
@@ -67,9 +67,9 @@ extension Coordinator {
         }
     }
 
-    /// Copies SQLite's log into the database and empties its file, as far as readers allow.
+    /// Copies the WAL into the database and truncates its file, as far as readers allow.
     ///
-    /// - Parameter tell: called once, on the writer's thread, with what is left of the log.
+    /// - Parameter tell: called once, on the writer's thread, with the rest of the WAL.
     public func checkpoint(_ tell: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
         jobTable.broadcast { jobTable in
@@ -83,7 +83,7 @@ extension Coordinator {
         }
     }
 
-    /// What the store has become by the jobs of its log; nil without one.
+    /// The digest of the journal's jobs and of the rows that they wrote; nil without a journal.
     ///
     /// - Parameter tell: called once, on the writer's thread.
     package func history(_ tell: @escaping @Sendable (StateDigest?) -> Void) {

@@ -9,13 +9,15 @@ public import BrokerStore
 /// reload ─▶ jobs before it end ─▶ writer: opens the store anew, which migrates it ─▶ jobs behind it are opened
 /// ```
 ///
-/// What comes behind it waits, and is read by the new model, or by the old one if that stays; nobody is told of it.
+/// Frames that arrive after it wait, and are read by the new model, or by the old one if that stays; their clients see
+/// no difference.
 extension Coordinator {
     /// Reads a model and applies it whole, migration included, or keeps the old one.
     ///
     /// - Parameters:
-    ///   - read: reads it, on a thread of its own; may block.
-    ///   - tell: called once, on a thread of the coordinator's, with what has changed, or why the old one stays.
+    ///   - read: reads the model, on a thread of its own; may block.
+    ///   - tell: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
+    ///     stays.
     public func reload(
         reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
         tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
@@ -31,7 +33,7 @@ extension Coordinator {
     private static let ownSource = -1
 
     private func hold(for plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
-        // A frame of its own, with nothing in it but the question whether all before it has ended.
+        // A frame of its own, which holds only the question whether everything before it has ended.
         let begun: (place: Int, memory: JobMemory)
         switch beginHolding() {
         case .success(let holding): begun = holding
@@ -42,7 +44,7 @@ extension Coordinator {
             contentBytesAtMost: 0, weight: 0, memory: begun.memory, refusal: nil,
             admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
             open: { _ in .nothing }, refuse: { _ in })
-        // It is of no source of frames, so it need not wait for a turn.
+        // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] place in
             let waits = jobTable.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
@@ -55,7 +57,7 @@ extension Coordinator {
             guard jobTable.holdsBehind == nil, !jobTable.isPaused, !jobTable.isDraining else {
                 return .failure(.notNow)
             }
-            // The jobs before it wait for a store that takes nothing; all others should not wait with them.
+            // The jobs before it wait for a store that takes no writes; the others should not wait with them.
             if let refusal = jobTable.refusal { return .failure(refusal) }
             let place = jobTable.admit(0, from: Self.ownSource)
             jobTable.holdsBehind = place
@@ -83,7 +85,7 @@ extension Coordinator {
         }
     }
 
-    /// What has waited is opened anew.
+    /// Opens the frames that have waited again.
     private func release() {
         var frames: [AdmittedFrame] = []
         var woken: [@Sendable () -> Void] = []
@@ -96,7 +98,7 @@ extension Coordinator {
         for tell in woken { tell() }
     }
 
-    /// Whether the frame waits for the new model; it has been opened by the old one, for nothing.
+    /// Whether the frame waits for the new model; opening it with the old one was in vain.
     func holds(_ frame: AdmittedFrame) -> Bool {
         jobTable.withLock { jobTable in
             guard let place = jobTable.holdsBehind, frame.place > place else { return false }

@@ -4,7 +4,7 @@ public import BrokerStaging
 public import BrokerStore
 public import Logging
 
-/// Takes jobs, gives them sequences, has them staged, and lets one writer merge them in that order.
+/// Accepts jobs, gives them sequences, has them staged, and lets one writer merge them in that order.
 ///
 /// ```
 /// admit ─▶ place ─▶ worker: open ─▶ sequence ─▶ worker: stage ─▶ merge order ─▶ writer: merge, COMMIT ─▶ observers
@@ -12,10 +12,11 @@ public import Logging
 ///                     └──── wait ◀────┴───────────────┘
 /// ```
 ///
-/// What there is no room for gives up all that it took but the frame, and is opened and staged anew later: both are pure.
+/// A job for which there is no room gives up all memory but its frame, and is opened and staged again later: both are
+/// pure.
 ///
-/// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread and none blocks,
-/// but ``finishAdmitted()`` and ``stop()``.
+/// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread, and only
+/// ``finishAdmitted()`` and ``stop()`` block.
 ///
 /// Ordering: places are given in the order of
 /// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, but that a search may have to wait for a later
@@ -25,7 +26,7 @@ public final class Coordinator: Sendable {
     public var model: Model { plan.model }
     public let limits: CoordinatorLimits
     public let retention: LedgerRetention
-    /// What the model in force makes of jobs; another one after ``reload(reading:tell:)``.
+    /// The staging plan of the model in force; another one after ``reload(reading:tell:)``.
     public var plan: StagingPlan { planInForce.withLock { $0 } }
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions
@@ -40,16 +41,17 @@ public final class Coordinator: Sendable {
     let readers: ReaderPool
     let backups: BackupThread
     let writer: Writer
-    /// What opening the store changed, because the model is another than before.
+    /// What opening the store changed, because the model differs from the stored one.
     public var migration: StoreMigration { writer.migration }
-    /// The model that was wanted, when what the journal holds was accepted under another one: it comes after that.
+    /// The wanted model, when the jobs of the journal were accepted under another one, which is used until they are
+    /// applied.
     let planAfterReplay: StagingPlan?
-    /// Tells the ids that this run of the server made from those of earlier runs.
+    /// Distinguishes the ids that this run of the server makes from those of earlier runs.
     private let run = String(UInt64.random(in: .min ... .max), radix: 16)
 
     /// Opens the store and starts the threads.
     ///
-    /// With a journal, and a model that is another than the store's, ``replay(_:opening:)`` is what changes the model.
+    /// With a journal, and a model that differs from the store's, ``replay(_:opening:)`` changes the model.
     ///
     /// - Throws: `StoreError`.
     public init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
@@ -58,7 +60,7 @@ public final class Coordinator: Sendable {
         let plan = inForce ?? wanted
         planAfterReplay = inForce == nil ? nil : wanted
         var opening = options
-        // What is in the file and not in that model may be in the wanted one.
+        // Parts of the file that are not in that model may be in the wanted one.
         if inForce != nil { opening.store.removal = .keep }
         let limits = options.limits
         let jobTable = Monitor(JobTable(after: 0, reservedThrough: 0))
@@ -125,7 +127,7 @@ public final class Coordinator: Sendable {
             mayOpenHere: mayOpenHere, payload: payload, open: open, refuse: refuse)
     }
 
-    /// - Parameter logged: it was read from the log.
+    /// - Parameter logged: the job as it was read from the journal.
     func admit(
         _ logged: JournaledJob?, from source: Int, payloadBytes: Int, contentBytesAtMost: Int, mayOpenHere: Bool,
         payload: (@Sendable () -> [UInt8])?, open: @escaping @Sendable (JobMemory) -> Opened,
@@ -136,7 +138,8 @@ public final class Coordinator: Sendable {
         let (place, memory, refusal, isAlone) = jobTable.withLock { jobTable in
             let place = jobTable.admit(weight, from: source, logged)
             let refusal = logged == nil ? jobTable.refusal : nil
-            // A job of the log was accepted under the limits of an earlier server, so the limits of this one do not apply to it.
+            // A job of the journal was accepted under the limits of an earlier server, so the limits of this one do not
+            // apply to it.
             let limit = logged == nil ? nil : Int.max
             let memory = self.memory.admit(place, payloadBytes: payloadBytes, limit: limit)
             return (place, memory, refusal, jobTable.count == 1)
@@ -152,13 +155,13 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// More may be admitted from that source.
+    /// Whether another frame of that source may be admitted.
     public func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(limits, for: source) } }
 
-    /// What was admitted and has not ended.
+    /// The number of frames that were admitted and have not ended.
     package var admittedCount: Int { jobTable.withLock { $0.count } }
 
-    /// Calls `tell` once when there is room for that source: at once, or on a thread of the coordinator's later.
+    /// Calls `tell` once when there is room for that source: at once, or later on a thread of the coordinator's.
     public func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
         let hasRoom = jobTable.withLock { jobTable in
             if jobTable.hasRoom(limits, for: source) { return true }
@@ -171,41 +174,41 @@ public final class Coordinator: Sendable {
     private static let draining = Fault(
         .draining, "The server is stopping and takes no new jobs. Send it again when the server is back.")
 
-    /// The frame held a job that is not wanted.
+    /// The frame held a job that is refused.
     func refuse(_ job: Job, _ fault: Fault) {
         let outcome = JobCompletion.failed(fault, id: job.id ?? "", owner: job.owner, sequence: nil)
         completions.run { job.observer(.ended(outcome)) }
         statistics.count { $0.noteFailure(fault.code) }
     }
 
-    /// The frame held no job, or one that was refused.
+    /// The frame held no job, or a job that was refused.
     ///
-    /// - Parameter question: for which ``goesOn(_:_:)`` was asked before.
+    /// - Parameter question: the one for which ``goesOn(_:_:)`` was called before.
     func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)? = nil) {
         if question == nil { _ = goesOn(frame, .nothing) }
         var woken: [@Sendable () -> Void] = []
         jobTable.broadcast { jobTable in
             completions.run(jobTable.skipped(frame, question))
             woken = jobTable.takeWoken(limits)
-            // The writer may go on; one who drains waits for the last place to go.
+            // The writer may go on; a caller that drains waits for the last ticket.
             return jobTable.hasWork || jobTable.isDraining || jobTable.count == 0
         }
         for tell in woken { tell() }
     }
 
-    /// The id of a job that brought none.
+    /// The id of a job that was sent without one.
     func madeId(_ place: Int) -> String { "broker-\(run)-\(place)" }
 
     // MARK: - Awaiting, stopping
 
-    /// Tells how a job ended, now or when it ends; nil when nobody knows that id.
+    /// Reports how a job ended, now or when it ends; nil when the id is unknown.
     ///
-    /// What is committed under the id is told, whatever else comes under it. If nothing is, the newest job of that id before
-    /// the question is meant; it is waited for, and its failure is told.
+    /// The committed job of the id counts, whatever else comes under it. If there is none, the newest job of that id
+    /// before the question counts: its end is waited for, and its failure is reported.
     ///
     /// - Parameters:
-    ///   - place: of the question among the frames; nil asks after everything admitted so far.
-    ///   - asker: nobody knows a job that it may not see.
+    ///   - place: the ticket of the question; nil asks after everything admitted so far.
+    ///   - asker: a job that it may not see counts as unknown.
     ///   - tell: called once, on a thread of the coordinator's.
     public func await(
         _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
@@ -221,7 +224,8 @@ public final class Coordinator: Sendable {
                 jobTable.kept.outcome(of: key, as: asker)
             )
         }
-        // A job leaves the flight after its COMMIT, so what is not in flight is in the ledger, kept for it, or unknown.
+        // A job leaves the job table after its COMMIT, so a job that is not there is in the ledger, among the
+        // unrecorded failures, or unknown.
         ledger.find(id, as: asker) { [jobTable] result in
             guard case .success(let outcome) = result else { return wait == nil ? tell(result) : () }
             let isCommitted = outcome?.isCommitted == true
@@ -237,17 +241,19 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// Calls `tell` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread of the
-    /// coordinator's, after the ends that were told before.
+    /// Calls `tell` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread
+    /// of the coordinator's, after the ends that were sent before.
     ///
-    /// Nobody knows then what of the last transaction, or of the newest entries, is on the disk. Neither its jobs nor any later ones are told anything more,
-    /// nor is who awaits them: whoever has asked for that should look at the store when it has been opened again. Fetches fail. It
-    /// is not used any more; ``stop()`` does not wait for those jobs.
+    /// How much of the last transaction, or of the newest entries, is on the disk is unknown then. Neither its jobs nor
+    /// later ones are sent anything more, and callers that await them get no answer: they should look at the store when
+    /// it has been opened again. Fetches fail. The coordinator is not used any more; ``stop()`` does not wait for those
+    /// jobs.
     public func onFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
         completions.run(storageFailure.observe(tell))
     }
 
-    /// From now on new jobs are refused; those admitted before still take effect. A backup is given up. Any number of calls.
+    /// From now on new jobs are refused; those admitted before still take effect. A backup is cancelled. Any number of
+    /// calls.
     ///
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
     public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
@@ -261,7 +267,7 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// Waits until everything admitted before has taken effect, but for what a journal that failed was to keep. Blocks; to be
+    /// Waits until everything admitted before has taken effect, but for entries of a journal that has failed. Blocks;
     /// called after ``refuseNewJobs(lockSeconds:)``.
     public func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
 
@@ -271,7 +277,8 @@ public final class Coordinator: Sendable {
         refuseNewJobs()
         finishAdmitted()
         pool.stop()
-        // Before the writer closes: only the last connection takes the log's files away, and only the writer's may.
+        // Before the writer closes: only the last connection deletes the WAL's files, and only the writer's connection
+        // may.
         ledger.stop()
         readers.stop()
         backups.stop()
@@ -296,8 +303,8 @@ public final class Coordinator: Sendable {
             isPaused: isPaused, self.writer.log)
     }
 
-    /// The newest sequence whose outcome may have been forgotten; 0 for none. Who was told a larger one can send the job again
-    /// without fear that it is applied twice.
+    /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
+    /// send the job again without the risk that it is applied twice.
     public var forgottenThrough: Int64 {
         var sequence: Int64 = 0
         statistics.count { sequence = $0.forgottenThrough }
@@ -307,6 +314,6 @@ public final class Coordinator: Sendable {
     /// Bytes of memory that one job may take.
     public var jobMemory: Int { memory.one }
 
-    /// Accepted means on disk.
+    /// Whether `accepted` means that the job is on the disk.
     public var keepsJournal: Bool { writer.log != nil }
 }

@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
 
-/// What a job does, its names looked up in the model.
+/// The operations of a job, their names looked up in the model.
 struct JobSteps {
     /// In the order in which they take effect; consecutive records are one step.
     private(set) var plans: [StepPlan] = []
@@ -15,12 +15,12 @@ struct JobSteps {
     private let allowance: any StagingAllowance
     private var router: PayloadRouter
 
-    /// Bytes of memory that a step takes beside its rows: itself, its operation, and the text of its pointer, each with room to
-    /// grow.
+    /// Bytes of memory that a step takes beside its rows: the step, its operation, and the text of its pointer, each
+    /// with room to grow.
     private static let stepMemory = 2 * (MemoryLayout<StepPlan>.stride + MemoryLayout<StagingOperation>.stride) + 128
 
     /// - Parameter allowance: asked for the memory of the steps.
-    /// - Throws: the first operation's fault that cannot be understood beside the model; `noRoom` when the allowance is refused.
+    /// - Throws: the fault of the first operation that does not fit the model; `noRoom` when the allowance is refused.
     init(_ job: Job, _ model: Model, _ allowance: any StagingAllowance) throws(StagingRefusal) {
         self.model = model
         self.allowance = allowance
@@ -118,11 +118,11 @@ struct JobSteps {
         }
     }
 
-    /// What the parts of one sync must agree on.
+    /// The definition on which the parts of one sync must agree.
     private static func definition(
         _ operation: Job.Operation, _ predicate: String?, _ arguments: JSONValue?
     ) -> [UInt8] {
-        // At once as large as it becomes: a buffer that grows takes twice that.
+        // Reserved at its final size: a buffer that grows takes twice that.
         let bytes = operation.entity.utf8.count + (predicate?.utf8.count ?? 0) + (arguments?.bytes.count ?? 0)
         var writer = JSONWriter(capacity: bytes + 64)
         writer.array { writer in
@@ -180,7 +180,7 @@ struct JobSteps {
     }
 }
 
-/// What the steps of a job do, apart from what was parsed for them, so that it may go from thread to thread.
+/// The operations of a job without their parsed content, so that they may go from thread to thread.
 struct StepActions: Sendable {
     private let actions: [(action: StepAction, pointer: String)]
 
@@ -189,8 +189,8 @@ struct StepActions: Sendable {
     /// The steps with their rows.
     ///
     /// - Parameters:
-    ///   - parts: of all steps, one after the other.
-    ///   - counts: by step, how many of them are its own.
+    ///   - parts: those of all steps, one after the other.
+    ///   - counts: the number of parts of each step.
     func united(
         _ parts: [Result<StagedPart, StagingRefusal>], _ counts: [Int], _ plan: StagingPlan
     ) throws(StagingRefusal) -> [StagedStep] {

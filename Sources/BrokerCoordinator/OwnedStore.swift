@@ -2,17 +2,19 @@ public import BrokerStaging
 public import BrokerStore
 public import Logging
 
-/// A coordinator together with the locks that make its store nobody else's.
+/// A coordinator together with the locks that reserve its store for this process.
 ///
-/// The store is another's again after ``stop()``, or when this object goes, which must be after ``Coordinator/stop()``.
+/// Another process can have the store after ``stop()``, or when this object is freed, which must be after
+/// ``Coordinator/stop()``.
 public final class OwnedStore: Sendable {
     public let coordinator: Coordinator
-    /// Nil when it is given up.
+    /// Nil after the store was given up.
     private let lock: Monitor<StoreLock?>
 
-    /// Looks whether the store can be had before anything is touched, takes it, opens it and starts the threads. Blocks.
+    /// Checks that the store can be had before anything is touched, takes it, opens it and starts the threads. Blocks.
     ///
-    /// - Throws: `StoreError`, saying which process owns the store if that is it; files that were made are gone again.
+    /// - Throws: `StoreError`, which names the process that owns the store if there is one; files that were made are
+    ///   deleted again.
     public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
         try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
@@ -49,7 +51,7 @@ public final class OwnedStore: Sendable {
         await Thread.run(named: "stopping") { [self] in stopAndGiveUp() }
     }
 
-    /// Begins to ``stop()``, for whoever cannot wait.
+    /// Begins to ``stop()``, for a caller that cannot wait.
     public func stopSoon() {
         Thread(named: "stopping") { [self] in stopAndGiveUp() }.detach()
     }
@@ -59,8 +61,8 @@ public final class OwnedStore: Sendable {
         lock.withLock { $0 = nil }
     }
 
-    /// The start has failed behind the store: stops the coordinator, and takes away the files that were made, when there
-    /// was no store before. Blocks; only if no job was taken.
+    /// The start has failed after the store was opened: stops the coordinator, and deletes the files that were made,
+    /// when there was no store before. Blocks; only if no job was accepted.
     public func abandon() {
         coordinator.stop()
         lock.withLock { lock in

@@ -43,7 +43,7 @@ import Testing
         var counts: [Int] = []
         while true {
             var batch: WriterLoop.Batch = []
-            while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
+            while let next = jobTable.takeNext(after: batch) { batch.append(next) }
             if batch.isEmpty { return counts }
             counts.append(batch.count)
         }

@@ -57,18 +57,25 @@ import Testing
     }
 
     @Test func `after a lost connection jobs are sent again and take effect once, and a cancel is not`() throws {
-        _ = try programs.startServer()
+        let server = try programs.startServer()
         let lines = try run(
             """
+            import os, signal
             broker = Broker("broker.sock")
             frames = []
+
+            def lose_connection(*messages):
+                # A server that stands still answers nothing before the connection is lost.
+                os.kill(\(server.processIdentifier), signal.SIGSTOP)
+                for message in messages:
+                    broker.send(message)
+                broker.socket.shutdown(socket.SHUT_RDWR)
+                os.kill(\(server.processIdentifier), signal.SIGCONT)
+
             write, broker.write = broker.write, lambda tag: (frames.append(broker.unanswered[tag][1]), write(tag))
-            for number in range(3):
-                broker.send({"id": f"job-{number}", "entity": "Employee", "json": {"id": number}})
-            broker.socket.shutdown(socket.SHUT_RDWR)
+            lose_connection(*({"id": f"job-{n}", "entity": "Employee", "json": {"id": n}} for n in range(3)))
             print([broker.receive()["id"] for _ in range(3)], frames[:3] == frames[3:])
-            broker.send({"type": "cancel", "id": "job-1"})
-            broker.socket.shutdown(socket.SHUT_RDWR)
+            lose_connection({"type": "cancel", "id": "job-1"})
             try:
                 broker.receive()
             except ConnectionError as error:

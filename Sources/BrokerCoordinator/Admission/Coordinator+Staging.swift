@@ -16,8 +16,8 @@ extension Coordinator {
         }
     }
 
-    /// Opens what is probably small, within the memory that every worker may take at any time. What turns out to be
-    /// larger takes its turn among the long tasks.
+    /// Opens a frame that is probably small, within the memory that every worker may take at any time. A frame that
+    /// turns out to be larger takes its turn among the long tasks.
     func openBriefly(_ frame: AdmittedFrame) {
         frame.memory.beginBriefly(CoordinatorLimits.briefMemory)
         let openedAt = monotonicMicroseconds()
@@ -34,7 +34,7 @@ extension Coordinator {
 
     /// Opens a frame with all the memory that it may have.
     ///
-    /// - Parameter run: of a job that was opened before, and could not be staged for want of room.
+    /// - Parameter run: that of a job that was opened before and could not be staged for want of room.
     private func openWhole(_ frame: AdmittedFrame, granted: Int, _ run: StagingRun? = nil) {
         frame.memory.begin(granted: granted)
         let openedAt = monotonicMicroseconds()
@@ -47,7 +47,7 @@ extension Coordinator {
         case .noRoom:
             if let run { return finish(run, .failure(.noRoom)) }
             frame.refuse(frame.memory.message)
-            // A job of the log holds its place, so that no later job is applied before it.
+            // A job of the journal holds its ticket, so that no later job is applied before it.
             if frame.logged == nil { skip(frame) }
         case .nothing where frame.logged != nil: break
         case .nothing: skip(frame)
@@ -64,8 +64,8 @@ extension Coordinator {
         }
     }
 
-    /// Whether the frame goes on at its place. If not, it gives up the place and all that it took, and is opened anew when
-    /// its turn to search has come, or that of another of its source before it.
+    /// Whether the frame goes on with its ticket. If not, it gives up the ticket and all memory, and is opened again
+    /// when its turn to scan has come, or that of an earlier frame of its source.
     func goesOn(_ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content) -> Bool {
         guard !frame.isCalled else { return true }
         var goesOn = true
@@ -85,7 +85,7 @@ extension Coordinator {
         return goesOn
     }
 
-    /// The attempt is given up; all that it took is gone. It is made again when there is room.
+    /// Ends the attempt and frees all its memory. It is made again when there is room.
     private func waitForRoom(_ frame: AdmittedFrame, _ run: StagingRun?) {
         frame.memory.wait(contentBytes: run?.accepted.contentBytes ?? frame.contentBytesAtMost) { [self] granted in
             pool.run(.opening, .long, from: frame.source) { self.openWhole(frame, granted: granted, run) }
@@ -156,7 +156,7 @@ extension Coordinator {
         }
     }
 
-    /// Stages each collection of each step on whichever worker is free; the last one done unites them.
+    /// Stages each collection of each step on whichever worker is free; the last one to end unites them.
     private func stage(_ steps: [StepPlan], _ job: Job, _ run: StagingRun) {
         let collections = steps.map {
             $0.operations.isEmpty
@@ -181,7 +181,7 @@ extension Coordinator {
         }
     }
 
-    /// The job goes on to the writer, or waits for room.
+    /// Passes the job to the writer, or lets it wait for room.
     private func finish(_ run: StagingRun, _ result: Result<[StagedStep], StagingRefusal>) {
         let memory = run.frame.memory
         let work: StoreJob.Work
@@ -196,11 +196,11 @@ extension Coordinator {
         let ready = run.ready(work)
         jobTable.broadcast { jobTable in
             jobTable.finish(ready)
-            // Who took the job back has been told its end.
+            // The observer of a cancelled job has been called.
             if !jobTable.cancelled.contains(ready.place) { ready.progress?.note(staged: ready.rowCount) }
             return jobTable.hasWork
         }
-        // It will not be opened again.
+        // The frame will not be opened again.
         memory.end()
         memory.dropPayload()
     }

@@ -3,7 +3,7 @@ public import BrokerStaging
 
 /// The memory of all jobs in flight, shared by the threads that work on them.
 final class MemoryBudget: Sendable {
-    /// Called when the job may be tried again, with what is granted to it already.
+    /// Called when the job may be tried again, with the bytes that are granted to it already.
     typealias Waiter = @Sendable (_ granted: Int) -> Void
 
     private let shares: Monitor<MemoryShares<Waiter>>
@@ -15,11 +15,11 @@ final class MemoryBudget: Sendable {
         shares = Monitor(MemoryShares(shared: shared, one: one))
     }
 
-    /// Bytes that all hold together.
+    /// Bytes that all jobs hold together.
     var total: Int { shares.withLock { $0.total } }
 
     /// - Parameters:
-    ///   - payloadBytes: of the frame, which is there already. Places are admitted in their order.
+    ///   - payloadBytes: bytes of the frame, which is in memory already. Tickets are admitted in their order.
     ///   - limit: bytes that the job may take when it is the first; nil is `one`.
     func admit(_ place: Int, payloadBytes: Int, limit: Int? = nil) -> JobMemory {
         shares.withLock { $0.add(place, bytes: payloadBytes, limit: limit) }
@@ -36,7 +36,7 @@ final class MemoryBudget: Sendable {
 
     fileprivate func isFirst(_ place: Int) -> Bool { shares.withLock { $0.first == place } }
 
-    /// Changes the shares, and wakes whom that helps.
+    /// Changes the shares, and wakes the holders that this helps.
     fileprivate func change(_ body: (inout MemoryShares<Waiter>) -> Void) {
         let woken = shares.withLock { shares in
             body(&shares)
@@ -46,24 +46,25 @@ final class MemoryBudget: Sendable {
     }
 }
 
-/// The memory of one frame and of the job in it, from admission until its rows are gone: it all goes back with this
-/// object.
+/// The memory of one frame and of the job in it, from admission until its rows are freed: all of it is given back with
+/// this object.
 ///
-/// A frame is first opened *briefly*, within what every worker may take at any time; what needs more is opened anew with
-/// the budget's leave.
+/// A frame is first opened *briefly*, within what every worker may take at any time. A frame that needs more is opened
+/// again with a grant of the budget.
 public final class JobMemory: MemoryAllowance, StagingAllowance {
     fileprivate struct State {
         var payloadBytes: Int
-        /// Of the budget's, beside the payload.
+        /// Bytes of the budget, beside the payload.
         var granted = 0
         var used = 0
-        /// Of what is granted, what stays until the attempt has ended, used or not: it was waited for.
+        /// Of the granted bytes, those that stay until the attempt has ended, used or not, because the job waited for
+        /// them.
         var reserved = 0
-        /// While it is opened briefly, bytes that it may use without asking.
+        /// While the frame is opened briefly, bytes that it may use without asking.
         var briefLimit: Int?
-        /// What would have been used when room was refused; 0 when none was.
+        /// The bytes that would have been used when room was refused; 0 when none was.
         var refusedAt = 0
-        /// When this attempt began, nothing was before it: if there is no room now, there will be none later.
+        /// Nothing was before this attempt when it began: if there is no room now, there will be none later.
         var isLastAttempt = false
     }
 
@@ -102,7 +103,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         }
     }
 
-    /// Takes memory while the job is merged: up to what it may take, whatever the others hold, because its turn has come.
+    /// Takes memory while the job is merged: up to its limit, whatever the others hold, because its turn has come.
     func takeInTurn(_ bytes: Int) -> Bool {
         guard budget.takeInTurn(bytes, for: place) else { return false }
         state.withLock { state in
@@ -112,7 +113,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         return true
     }
 
-    /// Takes what is there already, also where there is no room for it; it goes back with everything else.
+    /// Takes memory that is in use already, also where there is no room for it; it is given back with the rest.
     func add(_ bytes: Int) {
         state.withLock { state in
             state.granted += bytes
@@ -129,7 +130,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         returnToBudget(surplus)
     }
 
-    /// The attempt has ended well: what was waited for and is not used goes back.
+    /// The attempt has succeeded: unused bytes that the job waited for are given back.
     func end() {
         let surplus = state.withLock { state in
             state.reserved = 0
@@ -147,9 +148,9 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
     /// Begins an attempt that may use `bytes` without asking; nothing is used so far.
     func beginBriefly(_ bytes: Int) { state.withLock { $0.briefLimit = bytes } }
 
-    /// Begins an attempt with the budget's leave; nothing is used so far.
+    /// Begins an attempt with a grant of the budget; nothing is used so far.
     ///
-    /// - Parameter granted: of the budget, for this attempt.
+    /// - Parameter granted: bytes of the budget for this attempt.
     func begin(granted: Int) {
         let isFirst = budget.isFirst(place)
         state.withLock { state in
@@ -161,7 +162,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         }
     }
 
-    /// What was used briefly is kept, so the budget must grant it.
+    /// Retains what was used briefly, for which the budget must grant the bytes.
     ///
     /// - Returns: false when it does not.
     func keepBrief() -> Bool {
@@ -173,7 +174,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         return take(used, passesWaiting: true)
     }
 
-    /// What the attempt took is gone.
+    /// Gives back the memory of the attempt.
     func dropAll() {
         let granted = state.withLock { state in
             defer {
@@ -186,13 +187,13 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         returnToBudget(granted)
     }
 
-    /// Everything is gone, and the place is given up: it is not used any more.
+    /// Gives back everything, with the ticket; the object is not used any more.
     func leave() {
         state.withLock { $0 = State(payloadBytes: 0) }
         budget.change { $0.remove(place) }
     }
 
-    /// The frame's own bytes are gone.
+    /// Gives back the frame's own bytes.
     func dropPayload() {
         let bytes = state.withLock { state in
             defer { state.payloadBytes = 0 }
@@ -201,22 +202,22 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         returnToBudget(bytes)
     }
 
-    /// Room was refused, and waiting for it helps.
+    /// Whether room was refused and waiting for it helps.
     var canWait: Bool { state.withLock { !$0.isLastAttempt } }
 
-    /// Tries again when there is room for what the job probably needs, or when nothing is before it any more. Everything
-    /// that the attempt took must be gone.
+    /// Tries again when there is room for the bytes that the job probably needs, or when nothing is before it any more.
+    /// The memory of the attempt must have been given back.
     ///
-    /// - Parameter contentBytes: of the frame, as far as is known.
+    /// - Parameter contentBytes: bytes of the frame's content, as far as is known.
     func wait(contentBytes: Int, _ retry: @escaping MemoryBudget.Waiter) {
         dropAll()
         let reached = state.withLock { $0.refusedAt }
-        // Asking for too little would stage the same again and again.
+        // With too low a number the same would be staged again and again.
         let probable = max(Self.memoryPerContentByte * contentBytes, Self.growth * reached)
         budget.change { $0.wait(place, for: min(probable, $0.shared), retry) }
     }
 
-    /// What ordinary JSON becomes: its text, its tape and its rows.
+    /// The size that ordinary JSON reaches: its text, its tape and its rows.
     private static let memoryPerContentByte = 5
     /// How much more may be needed than was taken when room was refused.
     private static let growth = 4
@@ -237,7 +238,7 @@ extension JobMemory.State {
         return false
     }
 
-    /// What is granted beyond what is used or reserved; it is to go back.
+    /// Granted bytes that are neither used nor reserved; they are to be given back.
     fileprivate mutating func takeSurplus() -> Int {
         let surplus = max(0, granted - max(used, reserved))
         granted -= surplus

@@ -1,6 +1,6 @@
 internal import DequeModule
 
-/// Who holds how much of the memory for jobs in flight, in the bytes that they really take.
+/// How much of the memory for jobs in flight each holder has, in the bytes that it really takes.
 ///
 /// ```
 /// the first in merge order ├──────── up to `one` ────────┤
@@ -8,15 +8,16 @@ internal import DequeModule
 /// ```
 ///
 /// Invariants
-///  1. All but the first hold at most `shared` together, beside what was taken by force and what they held when another
-///     was first before them.
-///  2. The first is never refused below `one`, or the limit of its own, whatever the others hold: so the order never stalls for want of memory.
-///  3. Who waits is woken once: when it has become the first, or with the room that it waited for already its own. Until
-///     then nobody behind it takes that room away.
+/// 1. All but the first hold at most `shared` together, beside what was taken by force and what they held when another
+///    was first before them.
+/// 2. The first is never refused below `one`, or its own limit, whatever the others hold: so the order never stalls for
+///    want of memory.
+/// 3. A waiting holder is woken once: when it has become the first, or when the room that it waited for is its own.
+///    Until then no later holder takes that room.
 ///
 /// A pure value: no threads, no locks.
 struct MemoryShares<Waiter> {
-    /// A job's place in merge order: rising numbers, each added once.
+    /// A job's ticket in merge order: rising numbers, each added once.
     typealias Place = Int
 
     enum Answer: Equatable {
@@ -30,10 +31,10 @@ struct MemoryShares<Waiter> {
     private struct Holder {
         let place: Place
         var bytes: Int
-        /// Bytes that it may hold when it is the first.
+        /// Bytes that the holder may have when it is the first.
         let limit: Int
         var isGone = false
-        /// Of somebody who waits: what it needs, and what wakes it.
+        /// What a waiting holder needs, and its wake-up call.
         var waiting: (bytes: Int, waiter: Waiter)?
     }
 
@@ -42,10 +43,10 @@ struct MemoryShares<Waiter> {
     /// Bytes that one job may hold.
     let one: Int
     private(set) var total = 0
-    /// In the order of their places, with some that are gone; the first is always there.
+    /// By rising tickets, with some that have left; the first is always present.
     private var holders = Deque<Holder>()
     private var goneCount = 0
-    /// Those who wait, in order; few, because each has at least begun.
+    /// The waiting holders, in order; few, because each has at least begun.
     private var waiting: [Place] = []
 
     init(shared: Int, one: Int) {
@@ -57,7 +58,7 @@ struct MemoryShares<Waiter> {
 
     private var takenByOthers: Int { total - (holders.first?.bytes ?? 0) }
 
-    /// Where a holder stands that is not gone.
+    /// The index of a holder that has not left.
     private func position(of place: Place) -> Int? {
         var low = 0
         var high = holders.count
@@ -68,15 +69,15 @@ struct MemoryShares<Waiter> {
         return low < holders.count && holders[low].place == place && !holders[low].isGone ? low : nil
     }
 
-    /// Adds a holder behind all others, with what it holds already.
+    /// Adds a holder after all others, with the bytes that it has already.
     ///
-    /// - Parameter limit: bytes that it may hold when it is the first; nil is `one`.
+    /// - Parameter limit: bytes that it may have when it is the first; nil is `one`.
     mutating func add(_ place: Place, bytes: Int, limit: Int? = nil) {
         holders.append(Holder(place: place, bytes: bytes, limit: limit ?? one))
         total += bytes
     }
 
-    /// - Parameter passesWaiting: takes room also where an earlier place waits for it, because what is taken is little.
+    /// - Parameter passesWaiting: takes room also where an earlier holder waits for it, because the amount is small.
     mutating func take(_ bytes: Int, for place: Place, passesWaiting: Bool = false) -> Answer {
         guard let position = position(of: place) else { return .never }
         let (held, limit) = (holders[position].bytes, holders[position].limit)
@@ -91,7 +92,7 @@ struct MemoryShares<Waiter> {
         return .granted
     }
 
-    /// Takes bytes for a job that is being merged, up to its limit, whatever the others hold: nothing has to come before it.
+    /// Takes bytes for a job that is being merged, up to its limit, whatever the others hold: nothing is before it.
     mutating func takeInTurn(_ bytes: Int, for place: Place) -> Bool {
         guard let position = position(of: place), holders[position].bytes + bytes <= holders[position].limit else {
             return false
@@ -100,7 +101,7 @@ struct MemoryShares<Waiter> {
         return true
     }
 
-    /// The place has taken so much already, whether there is room or not.
+    /// The holder has taken that much already, whether there is room or not.
     mutating func hold(_ bytes: Int, for place: Place) {
         guard let position = position(of: place) else { return }
         holders[position].bytes += bytes
@@ -113,7 +114,7 @@ struct MemoryShares<Waiter> {
         total -= bytes
     }
 
-    /// Everything of the place is gone.
+    /// The holder gives back everything.
     mutating func remove(_ place: Place) {
         guard let position = position(of: place) else { return }
         total -= holders[position].bytes
@@ -128,22 +129,22 @@ struct MemoryShares<Waiter> {
             holders.removeFirst()
             goneCount -= 1
         }
-        // Those that are gone behind a first that stays are swept up now and then, for the price of adding them.
+        // Holders that have left after a first one that stays are removed now and then, at the cost of adding them.
         if goneCount > 32, goneCount * 2 > holders.count {
             holders.removeAll { $0.isGone }
             goneCount = 0
         }
     }
 
-    /// The place waits for `bytes` of room beside what it holds, or until it is the first.
+    /// The holder waits for `bytes` of room beside what it has, or until it is the first.
     mutating func wait(_ place: Place, for bytes: Int, _ waiter: Waiter) {
         guard let position = position(of: place) else { return }
         holders[position].waiting = (bytes, waiter)
         waiting.insert(place, at: waiting.firstIndex { $0 > place } ?? waiting.count)
     }
 
-    /// Those who need not wait any longer, in order; the room that each waited for is its own now, but for the first's,
-    /// which gets what there is.
+    /// Takes the holders that need not wait any longer, in order. The room that each waited for is its own now; the
+    /// first gets what there is.
     mutating func takeWoken() -> [(waiter: Waiter, granted: Int)] {
         guard !waiting.isEmpty else { return [] }
         var woken: [(Waiter, Int)] = []
@@ -154,7 +155,7 @@ struct MemoryShares<Waiter> {
             } else if place == first {
                 woken.append((waiter, 0))
             } else {
-                // Who comes later must not take the room away for which an earlier one waits.
+                // A later holder must not take the room for which an earlier one waits.
                 break
             }
             holders[position].waiting = nil

@@ -1,7 +1,7 @@
 internal import DequeModule
 
-/// Who may search now: of the jobs that may look at all objects of an entity, however few their bytes are, few are in the
-/// order of jobs at a time, by ``ScanConcurrency``. A pure machine.
+/// Lets scans of different sources take turns. Of the jobs that may look at all objects of an entity, however few their
+/// bytes are, few are in the order of jobs at a time, by ``ScanConcurrency``. A pure machine.
 ///
 /// ```
 /// admit ─▶ opening ──▶ goes on at its place (a search, if it may)
@@ -9,19 +9,19 @@ internal import DequeModule
 ///             └──▶ waiting, with all that its source sends behind it ──its turn──▶ goes on at a new place
 /// ```
 ///
-/// What is in a frame is known when it has been opened, and nobody has been told its sequence until then: so it can still
-/// give up its place. Sources take turns, so that a flood of searches keeps its own source waiting, and others for
-/// those few.
+/// The content of a frame is known when it has been opened, and until then no client has been sent its sequence: so the
+/// frame can still give up its ticket. Sources take turns, so that a flood of scans delays its own source, and others
+/// by a few of them only.
 ///
 /// Invariants
-///  1. What goes on of one source does so at places that rise with its arrivals: its frames take effect as sent.
-///  2. A source waits for a search that is in the order, or for a frame of its own that is being opened; both end.
-///  3. What has gone on, and all that arrived before it, never gives up its place.
+///  1. The frames of one source go on with tickets that rise with their arrivals: they take effect as sent.
+///  2. A source waits for a scan that is in the order, or for a frame of its own that is being opened; both end.
+///  3. A frame that has gone on, and all frames that arrived before it, never give up their tickets.
 ///
-/// An arrival is a frame's first place; it is the frame's name here for good.
+/// An arrival is a frame's first ticket, which names the frame here from then on.
 struct ScanScheduler<Frame> {
     enum Content {
-        /// Nothing that has an order: it was answered, or could not be.
+        /// A message that has no place in an order: it was answered, or could not be.
         case nothing
         case job
         case search
@@ -29,39 +29,39 @@ struct ScanScheduler<Frame> {
     }
 
     private struct Source {
-        /// Arrivals of what has not been opened yet, in order; each is still at its first place.
+        /// Arrivals of the frames that are not opened yet, in order; each still has its first ticket.
         var opening = Deque<Int>()
         /// In the order of arrivals.
         var waiting = Deque<(arrival: Int, isSearch: Bool, frame: Frame)>()
         /// The newest arrival that went on.
         var newestGone = -1
-        /// The newest place that was given anew.
+        /// The newest ticket that was given to a waiting frame.
         var newestCalled = -1
 
-        /// Nothing before what waits is being opened.
+        /// No frame before the waiting ones is being opened.
         var mayBeCalled: Bool {
             guard let first = waiting.first else { return false }
             return opening.first.map { first.arrival < $0 } ?? true
         }
     }
 
-    /// Those of which something is being opened or waits.
+    /// The sources of which a frame is being opened or waits.
     private var sources: [Int: Source] = [:]
-    /// Those of which something waits, each once; whose turn it is comes first.
+    /// The sources of which a frame waits, each once; the next turn is the first one's.
     private var turns = Deque<Int>()
-    /// Arrivals of the searches in the order: as many as may be, but for what could not give up its place.
+    /// Arrivals of the scans in the order: at most the allowed number, and those that could not give up their tickets.
     private var searching: Set<Int> = []
     private var pace = ScanConcurrency()
 
-    /// There is a search in the order, and lately searches took long.
+    /// Whether a scan is in the order and recent scans took long.
     var hasLong: Bool { !searching.isEmpty && pace.width == 1 }
 
-    /// It is a search in the order.
+    /// Whether the arrival is a scan in the order.
     func isSearching(_ arrival: Int) -> Bool { searching.contains(arrival) }
 
     private var mayAnotherSearch: Bool { searching.count < pace.width }
 
-    /// Something of that source waits.
+    /// Whether a frame of that source waits.
     func isWaiting(_ source: Int) -> Bool { !turns.isEmpty && sources[source]?.waiting.isEmpty == false }
 
     /// A frame has arrived, and is to be opened.
@@ -69,7 +69,7 @@ struct ScanScheduler<Frame> {
 
     /// A frame was opened that has not been called.
     ///
-    /// - Returns: whether it goes on. If not, it gives up its place, and is called later.
+    /// - Returns: whether it goes on. If not, it gives up its ticket, and is called later.
     mutating func opened(_ arrival: Int, from source: Int, _ content: Content, _ frame: Frame) -> Bool {
         guard var own = sources.removeValue(forKey: source) else { return true }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
@@ -88,20 +88,20 @@ struct ScanScheduler<Frame> {
 
     private func mustWait(_ arrival: Int, _ content: Content, _ own: Source) -> Bool {
         guard own.newestGone < arrival else { return false }
-        // Something before it waits, or went on at a place behind its own; or that will be so with what is being opened.
+        // An earlier frame waits, or went on with a later ticket; or a frame that is being opened will.
         if let first = own.waiting.first, first.arrival < arrival { return true }
         let before = own.opening.first.flatMap { $0 < arrival ? $0 : nil }
         guard (before ?? arrival) > own.newestCalled else { return true }
-        // While no other may search, nothing overtakes what may turn out to be a search.
+        // While no other scan is allowed, nothing overtakes a frame that may turn out to be a scan.
         return !mayAnotherSearch && (content == .search || before != nil)
     }
 
     // MARK: - Calling
 
-    /// Calls what of that source need not wait any longer, one search at most.
+    /// Calls the frames of that source that need not wait any longer, one scan at most.
     ///
-    /// - Parameter place: that the first of them is to have; the others have those behind it.
-    /// - Returns: frames in the order of their new places.
+    /// - Parameter place: the ticket for the first of them; the others get those after it.
+    /// - Returns: frames in the order of their new tickets.
     mutating func call(_ source: Int, from place: Int) -> [Frame] {
         guard !turns.isEmpty, var own = sources.removeValue(forKey: source) else { return [] }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
@@ -123,16 +123,16 @@ struct ScanScheduler<Frame> {
         return called
     }
 
-    /// A search has taken so long, on a clock of microseconds that never goes back.
+    /// A scan has taken that long, on a clock of microseconds that never goes back.
     mutating func note(_ arrival: Int, took microseconds: Int64, at now: Int64) {
         if searching.contains(arrival) { pace.note(microseconds, at: now) }
     }
 
-    /// What went on has ended, or was no job after all.
+    /// A frame that went on has ended, or was not a job after all.
     mutating func ended(_ arrival: Int) { searching.remove(arrival) }
 
-    /// Whose turn it is to search, to be called; nil when it is nobody's. To be asked, until it is, whenever something was
-    /// opened or has ended.
+    /// The source whose turn it is to scan, to be called; nil when there is none. The caller asks until it is nil,
+    /// whenever a frame was opened or has ended.
     mutating func next() -> Int? {
         guard !turns.isEmpty, mayAnotherSearch else { return nil }
         guard let position = turns.firstIndex(where: { sources[$0]?.mayBeCalled == true }) else { return nil }

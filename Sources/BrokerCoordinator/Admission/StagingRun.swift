@@ -2,30 +2,30 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// A frame between admission and the merge order; it is kept until its job is staged, to be opened again.
+/// A frame between admission and the merge order; it is retained until its job is staged, to be opened again.
 struct AdmittedFrame: Sendable {
     let place: Int
-    /// Its first place, which it keeps unless it has to wait for its turn to search.
+    /// Its first ticket, which it keeps unless it has to wait for its turn to scan.
     let arrival: Int
     let source: Int
     let payloadBytes: Int
-    /// Bytes of its content, as far as can be told from outside.
+    /// The most bytes that its content can have, as seen from outside.
     let contentBytesAtMost: Int
-    /// What it counts as until it is opened.
+    /// The weight that it counts for until it is opened.
     let weight: Int
     let memory: JobMemory
-    /// Why it is refused if it holds a job, decided when it was admitted.
+    /// Why it is refused if it holds a job, decided at admission.
     let refusal: Fault?
     let admittedAt: Int64
-    /// It was read from the log.
+    /// The journaled job, if it was read from the journal.
     let logged: JournaledJob?
-    /// The frame's bytes, for the log.
+    /// The frame's bytes, for the journal.
     let payload: (@Sendable () -> [UInt8])?
     let open: @Sendable (JobMemory) -> Opened
-    /// Answers a frame for which there will never be room, so that nobody knows what is in it.
+    /// Answers a frame for which there will never be room, so that its content stays unknown.
     let refuse: @Sendable (_ message: String) -> Void
 
-    /// It has waited for its turn, or has its place for good, and goes on whatever is in it.
+    /// The frame has waited for its turn, or has its ticket for good, and goes on whatever it holds.
     var isCalled: Bool { place != arrival || logged != nil }
 
     /// The same frame, not opened yet.
@@ -37,7 +37,7 @@ struct AdmittedFrame: Sendable {
     }
 }
 
-/// A job that has its sequence, on its way through staging, with what is needed to open it again.
+/// A job that has its sequence, during staging, with what is needed to open it again.
 struct StagingRun: Sendable {
     let frame: AdmittedFrame
     let accepted: AcceptedJob
@@ -49,7 +49,7 @@ struct StagingRun: Sendable {
         return ReadyJob(work: work, memory: frame.memory, accepted: accepted, timing: timing)
     }
 
-    /// What the log keeps of the job, but for its sequence.
+    /// The journal's entry for the job, but for its sequence.
     var logEntry: JournalWrite {
         JournalWrite(
             kind: .job, place: accepted.place, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
@@ -57,7 +57,7 @@ struct StagingRun: Sendable {
     }
 }
 
-/// What the collections of one job became, each on the worker that staged it.
+/// The results of the collections of one job, each from the worker that staged it.
 struct StagedParts {
     private var parts: [Result<StagedPart, StagingRefusal>?]
     private var missing: Int

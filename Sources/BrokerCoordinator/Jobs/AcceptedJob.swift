@@ -2,21 +2,21 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// What is known of a job from its opening to its end, however often it is staged: on the way from thread to thread one
-/// reference, and not its parts.
+/// The facts of a job from its opening to its end, however often it is staged. Threads pass one reference instead of
+/// its parts.
 final class AcceptedJob: Sendable {
     let id: JobID
-    /// The client brought no id, so that the server made one.
+    /// The server made the id, because the client sent none.
     let isIDMade: Bool
     let owner: JobOwner
     let place: Int
-    /// Its name for ``ScanScheduler``.
+    /// The job's key in ``ScanScheduler``.
     let arrival: Int
-    /// Whose it is.
+    /// The owner of the job.
     let source: Int
-    /// Nil of a job without an id of the client's.
+    /// Nil for a job without an id of the client's.
     let contentHash: [UInt8]?
-    /// For the history of the log; nil when the content hash serves, or there is no log.
+    /// For the state digest of the journal; nil when the content hash serves, or without a journal.
     let contentDigest: [UInt8]?
     /// The hash that earlier versions recorded instead of ``contentHash``.
     let messageHash: [UInt8]?
@@ -24,19 +24,19 @@ final class AcceptedJob: Sendable {
     let wantsKeys: Bool
     let wantsObjects: Bool
     let observer: @Sendable (JobEvent) -> Void
-    /// Nil when nobody wants to know.
+    /// Nil when the client does not want progress.
     let progress: JobProgress?
     let contentBytes: Int
-    /// Bytes that it keeps from others while it is in flight: of the frame and of its content, more for many elements in few
-    /// bytes, and what its answer counts for beside them.
+    /// Bytes that the job reserves while it is in flight: those of the frame and of its content, more for many elements
+    /// in few bytes, and the share of its answer.
     let weight: Int
     /// In microseconds of the monotonic clock, like ``openedAt``.
     let admittedAt: Int64
     let openedAt: Int64
-    /// For the ledger: milliseconds since 1970.
+    /// For the ledger, in milliseconds since 1970.
     let acceptedAt: Int64
 
-    /// - Parameter isLogged: a log is kept.
+    /// - Parameter isLogged: there is a journal.
     init(
         _ job: Job, id: JobID, _ frame: AdmittedFrame, openedAt: Int64, progress: JobProgress?, isLogged: Bool = false
     ) {
@@ -63,20 +63,20 @@ final class AcceptedJob: Sendable {
     }
 }
 
-/// A job that is staged, or has failed to be: what the writer takes.
+/// A job that is staged, or whose staging has failed: the writer's input.
 struct ReadyJob: Sendable {
     let work: StoreJob.Work
-    /// Behind `work`, so that the rows are gone when their memory is given back.
+    /// Declared after `work`, so that the rows are freed before their memory is given back.
     let memory: JobMemory
     let accepted: AcceptedJob
-    /// As far as it is known by now.
+    /// The timing as far as it is known.
     let timing: Timing
 
-    /// Why it is not to be merged, though it keeps its place.
+    /// Why the job is not merged, though it keeps its ticket.
     enum SkipReason {
-        /// It was taken back, and has been told so.
+        /// The job was cancelled, and its observer has been called.
         case cancelled
-        /// The log could not take it: it is no job at all, and the store never hears of it.
+        /// The journal could not store it: it is not a job, and the store never sees it.
         case unjournaled
     }
 
@@ -86,11 +86,11 @@ struct ReadyJob: Sendable {
     var owner: JobOwner { accepted.owner }
     var place: Int { accepted.place }
     var wantsObjects: Bool { accepted.wantsObjects && skipReason == nil }
-    /// Nil when nobody wants to know, or nobody any longer.
+    /// Nil when no client wants progress, or none any more.
     var progress: JobProgress? { skipReason == nil ? accepted.progress : nil }
     var isLarge: Bool { accepted.weight > CoordinatorLimits.largeBytes }
 
-    /// Tells who sent it; who took it back has been told its end.
+    /// Calls the observer; that of a cancelled job has been called already.
     func tell(_ event: JobEvent) {
         if skipReason != .cancelled { accepted.observer(event) }
     }
@@ -100,10 +100,10 @@ struct ReadyJob: Sendable {
     /// The job as one that has failed already.
     func failedStoreJob(_ sequence: Int64, _ fault: Fault) -> StoreJob { storeJob(sequence, .refused(fault), nil) }
 
-    /// The job as one that was taken back: who waits for it has been told, and its rows are gone.
+    /// The job as a cancelled one: its waiters have been called, and its rows are freed.
     func cancelled() -> ReadyJob { skipReason == nil ? withdrawn(.cancelled, .cancelled) : self }
 
-    /// The job as one that the log could not take.
+    /// The job as one that the journal could not store.
     func unjournaled(_ fault: Fault) -> ReadyJob { withdrawn(.unjournaled, fault) }
 
     private func withdrawn(_ skipReason: SkipReason, _ fault: Fault) -> ReadyJob {

@@ -3,10 +3,10 @@ public import BrokerModel
 public import BrokerStaging
 public import BrokerStore
 
-/// What a client asks the coordinator to do, decoded but not yet staged.
+/// A client's request, decoded but not yet staged.
 public struct Job: @unchecked Sendable {
     public struct Operation {
-        /// What is to be done; names are as the client wrote them, and the model may not know them.
+        /// The operation; names are as the client wrote them, and the model may not have them.
         public enum Action {
             case process(object: JSONValue?)
             case relate(object: JSONValue, relationship: JSONValue)
@@ -16,15 +16,15 @@ public struct Job: @unchecked Sendable {
             case sync(
                 where: String?, arguments: JSONValue?, actions: (inserts: Bool, updates: Bool, deletes: Bool),
                 part: (id: String, isLast: Bool)?)
-            /// `json` is a whole payload, read by the mapping of that name, or by the routes for that path, or by those
-            /// for no path.
+            /// `json` is a whole payload, read by the mapping of that name, by the routes for that path, or by the
+            /// routes without a path.
             case map(mapping: JSONValue?, path: JSONValue?)
             /// `json` is an array of keys.
             case delete
             case deleteMatching(where: String?, arguments: JSONValue?)
 
-            /// It may look at all objects of its entity, or rename what all objects of another one refer to, however few
-            /// its bytes are.
+            /// Whether it may look at all objects of its entity, or rename what all objects of another one refer to,
+            /// however few its bytes are.
             var isSearch: Bool {
                 switch self {
                 case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
@@ -35,13 +35,13 @@ public struct Job: @unchecked Sendable {
             }
         }
 
-        /// As the client wrote it; the model may not know it. Empty of a `map`.
+        /// As the client wrote it; the model may not have it. Empty for a `map`.
         public var entity: String
         public var json: JSONValue
         public var action: Action
-        /// Where the message names the entity: a JSON Pointer (RFC 6901).
+        /// A JSON Pointer (RFC 6901) to the entity's name in the message.
         public var entityPointer: String
-        /// Where the operation's fields stand: a JSON Pointer.
+        /// A JSON Pointer to the object with the operation's fields.
         public var pointer: String
 
         public init(
@@ -56,18 +56,18 @@ public struct Job: @unchecked Sendable {
         }
     }
 
-    /// The client's; nil asks for one of the coordinator's, and for at most once instead of exactly once. Those that
-    /// begin with `broker-` are the coordinator's: whoever takes jobs from outside refuses them.
+    /// The client's id; nil asks for one of the coordinator's, and for at most once instead of exactly once. Ids that
+    /// begin with `broker-` are the coordinator's: a server refuses them from clients.
     public var id: String?
     public var owner: JobOwner
     public var document: JSONDocument
-    // Places on the immutable tape of `document`, which is held here beside them.
+    // Offsets into the immutable tape of `document`, which is retained here beside them.
     public var operations: [Operation]
     public var policy: InvalidRecordPolicy
-    /// A record with a key that the model does not name is at fault, as ``policy`` says.
+    /// Whether a record with a key that the model does not name is rejected, as ``policy`` says.
     public var refusesUnknownKeys = false
     public var wantsKeys: Bool
-    /// ``JobCompletion/objects`` are to be told.
+    /// Whether ``JobCompletion/objects`` are wanted.
     public var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     public var wantsAcceptance: Bool
@@ -97,17 +97,17 @@ public struct Job: @unchecked Sendable {
     }
 }
 
-/// What happens to a job, in this order.
+/// The events of a job, in this order.
 public enum JobEvent: Sendable {
-    /// It has its sequence: its place among all jobs.
+    /// The job has its sequence among all jobs.
     case accepted(id: String, sequence: Int64)
-    /// So many of its rows are staged, and so many of those merged; told now and then, or never.
+    /// The numbers of rows staged and of those merged; sent now and then, or never.
     case progress(id: String, staged: Int, merged: Int)
-    /// Its transaction is durable, or it changed nothing. The last event.
+    /// The transaction is durable, or the job changed nothing. The last event.
     case ended(JobCompletion)
 }
 
-/// How a job ended, ready to be told.
+/// How a job ended, ready to be sent.
 public struct JobCompletion: Sendable {
     public enum Result: Sendable {
         /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
@@ -117,12 +117,12 @@ public struct JobCompletion: Sendable {
     }
 
     public var id: String
-    /// Whose job it is; nil when that is not known, and then anybody may be told.
+    /// The owner of the job; nil when unknown, and then any client may see it.
     public var owner: JobOwner?
     /// Nil when the job was refused before it had a sequence.
     public var sequence: Int64?
     public var result: Result
-    /// The objects of the job's own records, told once, to the one that asked for them with the job.
+    /// The objects of the job's own records, sent once, to the client that asked for them with the job.
     public var objects: ToldObjects?
 
     public init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
@@ -139,14 +139,14 @@ public struct JobCompletion: Sendable {
     }
 }
 
-/// What a frame turned out to be, once it was opened on a worker.
+/// The content of a frame, known when a worker has opened it.
 public enum Opened: Sendable {
     case job(Job)
-    /// Something that has been answered already, or cannot be.
+    /// A message that has been answered already, or that cannot be answered.
     case nothing
-    /// A question about jobs: asked when every frame before it has been opened, so that it sees the jobs in them.
-    /// Called with its own place in the order of frames, on a thread of the coordinator's.
+    /// A question about jobs. The coordinator calls it with its own ticket when every frame before it has been opened,
+    /// so that it sees the jobs in them; on a thread of the coordinator's.
     case question(@Sendable (_ place: Int) -> Void)
-    /// The memory was refused. Nothing was answered, and nothing is kept.
+    /// The memory was refused. Nothing was answered, and nothing is retained.
     case noRoom
 }

@@ -2,7 +2,7 @@ internal import BrokerModel
 
 /// A job's id as a key: compared byte by byte, as the ledger does.
 ///
-/// Two ids that differ in Unicode form only are two ids, while `String` takes them for one.
+/// Two ids that differ only in Unicode form are two ids, while `String` compares them as equal.
 struct JobID: Hashable, Sendable {
     let text: String
 

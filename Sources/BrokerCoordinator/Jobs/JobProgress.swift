@@ -1,5 +1,5 @@
-/// Tells how far a job has come, ten times a second at most: what is not told then is told with what comes next, or never.
-/// Who is told that the job is accepted is told that first.
+/// Reports the progress of a job, ten times a second at most: numbers that are not sent then are sent with the next
+/// ones, or never. A client that wants `accepted` is sent that first.
 final class JobProgress: Sendable {
     private struct State {
         var staged = 0
@@ -25,7 +25,7 @@ final class JobProgress: Sendable {
         self.observer = observer
     }
 
-    /// It has been told that the job is accepted; what is known by then is told next. To be called where events are told.
+    /// `accepted` has been sent; the numbers known by then are sent next. Called where events are sent.
     func accepted() {
         let event = change { state in
             state.waitsForAcceptance = false
@@ -34,7 +34,7 @@ final class JobProgress: Sendable {
         if let event { observer(event) }
     }
 
-    /// So many rows more are staged, or merged. May be called from any thread.
+    /// Adds rows that were staged or merged. May be called from any thread.
     func note(staged: Int = 0, merged: Int = 0) {
         let event = change { state in
             state.staged += staged
@@ -44,7 +44,7 @@ final class JobProgress: Sendable {
         if let event { completions.run { [observer] in observer(event) } }
     }
 
-    /// What is to be told then, if the change says so and it is time.
+    /// The event to send, if the change makes one due.
     private func change(_ change: (inout State) -> Bool) -> JobEvent? {
         let now = monotonicMicroseconds()
         return state.withLock { state in

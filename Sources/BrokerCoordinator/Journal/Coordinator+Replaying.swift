@@ -5,9 +5,9 @@ public import BrokerStore
 public import Logging
 
 extension Coordinator {
-    /// Applies the accepted jobs of the journal that the store has not applied, in order, each at its own sequence and under the
-    /// model that it was accepted under; then changes to the wanted model, if it is another. Called once, before anything is
-    /// admitted; blocks until all these jobs have ended.
+    /// Applies the accepted jobs of the journal that the store has not applied, in order, each with its own sequence
+    /// and under the model under which it was accepted; then changes to the wanted model, if that is another. Called
+    /// once, before anything is admitted; blocks until all these jobs have ended.
     ///
     /// The limits of this server do not apply to these jobs: a job that was accepted is applied, or the replay fails.
     ///
@@ -81,7 +81,7 @@ extension Coordinator {
             })
     }
 
-    /// The job's place is never settled, so nothing after it is merged; ``finishAdmitted()`` does not wait for it.
+    /// The job's ticket is never settled, so nothing after it is merged; ``finishAdmitted()`` does not wait for it.
     private func fail(_ error: StoreError, _ progress: Monitor<ReplayProgress>) {
         progress.broadcast {
             $0.failure = $0.failure ?? error

@@ -4,9 +4,9 @@ internal import BrokerModel
 internal import BrokerStore
 internal import Logging
 
-/// The log on the disk, written by a thread of its own: whoever waits together is made durable together.
+/// The journal on the disk, written by a thread of its own: entries that wait together are made durable together.
 ///
-/// It never waits for a timer: while one group is being made durable, the next gathers.
+/// The thread never waits for a timer: while one group is made durable, the next gathers.
 final class DiskJournal: JobJournal {
     private struct Queue {
         var entries: [JournalWrite] = []
@@ -26,7 +26,8 @@ final class DiskJournal: JobJournal {
 
     /// - Parameters:
     ///   - journal: handed over; the caller does not touch it any more.
-    ///   - storageFailure: learns of it when nothing can be made durable any more; nothing is told of what was appended.
+    ///   - storageFailure: called when nothing can be made durable any more; the appended entries are not confirmed
+    ///     then.
     init(
         _ journal: Journal, jobTable: Monitor<JobTable>, statistics: Statistics, completions: SerialThread,
         storageFailure: StorageFailure, logger: Logger
@@ -47,7 +48,7 @@ final class DiskJournal: JobJournal {
         }
     }
 
-    /// Waits for something to do; nil when there will be no more.
+    /// Waits for work; nil when no more will come.
     private static func take(_ queue: Monitor<Queue>) -> (entries: [JournalWrite], applied: Int64)? {
         queue.wait { queue -> (entries: [JournalWrite], applied: Int64)?? in
             let hasWork = !queue.entries.isEmpty || queue.appliedThrough > queue.trimmedThrough
@@ -84,7 +85,7 @@ final class DiskJournal: JobJournal {
     }
 }
 
-/// What the journal's thread does.
+/// The work of the journal's thread.
 private struct JournalLoop {
     let journal: Journal
     let jobTable: Monitor<JobTable>
@@ -125,7 +126,7 @@ private struct JournalLoop {
         }
     }
 
-    /// Nobody is told anything of what cannot be made durable: after a crash it may be there or not.
+    /// Entries that cannot be made durable are not confirmed: after a crash they may be there or not.
     private mutating func fail(_ error: JournalError) {
         hasFailed = true
         storageFailure.happened(StoreError(error), statistics, completions) {
@@ -154,7 +155,7 @@ private struct JournalLoop {
         do throws(JournalError) {
             try journal.trim(through: position)
         } catch {
-            // It is tried again with the next ones; until then the journal is longer than it need be.
+            // It is tried again with the next ones; until then the journal is longer than necessary.
             logger.warning("An old file of the journal stays.", metadata: ["cause": "\(error)"])
         }
     }

@@ -2,10 +2,10 @@ internal import BrokerJournal
 internal import BrokerStore
 internal import Logging
 
-/// Brings a store and the journal beside it together, before anything is written to either.
+/// Checks that a store and the journal beside it belong together, before anything is written to either.
 enum JournalOpening {
-    /// - Returns: the journal, with what the store has not applied; nil when none is wanted.
-    /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be given up.
+    /// - Returns: the journal with the jobs that the store has not applied; nil when none is wanted.
+    /// - Throws: ``StoreError`` when they do not belong together, something is damaged, or jobs would be lost.
     static func open(
         for store: Store, _ options: CoordinatorOptions, _ logger: Logger
     ) throws(StoreError) -> Journal? {
@@ -61,7 +61,7 @@ enum JournalOpening {
         }
     }
 
-    /// The server runs without a journal, and the store was fed from one: it is taken away, if it is not needed any more.
+    /// The server runs without a journal, and the store was fed from one: deletes it, if it is not needed any more.
     private static func leave(
         _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
         _ store: Store, _ logger: Logger

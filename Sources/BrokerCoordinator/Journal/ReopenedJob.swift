@@ -1,4 +1,4 @@
-/// The result of opening a frame of the log: a job that an earlier run of the server has accepted.
+/// The result of opening a frame of the journal: a job that an earlier run of the server accepted.
 public enum ReopenedJob: Sendable {
     case job(Job)
     /// The memory was refused; the same may be tried again.

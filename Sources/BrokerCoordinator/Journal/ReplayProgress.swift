@@ -1,15 +1,15 @@
 internal import BrokerStore
 
-/// The state of a replay of the log, shared by the thread that reads the log and the workers that open its frames.
+/// The state of a replay of the journal, shared by the thread that reads it and the workers that open its frames.
 struct ReplayProgress {
     /// More may be admitted.
     var hasRoom = false
-    /// Why the replay cannot go on: the first job of the log that cannot be applied.
+    /// Why the replay cannot go on: the first job of the journal that cannot be applied.
     var failure: StoreError?
 }
 
 extension StoreError {
-    /// A job of the log cannot be applied. It and all jobs after it stay in the log.
+    /// A job of the journal cannot be applied. It and all jobs after it stay in the journal.
     ///
     /// - Parameter remedy: a sentence.
     static func unappliable(_ job: JournaledJob, _ reason: String, _ remedy: String) -> StoreError {

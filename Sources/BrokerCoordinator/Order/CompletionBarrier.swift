@@ -1,16 +1,17 @@
 internal import DequeModule
 
-/// The jobs in flight by their places and sources, and who waits until those before a place have ended. A pure value.
+/// The jobs in flight by ticket and source, and the callers that wait until all jobs before a ticket have ended. A pure
+/// value.
 ///
-/// Jobs begin in any order, though rarely by much, and end in the order of their places.
+/// Jobs begin almost in the order of their tickets, and end exactly in that order.
 struct CompletionBarrier {
     typealias Waiter = @Sendable () -> Void
 
-    /// Of every source.
+    /// The jobs of all sources.
     private var all = Line()
-    /// By source, while it has a job in flight.
+    /// The jobs of each source that has one in flight.
     private var lines: [Int: Line] = [:]
-    /// Those who need not wait any longer.
+    /// Waiters whose condition is met, until ``takeReady()``.
     private var ready: [Waiter] = []
 
     mutating func began(_ place: Int, from source: Int) {
@@ -25,9 +26,9 @@ struct CompletionBarrier {
         if !line.isEmpty { lines[source] = line }
     }
 
-    /// Waits until every job before the place has ended. All of them must have begun.
+    /// Registers a waiter for the end of every job before the ticket. All of those jobs must have begun.
     ///
-    /// - Returns: false when there is nothing to wait for; the waiter is then not kept.
+    /// - Returns: false when there is nothing to wait for; the waiter is then not registered.
     mutating func wait(before place: Int, _ waiter: @escaping Waiter) -> Bool { all.wait(before: place, waiter) }
 
     /// The same for the jobs of one source.
@@ -35,7 +36,7 @@ struct CompletionBarrier {
         lines[source]?.wait(before: place, waiter) ?? false
     }
 
-    /// Takes those who need not wait any longer; each is to be told once.
+    /// Takes the waiters whose condition is met; the caller calls each once.
     mutating func takeReady() -> [Waiter] {
         guard !ready.isEmpty else { return [] }
         defer { ready = [] }
@@ -43,12 +44,12 @@ struct CompletionBarrier {
     }
 
     private struct Line {
-        /// In order.
+        /// Tickets of the jobs in flight, rising.
         private var places = Deque<Int>()
-        /// In the order of their places.
+        /// Waiters, by rising tickets.
         private var waiting = Deque<(place: Int, waiter: Waiter)>()
 
-        /// Whoever waits, waits for a job.
+        /// No job is in flight, so no caller waits.
         var isEmpty: Bool { places.isEmpty }
 
         mutating func began(_ place: Int) {

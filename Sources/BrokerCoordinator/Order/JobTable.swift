@@ -2,65 +2,65 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// What the coordinator knows of the jobs between admission and their end. A value behind the coordinator's lock.
+/// The jobs between admission and their end, and the state of their order. A value behind the coordinator's lock.
 struct JobTable {
     var order: MergeOrder<ReadyJob>
-    /// Weights of everything admitted and not ended.
+    /// Bytes of everything that is admitted and has not ended, as weighed.
     var bytes = 0
     var count = 0
-    /// Of these, the frames that are not opened yet.
+    /// Frames of ``count`` that are not opened yet.
     private(set) var unopened = 0
-    /// Of these, the jobs.
+    /// Jobs of ``count``.
     private(set) var jobCount = 0
     var isDraining = false
-    /// Why new jobs are refused; nil while they are taken.
+    /// Why new jobs are refused; nil while they are accepted.
     var refusal: Fault?
-    /// Nothing will come any more: the writer may end.
+    /// No more frames will be admitted: the writer may end.
     var isStopped = false
-    /// The log keeps nothing any more: what is on its way there has no end.
+    /// The journal has failed: entries on their way to it get no answer.
     var isLogLost = false
-    /// Nothing is merged until it goes on.
+    /// No job is merged until `resume`.
     var isPaused = false
-    /// While the model is changed: jobs and questions behind that place wait for the new one.
+    /// During a reload of the model: jobs and questions after this ticket wait for the new model.
     var holdsBehind: Int?
-    /// In the order of their coming; they are opened anew when it is there.
+    /// Frames that wait for the new model, in the order of arrival; a worker opens them again with it.
     var heldFrames: [AdmittedFrame] = []
-    /// The writer is to open the store with another model.
+    /// A request that the writer open the store with another model.
     var reload: WriterLoop.Reload?
-    /// What is to be done on the writer's thread, between two transactions.
+    /// Tasks for the writer's thread, run between two transactions.
     var writerTasks: [@Sendable (Store) -> Void] = []
-    /// Places of the jobs that were taken back and have not come to their turn.
+    /// Tickets of the cancelled jobs whose turn has not come.
     var cancelled: Set<Int> = []
     var logging = JournalProgress()
-    /// Called once, when there is room again.
+    /// Callers that wait for room; each is called once.
     private var roomWaiters: [@Sendable () -> Void] = []
-    /// A frame that waits for its turn, to be given its new place; gives back what is to be done when the lock is free.
+    /// A frame that waits for its turn to scan. Called with its new ticket; returns a task to run without the lock.
     typealias WaitingFrame = @Sendable (_ place: Int) -> @Sendable () -> Void
     private var turns = ScanScheduler<WaitingFrame>()
-    /// By source: called when nothing of it waits any longer, and there is room.
+    /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
     private var turnWaiters: [Int: [@Sendable () -> Void]] = [:]
-    /// Frames that are called, and have their places.
+    /// Tasks of the frames whose turn has come and that have their new tickets.
     private var called: [@Sendable () -> Void] = []
-    /// By place: what to do when it is settled, with the sequence of a job.
+    /// By ticket: called when it is settled, with the sequence of a job.
     private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
     var running = RunningJobs()
     var ends = CompletionBarrier()
     var kept = UnrecordedFailures()
-    /// When jobs are no longer kept for a store that another program has locked, in microseconds of the monotonic clock;
-    /// nil for never.
+    /// When jobs stop waiting for a store that another program has locked, in microseconds of the monotonic clock; nil for
+    /// never.
     var lockDeadline: Int64?
 
     /// - Parameters:
-    ///   - sequence: the newest that was told before.
-    ///   - reservedThrough: the last one that is set aside for this flight.
+    ///   - sequence: the newest that an earlier run used.
+    ///   - reservedThrough: the last one that the store has reserved for this run.
     init(after sequence: Int64, reservedThrough: Int64) {
         order = MergeOrder(after: sequence, reservedThrough: reservedThrough)
     }
 
-    /// The writer can go on.
+    /// There is work for the writer.
     var hasWork: Bool { order.hasReady && mayTake || order.isStarved || !writerTasks.isEmpty || reload != nil }
 
-    /// What the log has not taken yet is not merged. What was taken back is none that a pause could hold.
+    /// A job is merged only when the journal has it. Pausing does not apply to cancelled jobs.
     private var mayTake: Bool {
         guard isPaused || logging.isOn else { return true }
         guard let (sequence, job) = order.next else { return false }
@@ -68,13 +68,13 @@ struct JobTable {
         return logging.has(sequence, job.place) && (!isPaused || job.skipReason != nil)
     }
 
-    /// The next job is a search that may take long: those before it should not wait for its transaction.
+    /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.
     var isNextLong: Bool { turns.hasLong && order.nextReady.map { turns.isSearching($0.accepted.arrival) } ?? false }
 
-    /// Takes the next job of a transaction; nil when none is ready, or it should have another.
+    /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
     ///
-    /// A large job does not join small ones: their COMMIT would wait for its work, and costs it little.
-    mutating func takeNext(behind batch: WriterLoop.Batch) -> (sequence: Int64, job: ReadyJob)? {
+    /// A large job does not join small ones: their COMMIT would wait for its merge, and a COMMIT of its own costs it little.
+    mutating func takeNext(after batch: WriterLoop.Batch) -> (sequence: Int64, job: ReadyJob)? {
         guard mayTake else { return nil }
         if let last = batch.last {
             guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {
@@ -86,7 +86,7 @@ struct JobTable {
         return order.takeReady().map { ($0.sequence, $0.work) }
     }
 
-    /// More may be admitted from that source.
+    /// Whether another frame of the source may be admitted.
     func hasRoom(_ limits: CoordinatorLimits, for source: Int) -> Bool {
         hasRoom(limits) && !turns.isWaiting(source)
     }
@@ -105,9 +105,9 @@ struct JobTable {
         }
     }
 
-    /// A frame takes its place.
+    /// Gives a frame its ticket.
     ///
-    /// - Parameter logged: it was read from the log, and keeps its sequence.
+    /// - Parameter logged: the frame was read from the journal, and keeps its sequence.
     mutating func admit(_ weight: Int, from source: Int, _ logged: JournaledJob? = nil) -> Int {
         bytes += weight
         count += 1
@@ -118,8 +118,9 @@ struct JobTable {
         return place
     }
 
-    /// A frame was opened at its first place, and it is known what it holds: does it go on? Gives back what is to be done
-    /// about the places that this settled.
+    /// A frame was opened at its first ticket, so that its content is known.
+    ///
+    /// - Returns: whether the frame goes on now, and tasks for the tickets that this settled.
     mutating func opened(
         _ place: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: @escaping WaitingFrame
     ) -> (goesOn: Bool, tasks: [@Sendable () -> Void]) {
@@ -145,7 +146,7 @@ struct JobTable {
         while let source = turns.next() { take(turns.call(source, from: order.nextPlace), of: source) }
     }
 
-    /// The frame held a job. Gives back what is to be done about the places that this settled.
+    /// The frame held a job. Returns tasks for the tickets that this settled.
     mutating func began(
         _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> [@Sendable () -> Void] {
@@ -161,9 +162,9 @@ struct JobTable {
         return tell(order.open(place, isJob: true))
     }
 
-    /// The frame held no job, or one that was refused.
+    /// The frame held no job, or a job that was refused.
     ///
-    /// - Parameter question: to be asked when everything before it has been opened, with its place.
+    /// - Parameter question: called with the frame's ticket when everything before it has been opened.
     mutating func skipped(
         _ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)?
     ) -> [@Sendable () -> Void] {
@@ -177,7 +178,8 @@ struct JobTable {
         return tell(order.open(place, isJob: false))
     }
 
-    /// Those who are called, and those who wait for room, when there is some: each is to be told once, without the lock.
+    /// Takes the frames whose turn has come and, when there is room, the callers that wait for it. The caller runs each
+    /// once, without the lock.
     mutating func takeWoken(_ limits: CoordinatorLimits) -> [@Sendable () -> Void] {
         var woken: [@Sendable () -> Void] = []
         if !called.isEmpty { swap(&woken, &called) }
@@ -187,13 +189,13 @@ struct JobTable {
         return woken
     }
 
-    /// Gives back who is to be told of that end, or of the committed job's.
+    /// The job has ended. Returns the waiters to call with this end, or with that of the committed job of its id.
     ///
     /// - Parameters:
     ///   - isCommitted: a job of its id is committed: this one, or one before it.
-    ///   - owner: whose that one is.
-    ///   - microseconds: that it took the writer.
-    ///   - now: of the monotonic clock.
+    ///   - owner: the owner of the committed job.
+    ///   - microseconds: the writer's time for the job.
+    ///   - now: the time of the monotonic clock, in microseconds.
     mutating func ended(
         _ job: AcceptedJob, isCommitted: Bool, owner: JobOwner?, took microseconds: Int64, at now: Int64
     ) -> [RunningJobs.Waiter] {
@@ -209,16 +211,16 @@ struct JobTable {
         return running.ended(job.id, isCommitted: isCommitted, owner: owner)
     }
 
-    /// It is staged, or has failed to be.
+    /// The job is staged, or its staging has failed.
     mutating func finish(_ job: ReadyJob) {
         if let fault = logging.fault(at: job.place) { return order.finish(job.place, job.unjournaled(fault)) }
         order.finish(job.place, cancelled.contains(job.place) ? job.cancelled() : job)
     }
 
-    /// More sequences are set aside. Gives back what is to be done about the places that this settled.
+    /// The store has reserved more sequences. Returns tasks for the tickets that this settled.
     mutating func reserved(through sequence: Int64) -> [@Sendable () -> Void] { tell(order.extend(through: sequence)) }
 
-    /// Takes the jobs that can have no sequence, and what is to be done about the places that this settled.
+    /// Takes the jobs that can get no sequence, and tasks for the tickets that this settled.
     mutating func takeStarved() -> (jobs: [ReadyJob], tasks: [@Sendable () -> Void]) {
         var jobs: [ReadyJob] = []
         var tasks: [@Sendable () -> Void] = []
@@ -235,7 +237,7 @@ struct JobTable {
         for place in settled {
             let tell = whenSettled.removeValue(forKey: place.place)
             let sequence = place.sequence
-            // A question may be asked at once; that a job is accepted is told when the log has it.
+            // A question is asked at once; `accepted` is sent when the journal has the job.
             if let sequence, logging.log(place.place, sequence, tell) { continue }
             if let tell { tasks.append { tell(sequence) } }
         }

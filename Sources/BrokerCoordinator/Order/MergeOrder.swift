@@ -1,30 +1,30 @@
 internal import DequeModule
 
-/// In which order jobs take effect: the order in which their frames were whole.
+/// The order in which jobs take effect: that in which their frames arrived completely.
 ///
 /// ```
 /// reserve ──▶ opening ──▶ a job: staging ──▶ ready ──▶ taken
 ///                    └──▶ no job: void (skipped)
 /// ```
 ///
-/// A frame takes its place before anyone knows what it holds, because opening takes time and must not change the order.
-/// Sequences are given to jobs alone, without gaps, as soon as everything before them has been opened; but only those that
-/// have been set aside in the store, because whoever is told one must never see it again on another job.
+/// A frame gets its ticket before its content is known, because opening takes time and must not change the order. Only jobs
+/// get sequences, without gaps, as soon as everything before them has been opened. Only sequences that the store has reserved
+/// are given, because a client that was sent one must never see it on another job.
 ///
 /// Invariants
-///  1. Sequences rise with places, and none is above ``reservedThrough``; those that were given before come first.
-///  2. Work leaves in the order of sequences, each exactly once; a place that is not ready holds back all behind it.
+///  1. Sequences rise with tickets, and none is above ``reservedThrough``; those that were given before come first.
+///  2. Work leaves in the order of sequences, each exactly once; a ticket that is not ready holds back all after it.
 ///  3. A job that fails is work like any other, so that a failure never stalls the order.
-///  4. A place that holds no job is gone as soon as it is settled, so that questions cost no memory behind a job that waits.
+///  4. A ticket without a job is removed as soon as it is settled, so that questions after a waiting job cost no memory.
 ///
 /// A pure value: no threads, no clocks.
 struct MergeOrder<Work> {
     typealias Place = Int
 
-    /// A place of which, and of everything before which, it is known what it holds.
+    /// A ticket that is opened, with everything before it.
     struct Settled: Equatable {
         let place: Place
-        /// The job's; nil where there is none.
+        /// The job's sequence; nil when the frame held no job.
         let sequence: Int64?
     }
 
@@ -41,11 +41,11 @@ struct MergeOrder<Work> {
         var sequence: Int64?
     }
 
-    /// In the order of their places.
+    /// By rising tickets.
     private var entries = Deque<Entry>()
-    /// The place that is reserved next.
+    /// The ticket that is given next.
     private(set) var nextPlace = 0
-    /// The first place that is not settled.
+    /// The first ticket that is not settled.
     private var nextToSettle = 0
     /// The newest sequence that was given, by this order or before it; 0 for none.
     private(set) var newestSequence: Int64
@@ -63,10 +63,10 @@ struct MergeOrder<Work> {
     /// Nothing is in the order.
     var isEmpty: Bool { entries.isEmpty }
 
-    /// Places that wait to be opened, staged or merged.
+    /// Tickets that wait to be opened, staged or merged.
     var count: Int { entries.count }
 
-    /// Where the first entry from that place on stands.
+    /// The index of the first entry whose ticket is not lower.
     private func position(from place: Place) -> Int {
         var low = 0
         var high = entries.count
@@ -82,14 +82,14 @@ struct MergeOrder<Work> {
         return position < entries.count && entries[position].place == place ? position : nil
     }
 
-    /// - Parameter sequence: of a job that was given it before, by this log: below all that are given anew.
+    /// - Parameter sequence: the one that a job of the journal has: below all that are given later.
     mutating func reserve(sequence: Int64? = nil) -> Place {
         entries.append(Entry(place: nextPlace, state: .opening, sequence: sequence))
         nextPlace += 1
         return nextPlace - 1
     }
 
-    /// The frame was opened: a job, or not. Gives back the places that this settled, in order.
+    /// The frame was opened: a job, or not. Returns the tickets that this settled, in order.
     mutating func open(_ place: Place, isJob: Bool) -> [Settled] {
         entries[position(of: place)!].state = isJob ? .staging : .void
         return settle()
@@ -97,12 +97,12 @@ struct MergeOrder<Work> {
 
     // MARK: - Sequences
 
-    /// Through which sequence a new block should be set aside, because at most half of one is left; nil for not yet.
+    /// The last sequence of the block that should be reserved now, because at most half of one is left; nil for not yet.
     func reservationDue(block: Int64) -> Int64? {
         reservedThrough - newestSequence > block / 2 ? nil : newestSequence + block
     }
 
-    /// More sequences may be given. Gives back the places that this settled, in order.
+    /// More sequences may be given. Returns the tickets that this settled, in order.
     mutating func extend(through sequence: Int64) -> [Settled] {
         reservedThrough = sequence
         return settle()
@@ -114,7 +114,7 @@ struct MergeOrder<Work> {
         return first.sequence == nil
     }
 
-    /// Takes the work that is starved, and never gets a sequence; nil when none is.
+    /// Takes the next work without a sequence; it never gets one. Nil when the next work is not starved.
     mutating func takeStarved() -> (work: Work, settled: [Settled])? {
         guard let first = entries.first, case .ready(let work) = first.state, first.sequence == nil else { return nil }
         let own = Settled(place: first.place, sequence: nil)
@@ -123,11 +123,11 @@ struct MergeOrder<Work> {
         return (work, [own] + settle())
     }
 
-    /// Settles what can be, from the first place that is not.
+    /// Settles tickets, from the first that is not settled.
     private mutating func settle() -> [Settled] {
         var settled: [Settled] = []
         var position = position(from: nextToSettle)
-        // Places without a job are taken out together: one by one, each would move what is before or behind it.
+        // Tickets without a job are removed together: removed one by one, each would move its neighbours.
         var kept = position
         loop: while position < entries.count {
             let place = entries[position].place
@@ -159,7 +159,7 @@ struct MergeOrder<Work> {
         entries[position(of: place)!].state = .ready(work)
     }
 
-    /// The job is here, staged or not: nobody has taken it.
+    /// Whether the job is still in the order, staged or not.
     func holds(_ place: Place) -> Bool {
         guard let position = position(of: place) else { return false }
         switch entries[position].state {
@@ -168,10 +168,10 @@ struct MergeOrder<Work> {
         }
     }
 
-    /// Of the job at that place, which is here; nil before it is settled.
+    /// The sequence of a job that is still in the order; nil before its ticket is settled.
     func sequence(at place: Place) -> Int64? { entries[position(of: place)!].sequence }
 
-    /// Changes the work at that place, if it is ready.
+    /// Changes the work of that ticket, if it is ready.
     mutating func change(_ place: Place, _ body: (Work) -> Work) {
         if let position = position(of: place), case .ready(let work) = entries[position].state {
             entries[position].state = .ready(body(work))

@@ -1,28 +1,28 @@
 internal import BrokerStore
 internal import DequeModule
 
-/// The jobs in flight by id, and who awaits their ends. A pure value.
+/// The jobs in flight by id, and the callers that await their ends. A pure value.
 ///
-/// Who awaits an id is tied to the newest job of that id before the question that it may see. That job may be one of
-/// several, sent again because the one before it failed or its answer was lost, so its end is told
-///  - as soon as a job of the id is committed, or turns out to have been: the committed one's outcome, which no later job
-///    of the id can change;
-///  - else when the job itself has failed: its own failure, and not that of one before it.
+/// A caller that awaits an id is tied to the newest job of that id before the question that the caller may see. That job may
+/// be one of several, sent again because the one before it failed or its answer was lost. So the caller gets
+///  - the outcome of the committed job of the id, as soon as one is committed or turns out to have been: no later job of
+///    the id can change it;
+///  - else the failure of the job itself, and not that of a job before it.
 struct RunningJobs {
-    /// Who asked how a job ends.
+    /// A caller that asked how a job ends.
     struct Waiter: Sendable {
         let asker: JobOwner
         let tell: @Sendable (JobCompletion) -> Void
     }
 
-    /// One who awaits, to be named when it need not wait any longer.
+    /// Names a waiter, to remove it with ``forget(_:)``.
     struct Wait {
         fileprivate let id: JobID
         fileprivate let place: Int
         fileprivate let number: Int
     }
 
-    /// A job that may be taken back.
+    /// A job that may be cancelled.
     struct Found {
         let place: Int
         let owner: JobOwner
@@ -31,15 +31,15 @@ struct RunningJobs {
 
     private struct Running {
         let job: Found
-        /// By number, which rises.
+        /// Waiters by a number that rises.
         var waiters: [Int: Waiter] = [:]
-        /// The job's end, when it is known before its turn: it was cancelled.
+        /// The end of a cancelled job, which is known before its turn.
         var end: JobCompletion?
 
         var waitersInOrder: [Waiter] { waiters.isEmpty ? [] : waiters.sorted { $0.key < $1.key }.map(\.value) }
     }
 
-    /// Of each id, in the order of places, which is that of their ends.
+    /// The jobs of each id by rising tickets, in which order they end.
     private var jobs: [JobID: Deque<Running>] = [:]
     private var nextNumber = 0
 
@@ -55,11 +55,11 @@ struct RunningJobs {
         jobs[id] = others
     }
 
-    /// The first job of an id has ended. Gives back who is to be told: of that end, or of the committed job's.
+    /// The first job of an id has ended. Returns the waiters to call with that end, or with the committed job's.
     ///
     /// - Parameters:
     ///   - isCommitted: a job of that id is committed: this one, or one before it.
-    ///   - committed: whose that one is.
+    ///   - committed: the owner of the committed job.
     mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
         guard var others = jobs.removeValue(forKey: id) else { return [] }
         var told = others.removeFirst().waitersInOrder
@@ -72,9 +72,9 @@ struct RunningJobs {
         return told
     }
 
-    /// Nil when no job of that id is in flight that the asker may see.
+    /// Registers a waiter; nil when no job of that id is in flight that the asker may see.
     ///
-    /// - Parameter place: of the question; nil asks for the newest job there is.
+    /// - Parameter place: the question's ticket; nil asks for the newest job.
     mutating func await(_ id: JobID, before place: Int?, _ waiter: Waiter) -> Wait? {
         let position = jobs[id]?.lastIndex { running in
             running.job.place < place ?? .max && waiter.asker.maySee(jobOf: running.job.owner)
@@ -85,18 +85,18 @@ struct RunningJobs {
         return Wait(id: id, place: known[position].job.place, number: nextNumber)
     }
 
-    /// Forgets who awaits; false when it has been told already.
+    /// Removes a waiter; false when it has been called already.
     mutating func forget(_ wait: Wait) -> Bool {
         guard let position = jobs[wait.id]?.firstIndex(where: { $0.job.place == wait.place }) else { return false }
         return jobs[wait.id]?[position].waiters.removeValue(forKey: wait.number) != nil
     }
 
-    /// The jobs of that id before a place that the asker may see, in the order of their places.
+    /// The jobs of that id before a ticket that the asker may see, by rising tickets.
     func find(_ id: JobID, before place: Int?, as asker: JobOwner) -> [Found] {
         (jobs[id] ?? []).map(\.job).filter { $0.place < place ?? .max && asker.maySee(jobOf: $0.owner) }
     }
 
-    /// The end of the job at that place is known before its turn. Gives back the waiters for it.
+    /// The job of that ticket is cancelled: its end is known before its turn. Returns its waiters.
     mutating func cancelled(_ id: JobID, at place: Int, _ end: JobCompletion) -> [Waiter] {
         guard let position = jobs[id]?.firstIndex(where: { $0.job.place == place }) else { return [] }
         defer {
@@ -106,7 +106,7 @@ struct RunningJobs {
         return jobs[id]?[position].waitersInOrder ?? []
     }
 
-    /// The end of the newest job of that id before a place, when every job in flight that the asker would wait for was
+    /// The end of the newest job of that id before a ticket, when every job in flight that the asker would wait for is
     /// cancelled; nil when there is none, or one of them may still be committed.
     func cancellation(of id: JobID, before place: Int?, as asker: JobOwner) -> JobCompletion? {
         let visible = (jobs[id] ?? []).filter {

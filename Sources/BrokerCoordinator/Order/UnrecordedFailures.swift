@@ -1,10 +1,11 @@
 internal import BrokerStore
 
-/// Failures that were told, but could not be written to the ledger: kept for `await`, until they can. A pure value.
+/// Failures that were sent to clients but could not be written to the ledger, retained for `await` until they can. A pure
+/// value.
 ///
-/// Beyond ``maximumCount`` the oldest is forgotten: a store that takes nothing must not cost ever more memory.
+/// Beyond ``maximumCount`` the oldest is forgotten, so that a store that takes no writes does not cost more and more memory.
 struct UnrecordedFailures {
-    /// As many as one transaction has jobs. Each holds the words of one error, some hundred bytes.
+    /// The number of jobs in a transaction. Each failure holds the text of one error, some hundred bytes.
     static let maximumCount = 1_024
 
     private var failures: [JobID: (job: StoreJob, outcome: JobCompletion)] = [:]
@@ -18,7 +19,7 @@ struct UnrecordedFailures {
         failures[id].flatMap { asker.maySee(jobOf: $0.job.owner) ? $0.outcome : nil }
     }
 
-    /// - Parameter job: without its rows, which it does not need any more.
+    /// - Parameter job: the job without its rows, which are not needed any more.
     mutating func keep(_ job: StoreJob, _ outcome: JobCompletion) {
         failures[JobID(job.id)] = (job, outcome)
         guard failures.count > Self.maximumCount else { return }
@@ -26,7 +27,7 @@ struct UnrecordedFailures {
         if let oldest { failures[oldest.key] = nil }
     }
 
-    /// They are in the ledger now.
+    /// The ledger has the jobs now.
     mutating func remove(_ jobs: [StoreJob]) {
         for job in jobs where failures[JobID(job.id)]?.job.sequence == job.sequence { failures[JobID(job.id)] = nil }
     }

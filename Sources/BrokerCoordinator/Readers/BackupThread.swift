@@ -6,16 +6,16 @@ internal import Logging
 public enum BackupEnd: Sendable {
     case done(StoreBackup.Copy)
     case failed(Fault)
-    /// Nobody wanted it any more.
+    /// The client did not want it any more.
     case stopped
 }
 
-/// A backup on its way.
+/// A backup in progress.
 struct BackupTask: Sendable {
     let backup: StoreBackup
-    /// For the log.
+    /// A name for the log.
     let file: String
-    /// Whoever asked is still there. Asked from the backup's thread, between steps.
+    /// Whether the client is still there. Called on the backup's thread, between steps.
     let isWanted: @Sendable () -> Bool
     /// Called at most ten times a second, on the backup's thread, which goes on when it returns.
     let progress: @Sendable (StoreBackup.Progress) -> Void
@@ -23,14 +23,14 @@ struct BackupTask: Sendable {
     let tell: @Sendable (BackupEnd) -> Void
 }
 
-/// Makes backups, one at a time, on a thread that gives way to all others.
+/// Makes backups, one at a time, on a thread of low priority.
 final class BackupThread: Sendable {
     private struct State {
         var isRunning = false
         var isStopping = false
     }
 
-    /// Between two tellings of how far it has come.
+    /// Between two progress messages.
     private static let progressMicroseconds: Int64 = 100_000
 
     private let state = Monitor(State())
@@ -39,7 +39,7 @@ final class BackupThread: Sendable {
 
     init(_ logger: Logger) { self.logger = logger }
 
-    /// - Returns: why it is not begun; nil when it is.
+    /// - Returns: why it is refused; nil when it is begun.
     func run(_ task: BackupTask) -> Fault? {
         let refusal = state.withLock { state -> Fault? in
             if state.isStopping {
@@ -61,7 +61,7 @@ final class BackupThread: Sendable {
         return nil
     }
 
-    /// What runs ends soon, as not wanted, and nothing is begun any more. Any number of calls.
+    /// Cancels the running backup, and refuses further ones. Any number of calls.
     func cancel() { state.withLock { $0.isStopping = true } }
 
     /// Called once, after ``cancel()``.

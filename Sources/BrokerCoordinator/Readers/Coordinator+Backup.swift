@@ -1,17 +1,17 @@
 public import BrokerStore
 
 extension Coordinator {
-    /// Copies the store to a file beside the writer, which goes on. It blocks nobody: whoever must wait is called later.
+    /// Copies the store to a file beside the writer, which goes on. Does not block: the caller gets a call later.
     ///
-    /// One at a time; another is refused as `busy`. One that nobody wants, or during which the server stops, leaves nothing
-    /// behind.
+    /// One at a time; another is refused as `busy`. A backup that the client does not want any more, or during which
+    /// the server stops, leaves no file.
     ///
     /// - Parameters:
-    ///   - file: absolute, or from the folder in which this process runs.
-    ///   - replaces: whether a file that is there gives way.
-    ///   - place: of the question among the frames, all of which before it have been opened; what the jobs in them did is
-    ///     in the copy. Nil asks for what is committed now.
-    ///   - isWanted: whether whoever asked is still there.
+    ///   - file: an absolute path, or one relative to this process's working directory.
+    ///   - replaces: whether an existing file is replaced.
+    ///   - place: the ticket of the question, before which all frames have been opened; the copy has the effects of the
+    ///     jobs in them. Nil copies what is committed now.
+    ///   - isWanted: whether the client is still there.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
     ///   - tell: called once, on a thread of the coordinator's.
     public func backup(

@@ -2,15 +2,15 @@ public import BrokerStaging
 public import BrokerStore
 
 extension Coordinator {
-    /// Fetches objects beside the writer. It blocks nobody: whoever must wait is called later.
+    /// Fetches objects beside the writer. Does not block: the caller gets a call later.
     ///
     /// - Parameters:
-    ///   - place: of the question among the frames, all of which before it have been opened; what those of the source did is
-    ///     seen. Nil asks after everything admitted so far from that source.
-    ///   - source: whose it is; sources take turns.
-    ///   - envelope: what is to stand around the objects.
-    ///   - isWanted: whether whoever asked is still there.
-    ///   - mayBeLong: whether there is room for a long answer; asked once the fetch turns out to be long.
+    ///   - place: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
+    ///     those of the source. Nil asks after everything admitted so far from that source.
+    ///   - source: the client; sources take turns.
+    ///   - envelope: the text around the objects.
+    ///   - isWanted: whether the client is still there.
+    ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     ///   - tell: called once, on a thread of the coordinator's.
     public func fetch(
         _ request: FetchRequest, before place: Int? = nil, from source: Int = 0, in envelope: FetchEnvelope = .none,
@@ -18,7 +18,7 @@ extension Coordinator {
         tell: @escaping @Sendable (FetchEnd) -> Void
     ) {
         guard let place else {
-            // A frame of its own, with nothing in it but the question.
+            // A frame of its own, which holds only the question.
             return admit(from: source, payloadBytes: 0) { [self] _ in
                 .question { place in
                     self.fetch(

@@ -1,8 +1,8 @@
 internal import BrokerStore
 
-/// Looks up ended jobs on a thread and a connection of its own, so that the writer is never disturbed.
+/// Looks up ended jobs on a thread and a connection of its own, so that the writer is not delayed.
 final class LedgerThread: Sendable {
-    /// The reader, opened when it is first wanted; touched on the thread alone.
+    /// The reader, opened at the first use; touched on the thread alone.
     private final class Opened: @unchecked Sendable {
         // Only tasks of the one serial thread touch it.
         var reader: LedgerReader?
@@ -15,13 +15,13 @@ final class LedgerThread: Sendable {
     private let opened: Opened
     private let path: String
 
-    /// - Parameter path: of a store that the writer has opened.
+    /// - Parameter path: that of a store that the writer has opened.
     init(path: String, _ index: JobIndex) {
         self.path = path
         opened = Opened(index)
     }
 
-    /// - Parameter asker: finds no job that it may not see.
+    /// - Parameter asker: a job that it may not see is not found.
     func find(
         _ id: String, as asker: JobOwner, _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
@@ -37,7 +37,7 @@ final class LedgerThread: Sendable {
         }
     }
 
-    /// The writer has opened the store anew, and finds lines by another index.
+    /// The writer has opened the store again, and finds lines by another index.
     func use(_ index: JobIndex) {
         thread.run { [opened] in
             opened.index = index

@@ -1,35 +1,36 @@
 /// Lets the writer copy the WAL while none of the server's own readers has a snapshot open.
 ///
-/// SQLite begins the WAL anew only when no reader uses any part of it (sqlite.org/wal.html, section 2.2). Readers that
-/// overlap without a gap would keep it growing for ever. So when the WAL is due and was not begun anew, the writer closes the
-/// gate for a moment: new reads wait, brief ones end within milliseconds, and the WAL is copied whole. Readers that begin
-/// after that use the database alone, until the next transaction begins the WAL anew.
+/// SQLite restarts the WAL only when no reader uses any part of it (sqlite.org/wal.html, section 2.2). Readers that
+/// overlap without a gap would make it grow for ever. So when copying the WAL is due and it was not restarted, the
+/// writer closes the gate for a moment: new reads wait, brief ones end within milliseconds, and the WAL is copied
+/// whole. Readers that begin after that use the database alone, until the next transaction restarts the WAL.
 ///
-/// The writer does not wait for a long read. It asks again when that has ended, and no other long read begins before.
+/// The writer does not wait for a long read. It tries again when that read has ended, and no other long read begins
+/// before.
 final class ReaderGate: Sendable {
     enum Kind { case brief, long }
 
     private struct State {
         var brief = 0
         var long = 0
-        /// The writer waits for the brief reads, or copies.
+        /// The writer waits for the brief reads to end, or copies.
         var isClosed = false
-        /// A long read was in the writer's way; the next one waits until the writer has copied.
+        /// A long read delayed the writer; the next one waits until the writer has copied.
         var isWriterNext = false
         var isStopped = false
     }
 
-    /// For how long the writer waits for brief reads, in microseconds: more than they take by their limits.
+    /// How long the writer waits for brief reads, in microseconds: more than they take by their limits.
     private static let patience: Int64 = 100_000
 
     private let state = Monitor(State())
     private let whenLongEnded = Monitor<(@Sendable () -> Void)?>(nil)
 
-    /// - Parameter tell: called when the long read that was in the writer's way has ended. The writer then calls
+    /// - Parameter tell: called when the long read that delayed the writer has ended. The writer then calls
     ///   ``whileIdle(_:)``.
     func onLongEnd(_ tell: @escaping @Sendable () -> Void) { whenLongEnded.withLock { $0 = tell } }
 
-    /// A read is active outside of the gate's closing.
+    /// A read is active that began before the gate was closed.
     var isReading: Bool { state.withLock { $0.brief + $0.long > 0 } }
 
     /// A long read is active.
@@ -63,7 +64,7 @@ final class ReaderGate: Sendable {
         if wakesWriter { whenLongEnded.withLock { $0 }?() }
     }
 
-    /// Runs the writer's work while no read is active. It runs in any case.
+    /// Runs the writer's work while no read is active; runs it in any case.
     ///
     /// - Returns: whether no read was active.
     @discardableResult func whileIdle(_ work: () -> Void) -> Bool {
@@ -86,7 +87,7 @@ final class ReaderGate: Sendable {
         return isIdle
     }
 
-    /// Nothing waits any longer.
+    /// Lets all waiting reads go on.
     func stop() {
         state.broadcast {
             $0.isStopped = true

@@ -6,22 +6,22 @@ public import BrokerStore
 public enum FetchEnd: Sendable {
     case found(FetchedObjects)
     case failed(Fault)
-    /// It is a long one, and whoever asked has no room for a long answer now.
+    /// It is a long fetch, and the client has no room for a long answer now.
     case postponed
-    /// Nobody wanted it any more.
+    /// The client did not want it any more.
     case stopped
 }
 
-/// A fetch on its way to the readers.
+/// A fetch that waits for a reader.
 struct FetchTask: Sendable {
     let request: FetchRequest
-    /// Whose it is; sources take turns.
+    /// The client; sources take turns.
     let source: Int
-    /// What is to stand around the objects.
+    /// The text around the objects.
     let envelope: FetchEnvelope
-    /// Whoever asked is still there. Asked from the reader's thread, now and then.
+    /// Whether the client is still there. Called on the reader's thread, now and then.
     let isWanted: @Sendable () -> Bool
-    /// There is room for a long answer. Asked once the fetch turns out to be long.
+    /// Whether there is room for a long answer. Called once the fetch turns out to be long.
     let mayBeLong: @Sendable () -> Bool
     /// Called once, on a reader's thread.
     let tell: @Sendable (FetchEnd) -> Void
@@ -29,14 +29,14 @@ struct FetchTask: Sendable {
 
 /// Threads with connections of their own that answer fetches beside the writer.
 ///
-/// Every fetch is first tried briefly. What turns out to be long is begun anew among the long ones, of which one runs at a
-/// time, so that a thread is always near for brief ones, and the memory of one long answer is taken once. In both, sources
-/// take turns; and of a source that has asked for several long ones, nothing more is tried briefly until they are done. So
-/// a brief fetch waits for brief attempts alone, one of each other source at most.
+/// Every fetch is first tried briefly. A fetch that turns out to be long is begun again among the long ones, of which
+/// one runs at a time: so a thread is always free soon for brief ones, and the memory of one long answer is taken once.
+/// In both queues sources take turns; and no fetch of a source that has several long ones is tried briefly until they
+/// have ended. So a brief fetch waits for brief attempts alone, one of each other source at most.
 final class ReaderPool: Sendable {
     /// A reader, used by the one task that has taken it.
     private struct Idle: @unchecked Sendable {
-        // It goes from thread to thread, but through the lock, and only one has it at a time.
+        // It goes from thread to thread, but through the lock, and only one thread has it at a time.
         let reader: StoreReader
         let plan: StagingPlan
     }
@@ -58,7 +58,7 @@ final class ReaderPool: Sendable {
     private let gate: ReaderGate
 
     /// - Parameters:
-    ///   - path: of a store that the writer has opened.
+    ///   - path: that of a store that the writer has opened.
     ///   - gate: the writer's.
     init(path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate()) {
         self.path = path
@@ -66,7 +66,7 @@ final class ReaderPool: Sendable {
         self.plan = Monitor(plan)
     }
 
-    /// From now on fetches are of another model; those that run end as they began.
+    /// From now on fetches use another model; those that run end with the old one.
     func use(_ plan: StagingPlan) {
         self.plan.withLock { $0 = plan }
         idle.withLock { $0 = [] }
@@ -88,7 +88,7 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// The fetch has been counted among the long ones.
+    /// The fetch has been counted as a long one.
     private func fetchLong(_ task: FetchTask) {
         pool.run(.staging, .long, from: task.source) { [self] in
             let end = task.mayBeLong() ? attempt(task, .long) ?? .stopped : .postponed
@@ -112,7 +112,7 @@ final class ReaderPool: Sendable {
                 }
             }
             if case .failure(.store) = found {
-                // What is wrong with a connection may be gone with it.
+                // A fault of the connection may end with it.
             } else {
                 let idle = Idle(reader: reader, plan: plan)
                 self.idle.withLock { $0.append(idle) }
@@ -139,10 +139,10 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// Nobody knows any more what is in the store: what is fetched from now on would be a guess.
+    /// The contents of the store are unknown: a later fetch would be a guess.
     func fail(_ error: StoreError) { failure.withLock { $0 = error } }
 
-    /// Interrupts what runs, and ends the threads and connections. Called once.
+    /// Interrupts the running fetches, and ends the threads and connections. Called once.
     func stop() {
         isStopping.withLock { $0 = true }
         gate.stop()

@@ -4,8 +4,8 @@ public import Logging
 /// Passes log events on, without characters by which an outside text could forge a line or a field, or send an escape
 /// sequence to a terminal.
 ///
-/// Job ids, client names, paths and the messages of errors quote what clients and files contain. Each line of the server
-/// and the coordinator passes here, so no call of a logger has to remember it.
+/// Job ids, client names, paths and error messages quote what clients and files contain. Every line of the server and
+/// the coordinator goes through this handler, so no call of a logger has to escape.
 struct EscapingLogHandler: LogHandler {
     var base: any LogHandler
 

@@ -4,7 +4,7 @@ internal import BrokerStore
 internal import Glibc
 internal import Histogram
 
-/// What the coordinator counts. Cheap enough for every job: one lock and a few additions.
+/// The counters of the coordinator. Cheap enough for every job: one lock and a few additions.
 final class Statistics: Sendable {
     struct Counters {
         var accepted = 0
@@ -17,7 +17,7 @@ final class Statistics: Sendable {
         var latencies = Latencies()
         var batches = Batches()
         var store = StoreState.serving
-        /// As the writer left it after the newest commit.
+        /// The WAL after the newest commit.
         var log = WALStatus()
         /// The newest sequence whose outcome may be forgotten.
         var forgottenThrough: Int64 = 0
@@ -97,7 +97,7 @@ final class Statistics: Sendable {
         writer.object { $0.member("residentBytes", Self.residentBytes()) }
     }
 
-    /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not tell.
+    /// Bytes of memory that the process holds (proc(5), statm); 0 where the kernel does not report them.
     private static func residentBytes() -> Int {
         guard let file = fopen("/proc/self/statm", "r") else { return 0 }
         defer { fclose(file) }
@@ -109,12 +109,12 @@ final class Statistics: Sendable {
     }
 }
 
-/// Whether the store takes what is merged, for `stats`.
+/// Whether the store takes writes, for `stats`.
 enum StoreState {
     case serving
-    /// It takes nothing at the moment, and jobs wait for it.
+    /// It takes none at the moment, and jobs wait for it.
     case waiting(cause: String)
-    /// It takes nothing any more.
+    /// It takes none any more.
     case failed(cause: String)
 
     var name: String {
@@ -125,7 +125,7 @@ enum StoreState {
         }
     }
 
-    /// For people.
+    /// A text for people.
     var cause: String? {
         switch self {
         case .serving: nil
@@ -134,9 +134,9 @@ enum StoreState {
     }
 }
 
-/// How long jobs took, stage by stage, since the start.
+/// The times of jobs, stage by stage, since the start.
 struct Latencies {
-    /// An hour, in microseconds: what takes longer is counted as that.
+    /// An hour, in microseconds: longer times are counted as that.
     private static let highest: UInt64 = 3_600_000_000
 
     private var stages: [(name: String, histogram: Histogram<UInt32>)] =
@@ -157,10 +157,10 @@ struct Latencies {
     }
 }
 
-/// How many jobs the transactions bore, and how long their COMMITs took, since the start.
+/// The numbers of jobs in the transactions, and the times of their COMMITs, since the start.
 struct Batches {
     private static let mostJobs: UInt64 = 1_000_000
-    /// An hour: what takes longer is counted as that.
+    /// An hour: longer times are counted as that.
     private static let mostMicroseconds: UInt64 = 3_600_000_000
 
     private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
@@ -192,7 +192,7 @@ extension ChangeCounts {
 }
 
 extension JSONWriter {
-    /// Its percentiles; zeros when there is nothing in it.
+    /// Its percentiles; zeros when it is empty.
     fileprivate mutating func member(_ key: String, _ histogram: Histogram<UInt32>) {
         self.key(key)
         object { writer in

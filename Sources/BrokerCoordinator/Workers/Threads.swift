@@ -1,4 +1,4 @@
-// Raw threads and condition variables: all that Broker has are in this file.
+// Raw threads and condition variables. All of Broker's are in this file.
 //
 // Parsing, staging and SQLite block, so they run on threads of their own, never on an event loop or on the cooperative
 // pool.
@@ -6,10 +6,10 @@ internal import Glibc
 
 /// State behind a lock, with a condition to wait on.
 ///
-/// `State` is touched only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and never
-/// block.
+/// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
+/// never block.
 final class Monitor<State>: @unchecked Sendable {
-    // Everything is reached through these two, which the C library makes safe across threads.
+    // All state is reached through these two, which the C library makes safe across threads.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     private var state: State
@@ -19,7 +19,7 @@ final class Monitor<State>: @unchecked Sendable {
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // Deadlines are of the clock that nobody sets.
+        // Deadlines use the monotonic clock, which cannot be set.
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         pthread_cond_init(condition, &attributes)
         pthread_condattr_destroy(&attributes)
@@ -38,7 +38,7 @@ final class Monitor<State>: @unchecked Sendable {
         return body(&state)
     }
 
-    /// As ``withLock(_:)``, and wakes one waiting thread when `body` says so.
+    /// As ``withLock(_:)``; wakes one waiting thread when `body` returns true.
     func signal(_ body: (inout State) -> Bool) {
         pthread_mutex_lock(mutex)
         let shouldWake = body(&state)
@@ -46,7 +46,7 @@ final class Monitor<State>: @unchecked Sendable {
         if shouldWake { pthread_cond_signal(condition) }
     }
 
-    /// As ``withLock(_:)``, and wakes all waiting threads when `body` says so.
+    /// As ``withLock(_:)``; wakes all waiting threads when `body` returns true.
     func broadcast(_ body: (inout State) -> Bool) {
         pthread_mutex_lock(mutex)
         let shouldWake = body(&state)
@@ -54,7 +54,7 @@ final class Monitor<State>: @unchecked Sendable {
         if shouldWake { pthread_cond_broadcast(condition) }
     }
 
-    /// Waits until `body` gives a result; it is asked at once and after every wake-up.
+    /// Waits until `body` returns a result; it is called at once and after every wake-up.
     func wait<Result>(_ body: (inout State) -> Result?) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -64,7 +64,7 @@ final class Monitor<State>: @unchecked Sendable {
         }
     }
 
-    /// As ``wait(_:)``, until a time; nil when there is no result by then.
+    /// As ``wait(_:)``, up to a time. Returns nil when there is no result by then.
     ///
     /// - Parameter deadline: in microseconds of the monotonic clock.
     func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
@@ -78,11 +78,11 @@ final class Monitor<State>: @unchecked Sendable {
     }
 }
 
-/// A thread that runs one function and can be waited for.
+/// A thread that runs one function, and whose end can be waited for.
 final class Thread: Sendable {
     private let handle: pthread_t
 
-    /// - Parameter name: at most 15 bytes, as the kernel keeps them; `top -H` shows it.
+    /// - Parameter name: at most 15 bytes, the kernel's limit; `top -H` shows it.
     init(named name: String, _ body: @escaping @Sendable () -> Void) {
         var handle = pthread_t()
         let context = Unmanaged.passRetained(ThreadBody(name: name, run: body)).toOpaque()
@@ -101,21 +101,20 @@ final class Thread: Sendable {
     /// Waits for the thread's end. Called once.
     func join() { pthread_join(handle, nil) }
 
-    /// Nobody will wait for the thread's end. Called once, instead of ``join()``.
+    /// No thread will wait for the end. Called once, instead of ``join()``.
     func detach() { pthread_detach(handle) }
 
-    /// From now on the calling thread has less of a processor that others want. A nicety: where the system says no, nothing
-    /// is lost.
+    /// Lowers the priority of the calling thread. Optional: where the system refuses, nothing is lost.
     static func giveWay() {
         // 0 is the calling thread, and not its process (setpriority(2), "C library/kernel differences").
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, politeness)
     }
 
-    /// A quarter of a processor beside one other thread (sched(7), "The nice value"): what is done beside the writer holds
-    /// its log as well, and must come to an end.
+    /// A quarter of a processor beside one other thread (sched(7), "The nice value"). Work beside the writer retains
+    /// the writer's WAL, so it must end.
     private static let politeness: Int32 = 5
 
-    /// Runs what blocks on a thread of its own, for a task that must not.
+    /// Runs blocking code on a thread of its own, for a task that must not block.
     static func run<Result: Sendable>(
         named name: String, _ body: @escaping @Sendable () -> Result
     ) async -> Result {
@@ -125,7 +124,7 @@ final class Thread: Sendable {
     }
 }
 
-/// Names the calling thread for `top -H` and debuggers. A nicety: where the kernel offers no such file, nothing is lost.
+/// Names the calling thread for `top -H` and debuggers. Optional: where the kernel has no such file, nothing is lost.
 private func nameThisThread(_ name: String) {
     let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return }
@@ -143,11 +142,11 @@ private final class ThreadBody: Sendable {
     }
 }
 
-/// A thread that does what it is handed, one after the other, in the order of handing.
+/// A thread that runs tasks one after the other, in the order in which they are added.
 final class SerialThread: Sendable {
     private struct Queue {
         var tasks: [@Sendable () -> Void] = []
-        /// Somebody does tasks: the thread, or who handed them over to an idle one.
+        /// A thread runs tasks: this one, or a caller that ran its task on an idle one's behalf.
         var isBusy = false
         var isStopping = false
     }
@@ -187,7 +186,7 @@ final class SerialThread: Sendable {
         }
     }
 
-    /// As ``run(_:)``, but on the calling thread if nothing else is to be done: a hand-over less for who waits.
+    /// As ``run(_:)``, but on the calling thread if no other task is queued: saves a waiting caller a thread switch.
     func runHereIfIdle(_ tasks: [@Sendable () -> Void]) {
         let isMine = queue.withLock { queue in
             guard !queue.isBusy, queue.tasks.isEmpty else { return false }
@@ -202,7 +201,7 @@ final class SerialThread: Sendable {
         }
     }
 
-    /// Does what is queued, then ends the thread. Called once.
+    /// Runs the queued tasks, then ends the thread. Called once.
     func stop() {
         queue.broadcast {
             $0.isStopping = true

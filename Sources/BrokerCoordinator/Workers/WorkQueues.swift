@@ -1,8 +1,8 @@
 internal import DequeModule
 
-/// Tasks of several sources: each source's own in order, the sources in turn.
+/// Tasks of several sources: those of one source in order, the sources in turn.
 struct TurnQueue<Task> {
-    /// Sources that have tasks, each once; whose turn it is comes first. No more than there are clients.
+    /// Sources that have tasks, each once; the next turn is the first one's. No more than there are clients.
     private var turns = Deque<(source: Int, tasks: Deque<Task>)>()
     private(set) var count = 0
 
@@ -24,19 +24,19 @@ struct TurnQueue<Task> {
     }
 }
 
-/// What the workers are to do, and who does what next.
+/// The tasks of the workers, and their order.
 ///
-/// Brief tasks and long ones take turns, so that neither keeps the other waiting; at most ``longLimit`` long ones run at
-/// a time, so that a worker is always near for brief ones, and at most ``longLimitBesideWriter`` are begun while the writer
-/// is busy, which has a processor to itself then: all else waits for it. In both, sources take turns: whatever one source
-/// asks for, another's first task waits for one task of each source at most.
+/// Brief tasks and long ones take turns, so that neither delays the other much. At most ``longLimit`` long ones run at
+/// a time, so that a worker is always free soon for brief ones; and at most ``longLimitBesideWriter`` are begun while
+/// the writer is busy, which then has a processor to itself, because everything waits for it. In both queues sources
+/// take turns: whatever one source asks for, another's first task waits for one task of each source at most.
 ///
-/// A worker is woken when more brief tasks wait than those that are awake will soon have come to.
+/// A worker is woken when more brief tasks wait than the awake workers will soon run.
 ///
 /// A pure value: no threads.
 struct WorkQueues<Task> {
     enum Length {
-        /// A brief one that takes no longer than waking a worker.
+        /// A brief task that takes no longer than waking a worker.
         case short
         case brief, long
 
@@ -52,7 +52,7 @@ struct WorkQueues<Task> {
     private var shortRunning = 0
     private var wasLong = true
 
-    /// - Parameter processors: that the workers share with the writer.
+    /// - Parameter processors: the number that the workers share with the writer.
     init(longLimit: Int, processors: Int = .max) {
         self.longLimit = longLimit
         longLimitBesideWriter = max(1, min(longLimit, processors - 1))
@@ -60,8 +60,8 @@ struct WorkQueues<Task> {
 
     var isEmpty: Bool { brief.count == 0 && long.count == 0 }
 
-    /// - Returns: whether a worker should be woken. A long task wakes one of its own, so that whoever takes it leaves another
-    ///   for the brief ones.
+    /// - Returns: whether a worker should be woken. A long task wakes a worker of its own, so that the worker that
+    ///   takes it leaves another for the brief ones.
     mutating func append(_ task: Task, _ length: Length, from source: Int) -> Bool {
         guard !length.isLong else {
             long.append((task, length), from: source)
@@ -71,16 +71,16 @@ struct WorkQueues<Task> {
         return brief.count > shortRunning
     }
 
-    /// The next task for a worker that has nothing to do; nil when there is none that it may take.
+    /// The next task for an idle worker; nil when there is none that it may take.
     mutating func next() -> (task: Task, length: Length)? {
         guard let next = wasLong ? takeBrief() ?? takeLong() : takeLong() ?? takeBrief() else { return nil }
         wasLong = next.length.isLong
         return next
     }
 
-    /// A task is done that was taken.
+    /// A task that was taken has ended.
     ///
-    /// - Returns: whether others may take now what they might not before.
+    /// - Returns: whether others may be taken now that could not before.
     mutating func ended(_ length: Length) -> Bool {
         switch length {
         case .short: shortRunning -= 1
@@ -92,7 +92,7 @@ struct WorkQueues<Task> {
         return false
     }
 
-    /// - Returns: whether others may take now what they might not before.
+    /// - Returns: whether others may be taken now that could not before.
     mutating func writer(isBusy: Bool) -> Bool {
         isWriterBusy = isBusy
         return !isBusy && long.count > 0

@@ -1,6 +1,6 @@
-/// The worker threads: they open frames and stage collections, none of which waits for another.
+/// The worker threads: they open frames and stage collections. No such task waits for another.
 ///
-/// What is done first is told by ``WorkQueues``. There is one thread more than may work on long tasks, for brief ones.
+/// ``WorkQueues`` decides the order. There is one thread more than may run long tasks, for brief ones.
 final class WorkerPool: Sendable {
     typealias Task = @Sendable () -> Void
     typealias Length = WorkQueues<Work>.Length
@@ -23,8 +23,8 @@ final class WorkerPool: Sendable {
     private let threads: [Thread]
 
     /// - Parameters:
-    ///   - longTasks: that run at a time.
-    ///   - processors: that they share with the writer, if they have one.
+    ///   - longTasks: the number that run at a time.
+    ///   - processors: the number that they share with the writer, if they have one.
     init(longTasks: Int, processors: Int = .max, named name: String = "worker") {
         let queues = Monitor(Queues(work: WorkQueues(longLimit: longTasks, processors: processors)))
         self.queues = queues
@@ -36,7 +36,7 @@ final class WorkerPool: Sendable {
     /// Queue depths: frames to open and collections to stage.
     var depths: (opening: Int, staging: Int) { queues.withLock { ($0.opening, $0.staging) } }
 
-    /// - Parameter source: whose task it is; sources take turns.
+    /// - Parameter source: the owner of the task; sources take turns.
     func run(_ kind: Kind, _ length: Length, from source: Int, _ task: @escaping Task) {
         queues.signal { queues in
             queues.count(kind, 1)
@@ -44,10 +44,10 @@ final class WorkerPool: Sendable {
         }
     }
 
-    /// The writer merges, or waits for jobs.
+    /// Whether the writer merges, or waits for jobs.
     func writer(isBusy: Bool) { queues.broadcast { $0.work.writer(isBusy: isBusy) } }
 
-    /// Does what is queued, then ends the threads. Called once, when nothing will be added any more, not even by a task.
+    /// Runs the queued tasks, then ends the threads. Called once, when no more will be added, not even by a task.
     func stop() {
         queues.broadcast {
             $0.isStopping = true

@@ -1,13 +1,13 @@
-/// Whether jobs are worth a try together. Where one is at fault, the work on all of them is done twice; so after such a
-/// transaction some go by one by one, more each time. A pure value.
+/// Whether the next transaction should merge its jobs as a batch. When one job of a batch is at fault, all of them are
+/// merged twice; so after such a transaction some are merged job by job, more each time. A pure value.
 struct BatchBackoff {
-    /// Transactions that are not tried, at most: jobs at fault are rare again some day.
+    /// The most transactions in a row that are merged job by job: faults may become rare again.
     static let longest = 32
 
     private var length = 0
     private var left = 0
 
-    /// Asked once for each transaction.
+    /// Called once for each transaction.
     mutating func allows() -> Bool {
         guard left > 0 else { return true }
         left -= 1

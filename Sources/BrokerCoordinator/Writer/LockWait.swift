@@ -1,13 +1,14 @@
 internal import Logging
 
-/// One incident of a store that another program has locked: how long it lasts, and what the log and `stats` say of it.
+/// One incident of a store that another program has locked: how long it lasts, and what the log and `stats` report of
+/// it.
 ///
-/// It is waited for on the flight's condition, longer and longer, so that it costs next to nothing and ends when the server
-/// stops.
+/// The wait uses the job table's condition, with growing pauses, so that it costs next to nothing and ends when the
+/// server stops.
 struct LockWait {
-    /// What careful programs need, and nobody has to know about.
+    /// A lock held for a shorter time is normal, and is not logged.
     private static let silentMicroseconds: Int64 = 1_000_000
-    /// Between two attempts at most: how much later than need be the jobs go on.
+    /// The longest pause between two attempts, by which jobs may go on too late.
     private static let longestPauseMicroseconds: Int64 = 50_000
 
     private let statistics: Statistics
@@ -21,7 +22,7 @@ struct LockWait {
         self.logger = logger
     }
 
-    /// Waits before the next attempt; false when there shall be none.
+    /// Waits before the next attempt. Returns false when there must be none, because the server stops.
     mutating func pause(_ jobTable: Monitor<JobTable>) -> Bool {
         let now = monotonicMicroseconds()
         let beganAt = beganAt ?? now
@@ -40,7 +41,7 @@ struct LockWait {
         return isOver == nil
     }
 
-    /// The transaction went through.
+    /// The transaction has succeeded.
     func ended() { tellEnd("The store is no longer locked; jobs go on.") }
 
     private func tellEnd(_ words: Logger.Message) {

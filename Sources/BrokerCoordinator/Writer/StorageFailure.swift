@@ -1,6 +1,6 @@
 internal import BrokerStore
 
-/// Whether the disk under the store or its journal has failed, and who is to be told. Any thread may call.
+/// Whether the disk under the store or its journal has failed, and its observers. Any thread may call.
 final class StorageFailure: Sendable {
     typealias Observer = @Sendable (StoreError) -> Void
 
@@ -14,9 +14,9 @@ final class StorageFailure: Sendable {
     /// Nil while nothing has failed.
     var error: StoreError? { state.withLock { $0.error } }
 
-    /// It has failed: tells `stats`, and the observers after all that was told before.
+    /// Reports the failure to `stats`, and to the observers after everything that was sent before.
     ///
-    /// - Parameter say: tells the operator, before any observer ends the process; not called when it was known.
+    /// - Parameter say: logs the failure, before any observer ends the process; not called when it was known.
     func happened(
         _ error: StoreError, _ statistics: Statistics, _ completions: SerialThread, _ say: () -> Void
     ) {
@@ -32,7 +32,7 @@ final class StorageFailure: Sendable {
         completions.run(observers.map { tell in { tell(error) } })
     }
 
-    /// Gives back what is to be done now, if it has failed already.
+    /// Returns the call to make now, if the disk has failed already.
     func observe(_ tell: @escaping Observer) -> [@Sendable () -> Void] {
         let error = state.withLock { state -> StoreError? in
             if state.error == nil { state.observers.append(tell) }

@@ -2,8 +2,8 @@ internal import BrokerModel
 internal import BrokerStore
 internal import Logging
 
-/// One incident of a store that takes nothing, while the log keeps what was accepted: how long it lasts, what the log of
-/// the server and `stats` say of it, and what clients are told meanwhile.
+/// One incident of a store that takes no writes, while the journal retains the accepted jobs: how long it lasts, what
+/// the log and `stats` report of it, and what clients are sent meanwhile.
 struct StoreWait {
     private static let longestPauseMicroseconds: Int64 = 1_000_000
 
@@ -17,10 +17,10 @@ struct StoreWait {
         self.logger = logger
     }
 
-    /// Waits before the next attempt; false when there shall be none, because the server stops.
+    /// Waits before the next attempt. Returns false when there must be none, because the server stops.
     mutating func pause(_ jobTable: Monitor<JobTable>, _ error: StoreError) -> Bool {
         let now = monotonicMicroseconds()
-        // Perhaps another cause than before.
+        // The cause may differ from that of the attempt before.
         statistics.count { $0.store = .waiting(cause: error.message) }
         if beganAt == nil {
             beganAt = now
@@ -46,7 +46,7 @@ struct StoreWait {
         return isOver == nil
     }
 
-    /// The store took the job.
+    /// The store has taken the job.
     func ended(_ jobTable: Monitor<JobTable>) {
         guard let beganAt else { return }
         statistics.count { $0.store = .serving }
@@ -57,7 +57,7 @@ struct StoreWait {
 }
 
 extension StoreError {
-    /// It is not the job that is at fault, and the same again, later, may succeed.
+    /// Whether the machine is at fault, not the job, so that a later attempt may succeed.
     var isOfMachine: Bool { code == .full || code == .unavailable }
 }
 

@@ -2,7 +2,7 @@ internal import BrokerStore
 internal import Logging
 
 extension WALNotice {
-    /// Tells the operator.
+    /// Logs the notice.
     ///
     /// - Parameter isOwnReader: a long fetch of the server is active.
     func tell(_ logger: Logger, isOwnReader: Bool) {

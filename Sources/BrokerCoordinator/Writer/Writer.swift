@@ -3,10 +3,10 @@ internal import BrokerStaging
 internal import BrokerStore
 internal import Logging
 
-/// The one thread that writes: it opens the store, and merges what is ready, in order, many jobs to a COMMIT.
+/// The one thread that writes: it opens the store and merges ready jobs in order, many to a COMMIT.
 ///
-/// It never waits for a timer: whatever is ready when it looks goes into one transaction, and while that is being made
-/// durable the next jobs become ready.
+/// It never waits for a timer: all jobs that are ready when it looks go into one transaction, and the next jobs become
+/// ready while that transaction is made durable.
 final class Writer: Sendable {
     private let thread: Thread
     /// What opening the store changed.
@@ -15,19 +15,19 @@ final class Writer: Sendable {
     let jobs: JobIndex
     /// Nil without a journal.
     let log: (any JobJournal)?
-    /// What the store has not applied of it.
+    /// The jobs of the journal that the store has not applied.
     let pending: PendingJobs?
 
-    /// The jobs of the log that are to be applied before any other.
+    /// The jobs of the journal that must be applied before any other.
     struct PendingJobs: Sendable {
         let reader: JournalReader
         let count: Int
         let cancelled: Set<Int64>
     }
 
-    /// Opens the store on the new thread and waits for that.
+    /// Opens the store on the new thread and waits for it.
     ///
-    /// - Throws: ``StoreError``; the thread has then ended.
+    /// - Throws: ``StoreError``; the thread has ended then.
     init(
         plan: StagingPlan, options: CoordinatorOptions, jobTable: Monitor<JobTable>, pool: WorkerPool,
         statistics: Statistics, completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate,
@@ -38,7 +38,7 @@ final class Writer: Sendable {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
                 let journal = try JournalOpening.open(for: store, options, logger)
-                // Durable before anybody can be told one of them.
+                // The reservation is durable before a client is sent one of the sequences.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block)
                 jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block) }

@@ -1,25 +1,25 @@
 internal import BrokerStore
 internal import Logging
 
-/// Failures that the store did not take, and the end.
+/// Failures that the store has not recorded, and the end of the writer.
 extension WriterLoop {
-    /// Between two attempts to write kept failures into a store that did not take them.
+    /// The pause between two attempts to record failures.
     private static let keptPauseMicroseconds: Int64 = 1_000_000
 
-    /// The store takes something again: perhaps also the failures that it did not take before.
+    /// The store takes writes again, so it may take the unrecorded failures, too.
     mutating func writeKept() {
         guard let time = writeKeptAt, time <= monotonicMicroseconds() else { return }
         do throws(StoreError) {
             try finishLedger(newestSequence: nil)
             writeKeptAt = nil
         } catch {
-            // They are kept on; `await` finds them all the same.
+            // They are retained; `await` finds them all the same.
             logger.debug("Failures still cannot be written.", metadata: ["cause": "\(error)"])
             writeKeptAt = monotonicMicroseconds() + Self.keptPauseMicroseconds
         }
     }
 
-    /// Writes the failures that are kept, and which sequence was the last.
+    /// Records the failures that are retained, and the newest sequence.
     private func finishLedger(newestSequence: Int64?) throws(StoreError) {
         let kept = jobTable.withLock { $0.kept.jobs }
         _ = try transaction { () throws(StoreError) in
@@ -29,12 +29,12 @@ extension WriterLoop {
         jobTable.withLock { $0.kept.remove(kept) }
     }
 
-    /// Leaves the store as the next server likes to find it.
+    /// Prepares the store for the next server.
     func close() {
         do throws(StoreError) {
             try finishLedger(newestSequence: jobTable.withLock { $0.order.newestSequence })
         } catch {
-            // The next server's sequences then begin behind all that were set aside.
+            // The sequences of the next server then begin after the whole reserved block.
             logger.warning(
                 "The last lines could not be written; failures told lately may be forgotten.",
                 metadata: ["cause": "\(error)"])
@@ -43,7 +43,7 @@ extension WriterLoop {
         do throws(StoreError) {
             try store.checkpoint()
         } catch {
-            // The log beside the database is read at the next start, so nothing is lost.
+            // The next start reads the WAL beside the database, so nothing is lost.
             logger.warning("The log could not be emptied at the end.", metadata: ["cause": "\(error)"])
         }
     }

@@ -2,7 +2,7 @@ internal import BrokerModel
 internal import BrokerStore
 internal import Logging
 
-/// Jobs that fail for the store's sake, and the end of a store whose disk has failed.
+/// Jobs that fail because of the store, and the end of a store whose disk has failed.
 extension WriterLoop {
     // MARK: - One job
 
@@ -12,8 +12,8 @@ extension WriterLoop {
         return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
     }
 
-    /// The store cannot apply a job of the log, and neither the job nor the machine is at fault. A server that went on would apply
-    /// later jobs without this one.
+    /// The store cannot apply a job of the journal, and neither the job nor the machine is at fault. If the server went
+    /// on, later jobs would be applied without this one.
     func stop(at sequence: Int64, _ job: ReadyJob, _ error: StoreError) {
         logger.critical(
             """
@@ -23,7 +23,7 @@ extension WriterLoop {
         store.fail(error)
     }
 
-    /// No more sequences can be set aside, so who waits for one fails without.
+    /// No more sequences can be reserved, so the jobs that wait for one fail without.
     func failStarved(_ error: StoreError) -> [Applied] {
         let jobs = jobTable.withLock { jobTable in
             let (jobs, tasks) = jobTable.takeStarved()
@@ -35,18 +35,19 @@ extension WriterLoop {
 
     // MARK: - The store
 
-    // The disk has failed, or the file is damaged: nobody knows what of the last transaction is in it. Nobody is told anything
-    // from then on: of the jobs of that transaction it would be a guess, and those behind it could not be stored. They leave
-    // the flight without a word, so that whoever stops the coordinator need not wait for them.
+    // The disk has failed, or the file is damaged: how much of the last transaction is in the file is unknown. From
+    // then on no client is sent an outcome: for the jobs of that transaction it would be a guess, and the jobs after
+    // them could not be stored. They leave the job table without an answer, so that a caller that stops the coordinator
+    // need not wait for them.
 
-    /// The jobs that the store was at when it failed.
+    /// Drops the jobs of the transaction in which the store failed.
     func drop(_ jobs: [ReadyJob]) {
         tellFailure()
         let now = monotonicMicroseconds()
         var woken: [@Sendable () -> Void] = []
         jobTable.broadcast { jobTable in
             for job in jobs { _ = jobTable.ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
-            // What waits for these jobs finds out by itself that the store has failed.
+            // Waiters for these jobs learn from the observers that the store has failed.
             completions.run(jobTable.ends.takeReady())
             woken = jobTable.takeWoken(limits)
             return true
@@ -54,7 +55,7 @@ extension WriterLoop {
         for tell in woken { tell() }
     }
 
-    /// Everything, until the coordinator stops.
+    /// Drops all jobs, until the coordinator stops.
     func dropAll() {
         tellFailure()
         while let rest = jobTable.wait(takeAll) {
@@ -64,7 +65,7 @@ extension WriterLoop {
         }
     }
 
-    /// Tells the operator, `stats`, and whoever asked to be told; once, and that one after all ends that were told before.
+    /// Reports the failure once to the log, to `stats` and to the observers, after all ends that were sent before.
     private func tellFailure() {
         guard let failure = store.failure else { return }
         storageFailure.happened(failure, statistics, completions) {
@@ -83,10 +84,10 @@ extension WriterLoop {
         var reload: Reload?
     }
 
-    /// The inner nil when there will be no more, the outer one when there is nothing yet.
+    /// The inner nil means that no more will come, the outer one that nothing is ready.
     private func takeAll(_ jobTable: inout JobTable) -> Rest?? {
         var rest = Rest()
-        while let next = jobTable.takeNext(behind: []) { rest.jobs.append(next.job) }
+        while let next = jobTable.takeNext(after: []) { rest.jobs.append(next.job) }
         let (starved, settled) = jobTable.takeStarved()
         completions.run(settled)
         rest.jobs += starved

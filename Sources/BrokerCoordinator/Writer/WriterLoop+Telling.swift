@@ -2,18 +2,18 @@ public import BrokerModel
 public import BrokerStore
 
 extension WriterLoop {
-    /// A job that the store has applied, or could not.
+    /// A job that the store has applied, or failed to apply.
     struct Applied {
-        /// Nil when none could be had.
+        /// Nil when the job could get none.
         let sequence: Int64?
         let job: ReadyJob
         let end: JobOutcome
-        /// The failure that the ledger could not take.
+        /// The failure that the ledger could not record.
         var unwritten: Fault?
         var mergedMicroseconds: Int64 = 0
         var appliedAt = monotonicMicroseconds()
 
-        /// Bytes of the objects that its answer tells.
+        /// Bytes of the objects in its answer.
         var objectBytes: Int {
             if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
         }
@@ -21,12 +21,12 @@ extension WriterLoop {
 }
 
 extension WriterLoop.Applied {
-    /// A job is committed under the id: this one, or one before it.
+    /// Whether a job is committed under the id: this one, or one before it.
     var isCommitted: Bool {
         if case .failed = end { false } else { true }
     }
 
-    /// Whose the job is that is committed under the id.
+    /// The owner of the job that is committed under the id.
     var committedOwner: JobOwner? {
         switch end {
         case .failed, .completed: job.owner
@@ -34,7 +34,7 @@ extension WriterLoop.Applied {
         }
     }
 
-    /// Tells the job's observer, and those who asked for the id, how it ended.
+    /// Calls the job's observer, and the waiters for its id, with the outcome.
     func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
         let toldOutcome = toldOutcome(committedAt)
         job.tell(.ended(toldOutcome))
@@ -52,7 +52,7 @@ extension WriterLoop.Applied {
         case .failed(let fault), .conflict(let fault, _):
             return .failed(fault, id: job.id.text, owner: job.owner, sequence: sequence)
         case .duplicate(let outcome):
-            // What happened is of the first time; how long it took is this message's own.
+            // The changes are those of the first time; the timing is this message's own.
             return JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
         case .completed(let outcome):
             var toldOutcome = JobCompletion(
@@ -63,7 +63,7 @@ extension WriterLoop.Applied {
         }
     }
 
-    /// How the job ended that is committed under the id; nil when none is.
+    /// The outcome of the job that is committed under the id; nil when none is.
     ///
     /// - Parameter toldOutcome: this job's own.
     func committed(_ toldOutcome: JobCompletion) -> JobCompletion? {
@@ -77,10 +77,10 @@ extension WriterLoop.Applied {
 }
 
 extension ReadyJob {
-    /// It is merged, and its COMMIT comes.
+    /// Reports that the job is merged, before its COMMIT.
     func noteMerged() { progress?.note(merged: rowCount) }
 
-    /// Rows that are staged for it.
+    /// Rows that are staged for the job.
     var rowCount: Int {
         guard case .steps(let steps) = work else { return 0 }
         return steps.reduce(0) { $0 + ($1.rows?.rowCount ?? 0) }
@@ -88,7 +88,7 @@ extension ReadyJob {
 }
 
 extension Statistics.Counters {
-    /// One transaction has become durable.
+    /// Counts a transaction that has become durable.
     mutating func note(_ applied: [WriterLoop.Applied], _ committedAt: Int64) {
         commits += 1
         batches.record(jobs: applied.count)
@@ -109,9 +109,9 @@ extension Statistics.Counters {
 }
 
 extension JobCompletion {
-    /// As the ledger remembers it.
+    /// The completion of an outcome in the ledger.
     ///
-    /// - Parameter timing: of the message that is answered; nil when it is no job.
+    /// - Parameter timing: that of the message that is answered; nil when the message is not a job.
     init(stored outcome: StoredOutcome, id: String, isDuplicate: Bool, timing: Timing?) {
         // The ledger's object without its braces.
         let members = Array(outcome.body.dropFirst().dropLast())
@@ -122,7 +122,7 @@ extension JobCompletion {
                 : .completed(members: timing?.appended(toMembers: members) ?? members, isDuplicate: isDuplicate))
     }
 
-    /// It tells what a job did, not that it failed.
+    /// Whether it reports what a job did, and not a failure.
     var isCommitted: Bool {
         switch result {
         case .completed: true
@@ -132,7 +132,7 @@ extension JobCompletion {
 }
 
 extension StoreError {
-    /// What a client is told of it.
+    /// The code of the error that a client is sent.
     public var faultCode: FaultCode {
         switch code {
         case .full: .storeFull

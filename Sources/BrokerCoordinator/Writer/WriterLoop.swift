@@ -3,33 +3,33 @@ internal import BrokerStaging
 internal import BrokerStore
 internal import Logging
 
-/// What the writer's thread does; all of it stays on that thread.
+/// The work of the writer's thread; all of it stays on that thread.
 struct WriterLoop {
     typealias Batch = [(sequence: Int64, job: ReadyJob)]
 
-    /// What the writer does next. Without jobs, it sets sequences aside for those that have none.
+    /// The writer's next work. Without jobs, it reserves sequences for those that have none.
     private struct Turn {
         var reload: Reload?
         var tasks: [@Sendable (Store) -> Void]
         var batch: Batch
-        /// Through which sequence a new block is to be set aside.
+        /// The last sequence of the block to reserve.
         var reservation: Int64?
     }
 
-    /// The store is to be opened with another model.
+    /// A request to open the store with another model.
     struct Reload: Sendable {
         let plan: StagingPlan
         let path: String
         let options: StoreOptions
-        /// Called once on the writer's thread, with what has changed and where lines of the ledger are found from now on.
+        /// Called once on the writer's thread, with what has changed and the index of the ledger from now on.
         let tell: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
     }
 
-    /// Without a job for so long, nobody is sending one after the other.
+    /// After this long without a job, no client is sending jobs one at a time.
     private static let idleMicroseconds: Int64 = 300
 
     private(set) var store: Store
-    /// Nil when what is accepted need not be kept.
+    /// Nil without a journal.
     let log: (any JobJournal)?
     let jobTable: Monitor<JobTable>
     let pool: WorkerPool
@@ -42,11 +42,12 @@ struct WriterLoop {
     private let untold = ReplyBudget()
     private var caution = BatchBackoff()
     private var load = WriterLoad()
-    /// What the workers know of it.
+    /// The state that the workers were last told.
     private var isBusy = false
-    /// When to try to write kept failures again, in microseconds of the monotonic clock; nil while there are none.
+    /// When to try again to record failures, in microseconds of the monotonic clock; nil while there are none.
     var writeKeptAt: Int64?
-    /// The server stops, and a job stays in the log that the store did not take: so does all behind it.
+    /// The server stops, and the store did not take a job of the journal: that job and all after it stay in the
+    /// journal.
     private var leavesJobs = false
 
     init(
@@ -69,7 +70,7 @@ struct WriterLoop {
     mutating func run() {
         var ended = monotonicMicroseconds()
         while store.failure == nil, let turn = awaitTurn(since: ended) {
-            // As a large one joins no small ones, the first tells. Staging small ones takes no processor for long.
+            // A large job joins no small ones, so the first job tells. Staging small jobs takes no processor for long.
             let isLarge = turn.batch.first?.job.isLarge ?? false
             let begun = monotonicMicroseconds()
             let waited = begun - ended
@@ -82,7 +83,7 @@ struct WriterLoop {
         if store.failure != nil { dropAll() }
     }
 
-    /// As a rule one transaction; several where the answers of its jobs take much memory.
+    /// Usually one transaction; several where the answers of its jobs take much memory.
     private mutating func work(_ turn: Turn) {
         for task in turn.tasks { task(store) }
         if let wish = turn.reload { reload(wish) }
@@ -93,7 +94,7 @@ struct WriterLoop {
             if rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
             do throws(StoreError) {
                 let applied = try apply(&rest, reservation)
-                // Nothing holds the jobs any longer but what is handed over.
+                // Only the values handed over retain the jobs from here on.
                 rest.removeFirst(applied.count)
                 settle(applied, reservation: reservation)
                 writeKept()
@@ -103,7 +104,7 @@ struct WriterLoop {
                 logger.log(
                     level: error.code == .overworked ? .debug : .warning,
                     "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
-                // With more room, the next turn sets them aside.
+                // When there is room, the next turn reserves them.
                 let hasMadeRoom = rest.isEmpty && error.code == .full && store.makeRoom()
                 if rest.isEmpty, !hasMadeRoom { settle(failStarved(error), reservation: nil) }
                 while let (sequence, job) = rest.first {
@@ -115,7 +116,7 @@ struct WriterLoop {
         } while !rest.isEmpty
     }
 
-    /// Waits for jobs, and does meanwhile what is better done now; nil when there will be no more.
+    /// Waits for jobs, and meanwhile does work that is better done now. Nil when no more will come.
     private mutating func awaitTurn(since start: Int64) -> Turn? {
         if isBusy {
             if let turn = jobTable.wait(until: start + load.patience, { takeTurn(&$0) }) { return turn }
@@ -134,10 +135,10 @@ struct WriterLoop {
         pool.writer(isBusy: isBusy)
     }
 
-    /// What there is to do; the inner nil when there will be no more, the outer one when nothing is ready yet.
+    /// The next work. The inner nil means that no more will come, the outer one that nothing is ready.
     private func takeTurn(_ jobTable: inout JobTable) -> Turn?? {
         var batch: Batch = []
-        while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
+        while let next = jobTable.takeNext(after: batch) { batch.append(next) }
         let tasks = jobTable.writerTasks
         jobTable.writerTasks = []
         let reload = batch.isEmpty ? jobTable.reload : nil
@@ -150,7 +151,8 @@ struct WriterLoop {
             reservation: jobTable.order.reservationDue(block: limits.sequenceBlock))
     }
 
-    /// Opens the store with another model, which migrates it; what is refused changes nothing, and the old one stays in force.
+    /// Opens the store with another model, which migrates it. A model that is refused changes nothing, and the old one
+    /// stays in force.
     ///
     /// The old connection does nothing from the moment when the new one is opened.
     private mutating func reload(_ wish: Reload) {
@@ -168,10 +170,10 @@ struct WriterLoop {
 
     // MARK: - Transactions
 
-    /// Runs `body` in a transaction. While another program has locked the store, it waits and tries again: nothing has
-    /// happened then, and jobs need not fail for it. Only a server that stops has not for ever.
+    /// Runs `body` in a transaction. While another program has locked the store, the writer waits and tries again:
+    /// nothing has happened then, and jobs need not fail. Only a server that stops limits the wait.
     ///
-    /// - Returns: nil when `body` gives nil; what it did is then undone.
+    /// - Returns: nil when `body` returns nil; its changes are then undone.
     func transaction<Result>(
         _ body: () throws(StoreError) -> Result?
     ) throws(StoreError) -> Result? {
@@ -195,9 +197,9 @@ struct WriterLoop {
         }
     }
 
-    /// Applies jobs in one transaction: without a savepoint for each if possible, else one by one.
+    /// Applies jobs in one transaction: as a batch without savepoints if possible, else job by job.
     ///
-    /// - Parameter batch: becomes longer by what was ready meanwhile.
+    /// - Parameter batch: gets the jobs that become ready meanwhile.
     /// - Returns: the first jobs: all of them, or as many as there is room for the objects that they ask for.
     private mutating func apply(_ batch: inout Batch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
         if caution.allows() {
@@ -222,15 +224,15 @@ struct WriterLoop {
         }!
     }
 
-    /// Applies jobs, runs of them at once, and as long as the transaction is short what has become ready meanwhile.
+    /// Applies runs of jobs as batches and, while the transaction is short, jobs that have become ready meanwhile.
     ///
-    /// - Returns: nil when they cannot be applied like this.
+    /// - Returns: nil when a batch cannot be applied.
     private func applyBatch(_ batch: inout Batch, since start: Int64) throws(StoreError) -> [Applied]? {
         var applied: [Applied] = []
         var bytes = 0
         while bytes < ReplyBudget.maximumBytes {
             if applied.count == batch.count {
-                // Small jobs that are ready later are staged while these are made durable.
+                // Small jobs that become ready later are staged while these are made durable.
                 guard batch.last?.job.isLarge ?? false,
                     monotonicMicroseconds() - start < CoordinatorLimits.transactionMicroseconds
                 else { break }
@@ -264,10 +266,10 @@ struct WriterLoop {
         return applied
     }
 
-    /// Jobs that are ready by now join the transaction.
+    /// Adds the jobs that are ready by now to the transaction.
     private func takeMore(_ batch: inout Batch) {
         jobTable.withLock { jobTable in
-            while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
+            while let next = jobTable.takeNext(after: batch) { batch.append(next) }
         }
     }
 
@@ -282,9 +284,11 @@ struct WriterLoop {
         return Applied(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
     }
 
-    /// The job in a transaction of its own, so that the fault is its own, too; nil when the store has failed.
+    /// Applies the job in a transaction of its own, so that its fault concerns no other job. Nil when the store has
+    /// failed.
     ///
-    /// With a log, what the machine cannot store is no failure of the job's: it is tried until it can be, or the server stops.
+    /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
+    /// stops.
     private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied? {
         var wait = StoreWait(statistics, logger)
         var hasMadeRoom = false
@@ -297,7 +301,7 @@ struct WriterLoop {
             } catch {
                 guard store.failure == nil else { return nil }
                 if error.code == .overworked { continue }
-                // What a reader holds now may be copied before a later try.
+                // What a reader holds now may be copied before a later attempt.
                 if error.code == .full, store.makeRoom(), !hasMadeRoom {
                     hasMadeRoom = true
                     continue
@@ -314,7 +318,7 @@ struct WriterLoop {
 
     // MARK: - After COMMIT
 
-    /// Tells the ends in order, frees the room, and counts.
+    /// Sends the outcomes in order, frees the room, and counts.
     private mutating func settle(_ ended: consuming [Applied], reservation: Int64?) {
         var applied = consume ended
         var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
@@ -333,12 +337,12 @@ struct WriterLoop {
                 let waiters = jobTable.ended(
                     applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
                     took: applied.mergedMicroseconds, at: committedAt)
-                // A long answer is written there, too, and the rows are freed, while the next ones are merged here.
+                // A long answer is written there, too, and the rows are freed, while the next jobs are merged here.
                 tasks.append(telling(applied, waiters, committedAt))
                 guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
                 jobTable.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
             }
-            // Whoever waited for these ends comes after they are told.
+            // The waiters for these ends come after the ends themselves.
             tasks += jobTable.ends.takeReady()
             hasKept = !jobTable.kept.isEmpty
             isLone = isLone && !jobTable.hasWork
@@ -346,7 +350,7 @@ struct WriterLoop {
             return jobTable.isDraining || jobTable.count == 0
         }
         writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
-        // Who is told an end and asks for the numbers finds it counted.
+        // A client that gets an outcome and asks for `stats` finds it counted.
         let storeLog = store.log
         let history = store.history
         let forgotten = store.forgottenThrough
@@ -356,11 +360,11 @@ struct WriterLoop {
             $0.history = history
             $0.forgottenThrough = forgotten
         }
-        // As a rule answers are written, and rows freed, there, while the next jobs are merged here.
+        // Usually answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
         if isLone { completions.runHereIfIdle(tasks) } else { completions.run(tasks) }
         for tell in woken { tell() }
-        // A WAL that was due before and was not begun anew is in use by readers.
+        // Readers hold a WAL whose copying was due and that was not restarted.
         if store.isLogOverdue { gate.whileIdle { store.copyLogIfDue() } } else { store.copyLogIfDue() }
         if store.log != storeLog {
             let storeLog = store.log

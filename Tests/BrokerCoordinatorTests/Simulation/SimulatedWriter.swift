@@ -33,7 +33,7 @@ extension SimulatedServer {
         _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
         var batch: WriterLoop.Batch = []
-        while let next = jobTable.takeNext(behind: batch) { batch.append(next) }
+        while let next = jobTable.takeNext(after: batch) { batch.append(next) }
         guard !batch.isEmpty || jobTable.order.isStarved else { return writer.isAwake = false }
         let reservation = jobTable.order.reservationDue(block: limits.sequenceBlock)
         if let reservation { store.reserve(through: reservation) }

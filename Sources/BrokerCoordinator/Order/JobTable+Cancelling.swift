@@ -1,32 +1,32 @@
 internal import BrokerModel
 internal import BrokerStore
 
-/// Jobs that keep their places and are not merged: taken back, or refused by the log.
+/// Jobs that keep their tickets and are not merged: cancelled, or refused by the journal.
 extension JobTable {
     enum Cancelled {
         case cancelled(tell: [@Sendable () -> Void])
-        /// Who is to be told is told when the log knows.
+        /// The answers follow when the cancellation is in the journal.
         case pending
         case tooLate
         /// No such job is in flight.
         case unknown
     }
 
-    /// Takes back the jobs of that id before a place, as far as the asker may see them: all, or none if the merge of one has
-    /// begun. Each keeps its place, and fails there.
+    /// Cancels the jobs of that id before a ticket that the asker may see: all of them, or none if the merge of one has
+    /// begun. A cancelled job keeps its ticket, and fails when its turn comes.
     ///
-    /// - Parameter answer: tells the asker, before anybody else is told of the jobs.
+    /// - Parameter answer: answers the asker, before the observers and waiters of the jobs are called.
     mutating func cancel(
         _ id: JobID, before place: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
     ) -> Cancelled {
         var found = running.find(id, before: place, as: asker)
-        // In the log a job is known by its sequence.
+        // The journal names a job by its sequence.
         if logging.isOn { found.removeAll { order.holds($0.place) && order.sequence(at: $0.place) == nil } }
         guard !found.isEmpty else { return .unknown }
-        // What the log has no room for ends as that.
+        // A job that the journal has no room for fails for that reason.
         guard found.allSatisfy({ order.holds($0.place) && logging.fault(at: $0.place) == nil }) else { return .tooLate }
         guard logging.isOn else {
-            return .cancelled(tell: [{ answer(.cancelled) }] + found.flatMap { takeBack($0, id) })
+            return .cancelled(tell: [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) })
         }
         let fresh = found.filter { !cancelled.contains($0.place) }
         guard let last = fresh.last else { return .cancelled(tell: [{ answer(.cancelled) }]) }
@@ -39,8 +39,8 @@ extension JobTable {
         return .pending
     }
 
-    /// Gives back who is to be told that the job has ended.
-    private mutating func takeBack(_ job: RunningJobs.Found, _ id: JobID) -> [@Sendable () -> Void] {
+    /// Marks the job as cancelled. Returns the calls of its observer and waiters.
+    private mutating func markCancelled(_ job: RunningJobs.Found, _ id: JobID) -> [@Sendable () -> Void] {
         guard cancelled.insert(job.place).inserted else { return [] }
         order.change(job.place) { $0.cancelled() }
         let sequence = order.sequence(at: job.place)
@@ -54,14 +54,14 @@ extension JobTable {
         ]
     }
 
-    /// The log has taken the entries, in order. Gives back who is to be told.
+    /// The journal has stored the entries, in order. Returns the calls that report it.
     mutating func logged(_ entries: [JournalWrite]) -> [@Sendable () -> Void] {
         var tasks = logging.logged(entries)
         for entry in entries where entry.kind == .cancellation {
             if let wish = logging.takeWish(at: entry.place) {
-                // The log had no room for the job itself, which ends, or has ended, as that.
+                // The journal had no room for the job itself, which fails, or has failed, for that reason.
                 let isThere = order.holds(entry.place) && logging.fault(at: entry.place) == nil
-                let told = isThere ? takeBack(wish.job, entry.id) : []
+                let told = isThere ? markCancelled(wish.job, entry.id) : []
                 tasks += wish.answer.map { answer in [{ answer(isThere ? .cancelled : .tooLate) }] } ?? []
                 tasks += told
             }
@@ -69,7 +69,7 @@ extension JobTable {
         return tasks
     }
 
-    /// The log has no room for the entries: the jobs are none, and those that were to be taken back are merged.
+    /// The journal has no room for the entries: jobs among them fail, and jobs that should be cancelled are merged.
     mutating func unjournaled(_ entries: [JournalWrite], _ error: StoreError) -> [@Sendable () -> Void] {
         let fault = Fault(error.faultCode, error.message)
         logging.unjournaled(entries, fault)
