@@ -30,12 +30,12 @@ extension Store {
         try savepoints.beginJob()
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
         do throws(MergeFailure) {
-            if steps.count > 1 { try learnRowKeys() }
+            if steps.count > 1 { try readRowKeys() }
             var run = JobRun(merger, savepoints, job, stepCount: steps.count, parked: parked)
             for (number, step) in steps.enumerated() {
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
             }
-            try parked.giveBack(job.policy)
+            try parked.restore(job.policy)
             guard !connection.hasDanglingReferences else {
                 throw .fault(
                     Fault(
@@ -43,8 +43,8 @@ extension Store {
                         "The job would leave a link to an object that does not exist in the store."))
             }
             var outcome = try JobTally(run).outcome()
-            if let objects = run.objects { outcome.objects = try told(objects) }
-            if let heard = run.history?.digest { merger.digest?.add(heard) }
+            if let objects = run.objects { outcome.objects = try reply(objects) }
+            if let changes = run.history?.digest { merger.digest?.add(changes) }
             try savepoints.endJob()
             return .ended(.completed(outcome))
         } catch {
@@ -78,17 +78,17 @@ extension Store {
         }
     }
 
-    private func learnRowKeys() throws(MergeFailure) {
+    private func readRowKeys() throws(MergeFailure) {
         do throws(StoreError) {
-            try merger.learnRowKeys()
+            try merger.readRowKeys()
         } catch {
             throw .store(error)
         }
     }
 
-    private func told(_ objects: PayloadObjects) throws(MergeFailure) -> ToldObjects {
+    private func reply(_ objects: PayloadObjects) throws(MergeFailure) -> ToldObjects {
         do throws(StoreError) {
-            return try objects.told(within: ToldObjects.maximumBytes)
+            return try objects.reply(within: ToldObjects.maximumBytes)
         } catch {
             throw .store(error)
         }

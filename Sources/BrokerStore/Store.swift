@@ -15,7 +15,7 @@ public final class Store {
     let statements: TransactionStatements
     let savepoints: Savepoints
     private let files: OpenedFiles
-    let logKeeper: WALCheckpointer
+    let walCheckpointer: WALCheckpointer
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
     var overworked: (sequence: Int64, fault: Fault)?
     private let isSyncedAtCommit: Bool
@@ -44,12 +44,13 @@ public final class Store {
         connection = try Connection(store: file.location, vfs: options.vfs)
         connection.work.watch(connection.handle)
         connection.work.jobLimit = options.jobWork
-        logKeeper = try WALCheckpointer(of: connection, file: file.location + "-wal", workingPages: options.logPages)
-        migration = try Self.migrate(connection, path, plan, options, logKeeper)
+        walCheckpointer = try WALCheckpointer(
+            of: connection, file: file.location + "-wal", workingPages: options.logPages)
+        migration = try Self.migrate(connection, path, plan, options, walCheckpointer)
         try Self.configure(connection, options)
         let isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
-        merger = try Merger(plan, on: connection, keptSeconds: options.retention.seconds, isForeign: isForeign)
+        merger = try Merger(plan, on: connection, expirationSeconds: options.retention.seconds, isForeign: isForeign)
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
         savepoints = try Savepoints(on: connection)
@@ -59,7 +60,7 @@ public final class Store {
     /// Makes the database a store of the model, in one transaction.
     private static func migrate(
         _ connection: Connection, _ path: String, _ plan: StagingPlan, _ options: StoreOptions,
-        _ logKeeper: WALCheckpointer
+        _ walCheckpointer: WALCheckpointer
     ) throws(StoreError) -> StoreMigration {
         try configureFile(connection, options)
         let start = ContinuousClock.now
@@ -67,18 +68,18 @@ public final class Store {
         try connection.execute("PRAGMA temp_store = FILE")
         if options.synchronous != .off {
             try connection.execute("BEGIN IMMEDIATE")
-            try connection.rewriteLog()
+            try connection.rewriteWAL()
             try connection.execute("COMMIT")
         }
-        logKeeper.copyFound()
+        walCheckpointer.copyFound()
         if let failure = connection.failure { throw failure }
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try StoreOpening(of: connection, path: path, to: plan, removal: options.removal)
         try opening.refuseDifferences()
         try opening.run(on: connection)
         try connection.execute("COMMIT")
-        logKeeper.committed()
-        logKeeper.copyIfDue()
+        walCheckpointer.committed()
+        walCheckpointer.copyIfDue()
         let milliseconds = (ContinuousClock.now - start) / .milliseconds(1)
         return StoreMigration(
             changes: opening.changes, milliseconds: Int(milliseconds), notes: try opening.notes(on: connection))
@@ -98,8 +99,8 @@ public final class Store {
         // truncated.
         let pageSize = try connection.integer("PRAGMA page_size") ?? 4096
         let logPages = Int64(options.logPages * WALWatch.longestFactor)
-        let logBytes = logPages * (pageSize + Self.logFrameHeader) + Self.logHeader
-        try connection.execute("PRAGMA journal_size_limit = \(logBytes)")
+        let walBytes = logPages * (pageSize + Self.walFrameHeader) + Self.walHeader
+        try connection.execute("PRAGMA journal_size_limit = \(walBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
         try connection.ignoreTriggers()
     }
@@ -117,8 +118,8 @@ public final class Store {
     }
 
     /// Bytes before the WAL's first page and before each (sqlite.org/fileformat2.html, 4.1 and 4.2).
-    private static let logHeader: Int64 = 32
-    private static let logFrameHeader: Int64 = 24
+    private static let walHeader: Int64 = 32
+    private static let walFrameHeader: Int64 = 24
 
     /// Checks whether a store of that model exists or can be created there. Changes nothing.
     public static func check(
@@ -213,7 +214,7 @@ public final class Store {
     /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil when that
     /// is not known at the moment.
     public var durablePosition: Int64? {
-        isSyncedAtCommit || logKeeper.log.uncheckpointedPages == 0 ? ledger.history?.position : nil
+        isSyncedAtCommit || walCheckpointer.log.uncheckpointedPages == 0 ? ledger.history?.position : nil
     }
 
     /// The digest of the jobs of its journal; nil without one.
@@ -247,7 +248,7 @@ public final class Store {
         try ledger.finish()
         try connection.commit(by: statements.commit)
         ledger.transactionEnded(isDurable: true)
-        logKeeper.committed()
+        walCheckpointer.committed()
     }
 
     private func checkUsable() throws(StoreError) {
@@ -256,7 +257,7 @@ public final class Store {
 
     /// Rolls back everything applied since ``begin()``; does nothing when SQLite did that by itself.
     public func rollback() {
-        merger.forgetRowKeys()
+        merger.resetRowKeys()
         ledger.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
         // If the rollback fails, the transaction stays open, and the next ``begin()`` throws.
@@ -277,8 +278,8 @@ public final class Store {
     public func checkpointAtOnce() throws(StoreError) -> WALStatus {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
-        try logKeeper.empty()
-        return logKeeper.log
+        try walCheckpointer.empty()
+        return walCheckpointer.log
     }
 
     /// The outcome of a job in the ledger; nil for an unknown id.
@@ -295,7 +296,7 @@ public final class Store {
     public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let (known, end) = try find(job)
         if let end {
-            try noteInHistory(end, of: job, nil)
+            try extendDigest(end, of: job, nil)
             return end
         }
         switch job.work {
@@ -332,7 +333,7 @@ public final class Store {
     func record(
         _ end: JobOutcome, of job: StoreJob, _ known: StoredOutcome?, _ rows: RowDigest?
     ) throws(StoreError) -> JobOutcome {
-        try noteInHistory(end, of: job, rows)
+        try extendDigest(end, of: job, rows)
         if let known, end.isFailure, known.sequence > job.sequence { return end }
         let outcome = StoredOutcome(
             sequence: job.sequence, owner: job.owner, contentHash: job.contentHash, isFailure: end.isFailure,

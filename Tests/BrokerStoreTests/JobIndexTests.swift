@@ -24,7 +24,7 @@ import Testing
             if isDurable { durable = pending }
             if Int.random(in: 0..<10, using: &generator) == 0 {
                 first = sequence / 2
-                index.forget(before: first)
+                index.expire(before: first)
                 durable = durable.filter { $0.value >= first }
             }
             for id in (0..<4_000).map({ "job \($0)" }).shuffled(using: &generator).prefix(50) {
@@ -39,7 +39,7 @@ import Testing
     @Test func `the oldest id that is remembered is found when others have made every shard grow`() {
         let index = JobIndex()
         for number in 1...2_000 { index.load("job \(number)", Int64(number)) }
-        index.forget(before: 1_000)
+        index.expire(before: 1_000)
         for number in 2_001...60_000 { index.load("job \(number)", Int64(number)) }
         #expect(index.sequences(of: "job 1000") == [1_000])
         #expect(index.sequences(of: "job 1001") == [1_001])

@@ -58,7 +58,7 @@ import Testing
         let test = try store()
         test.store.merger.syncParts.maximum = 2
         for id in ["a", "b"] { #expect(try begin(test, id) == nil) }
-        let keys = SyncParts.keysForgottenAtOnce * 5 / 2
+        let keys = SyncParts.keysDeletedAtOnce * 5 / 2
         try test.execute(
             """
             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(keys))
@@ -69,10 +69,10 @@ import Testing
         }
         #expect(try begin(test, "c", at: Self.retention) == "busy /operations/0/part", "none is old yet")
         #expect(try begin(test, "c", at: Self.retention + 1) == nil)
-        #expect(try left() == ["1|\(keys - SyncParts.keysForgottenAtOnce)", "2|\(keys)"])
+        #expect(try left() == ["1|\(keys - SyncParts.keysDeletedAtOnce)", "2|\(keys)"])
         // A sync that is begun anew under its id knows nothing of what it named before.
         #expect(try begin(test, "b", at: Self.retention + 1, definition: [1]) == nil)
-        #expect(try left() == ["1|\(keys - 2 * SyncParts.keysForgottenAtOnce)"])
+        #expect(try left() == ["1|\(keys - 2 * SyncParts.keysDeletedAtOnce)"])
         #expect(try begin(test, "c", at: Self.retention + 1) == nil)
         #expect(try left() == [])
         #expect(try test.rows("SELECT id FROM _broker_open_syncs ORDER BY id") == ["b", "c"])

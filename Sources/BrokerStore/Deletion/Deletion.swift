@@ -34,7 +34,7 @@ struct Deletion {
     /// - Returns: the number of distinct named objects that do not exist.
     private func seed(_ table: FrozenTable, _ isDirect: Bool) throws(StoreError) -> Int {
         let keys = NamedKeys(table, merger.entities)
-        let statement = try isDirect ? statements.deleteKey(entity) : statements.doomKey(entity)
+        let statement = try isDirect ? statements.deleteKey(entity) : statements.addKey(entity)
         var missing = 0
         // Values that differ in JSON may be one value in a column.
         var seen: Set<StoredKey>? = merger.forms.changesKey(of: table.entityIndex) ? [] : nil
@@ -71,7 +71,7 @@ struct Deletion {
         try deleting { isDirect throws(StoreError) in
             let statement =
                 try isDirect
-                ? statements.delete(entity, where: condition) : statements.doom(entity, where: condition)
+                ? statements.delete(entity, where: condition) : statements.add(entity, where: condition)
             bind(statement)
             try statement.run()
         }
@@ -84,13 +84,13 @@ struct Deletion {
         let result: Result
         let fault: Fault?
         do throws(StoreError) {
-            if statements.takesRowKeys[entity] { try merger.learnRowKeys() }
+            if statements.takesRowKeys[entity] { try merger.readRowKeys() }
             guard statements.reachesOthers[entity] else { return try seed(true) }
             try statements.clear().run()
             result = try seed(false)
             try cascade()
             fault = try denial()
-            if fault == nil { try deleteDoomed() }
+            if fault == nil { try deleteSet() }
         } catch {
             throw .store(error)
         }
@@ -111,7 +111,7 @@ struct Deletion {
         let deletion = Deletion(merger: merger, entity: tombstones.tables[0].entityIndex, pointer: pointer)
         do throws(StoreError) {
             if tombstones.tables.contains(where: { merger.deletions.takesRowKeys[$0.entityIndex] }) {
-                try merger.learnRowKeys()
+                try merger.readRowKeys()
             }
             try merger.deletions.clear().run()
             for table in tombstones.tables {
@@ -119,8 +119,8 @@ struct Deletion {
             }
             try deletion.cascade()
             isEntangled = try tombstones.records.map { rows throws(StoreError) in try deletion.reaches(rows) } ?? false
-            fault = isEntangled ? nil : try deletion.denial(apartFrom: tombstones.going)
-            if !isEntangled, fault == nil { try deletion.deleteDoomed() }
+            fault = isEntangled ? nil : try deletion.denial(apartFrom: tombstones.otherDeletions)
+            if !isEntangled, fault == nil { try deletion.deleteSet() }
         } catch {
             throw .store(error)
         }
@@ -131,7 +131,7 @@ struct Deletion {
 
     /// Whether the deletion reaches, by `cascade`, an object that the rows name.
     private func reaches(_ rows: StagedRows) throws(StoreError) -> Bool {
-        defer { merger.forgetNamedObjects() }
+        defer { merger.clearNamedObjects() }
         for entity in try entities(statements.allEntities()) {
             for (index, relationship) in merger.plan.model.entities[entity].relationships.enumerated()
             where relationship.deleteRule == .cascade {
@@ -146,13 +146,13 @@ struct Deletion {
         return false
     }
 
-    private func deleteDoomed() throws(StoreError) {
+    private func deleteSet() throws(StoreError) {
         let order = statements.deletionOrder
         let entities = try entities(statements.allEntities()).sorted { order[$0] < order[$1] }
         for entity in entities {
             for detach in try statements.detach(entity) { try detach.run() }
         }
-        for entity in entities { try statements.deleteDoomed(entity).run() }
+        for entity in entities { try statements.deleteSet(entity).run() }
         try statements.clear().run()
     }
 
@@ -176,13 +176,13 @@ struct Deletion {
     /// The `deny` rule that prevents the deletion.
     ///
     /// - Parameter going: objects that the same operation deletes, and which therefore prevent nothing.
-    private func denial(apartFrom going: [FrozenTable] = []) throws(StoreError) -> Fault? {
-        defer { if !going.isEmpty { merger.forgetNamedObjects() } }
+    private func denial(apartFrom otherDeletions: [FrozenTable] = []) throws(StoreError) -> Fault? {
+        defer { if !otherDeletions.isEmpty { merger.clearNamedObjects() } }
         for entity in try entities(statements.allEntities()) {
             let model = merger.plan.model.entities[entity]
             for (index, relationship) in model.relationships.enumerated() where relationship.deleteRule == .deny {
                 let destination = merger.plan.model.destinationTable(entity, index)
-                let tables = going.filter { $0.entityIndex == destination }
+                let tables = otherDeletions.filter { $0.entityIndex == destination }
                 let isGoing = tables.isEmpty ? nil : try merger.namedObjects(in: tables, destination)
                 let denied = try statements.denied(entity, index, apartFrom: isGoing)
                 defer { denied.reset() }
@@ -253,7 +253,7 @@ struct Tombstones {
     /// the order is settled.
     var records: StagedRows?
     /// The rows of other deletions of the same operation.
-    var going: [FrozenTable] = []
+    var otherDeletions: [FrozenTable] = []
 
     func reachesOthers(_ statements: DeletionStatements) -> Bool {
         tables.contains { statements.reachesOthers[$0.entityIndex] }

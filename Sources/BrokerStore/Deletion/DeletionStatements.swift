@@ -11,7 +11,7 @@ internal import BrokerStaging
 ///  1. Rows are deleted from tables in an order in which children come before their parents (``deletionOrder``).
 ///  2. A link against that order (into the row's own table, or around a cycle of tables) is set to NULL before.
 final class DeletionStatements {
-    static let doomed = "temp._broker_doomed"
+    static let deletionSet = "temp._broker_doomed"
 
     private let plan: StagingPlan
     private let naming: ColumnNaming
@@ -40,7 +40,7 @@ final class DeletionStatements {
         let hasRowKeys = plan.model.entities.contains(where: \.hasRowKey)
         takesRowKeys = zip(plan.model.entities, reachesOthers).map { $0.hasRowKey || $1 && hasRowKeys }
         try connection.execute(
-            "CREATE TABLE \(Self.doomed) (entity INTEGER, number INTEGER, generation INTEGER, "
+            "CREATE TABLE \(Self.deletionSet) (entity INTEGER, number INTEGER, generation INTEGER, "
                 + "PRIMARY KEY (entity, number)) WITHOUT ROWID")
         try connection.execute("CREATE INDEX temp._broker_doomed_generation ON _broker_doomed (generation, entity)")
     }
@@ -55,8 +55,8 @@ final class DeletionStatements {
     // MARK: - Seeds
 
     /// Parameters: a key. Adds the object to the deletion set; no change when there is none.
-    func doomKey(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared(doom(entity, generation: "0", from: "", where: own(entity, keyIsParameters(entity))))
+    func addKey(_ entity: Int) throws(StoreError) -> Statement {
+        try prepared(add(entity, generation: "0", from: "", where: own(entity, keyIsParameters(entity))))
     }
 
     /// Parameters: a key. Deletes the object, when that reaches no others.
@@ -65,8 +65,8 @@ final class DeletionStatements {
     }
 
     /// Adds the objects to the deletion set for which the condition holds, which refers to them as `o`.
-    func doom(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
-        try connection.prepare(doom(entity, generation: "0", from: "", where: own(entity, condition)))
+    func add(_ entity: Int, where condition: String) throws(StoreError) -> Statement {
+        try connection.prepare(add(entity, generation: "0", from: "", where: own(entity, condition)))
     }
 
     /// Deletes the objects for which the condition holds, which refers to them as `o`, when that reaches no others.
@@ -92,9 +92,9 @@ final class DeletionStatements {
     private func cascade(_ entity: Int, _ relationship: Int) throws(StoreError) -> Statement {
         let destination = plan.model.destinationTable(entity, relationship)
         return try connection.prepare(
-            doom(
+            add(
                 destination, generation: "x.generation + 1",
-                from: "\(Self.doomed) x \(source(entity))\(links(entity, relationship)) CROSS JOIN ",
+                from: "\(Self.deletionSet) x \(source(entity))\(links(entity, relationship)) CROSS JOIN ",
                 where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))"))
     }
 
@@ -102,7 +102,7 @@ final class DeletionStatements {
     /// condition holds, which refers to it as `o`.
     func reached(_ entity: Int, _ relationship: Int, where condition: String) throws(StoreError) -> Statement {
         try prepared(
-            "SELECT 1 FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
+            "SELECT 1 FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship)) "
                 + "CROSS JOIN \(table(plan.model.destinationTable(entity, relationship))) o "
                 + "WHERE x.entity = \(entity) AND \(joined(entity, relationship)) AND \(condition) LIMIT 1")
     }
@@ -117,21 +117,21 @@ final class DeletionStatements {
         let destination = plan.model.destinationTable(entity, relationship)
         return try prepared(
             "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
-                + "FROM \(Self.doomed) x \(source(entity))\(links(entity, relationship)) "
+                + "FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship)) "
                 + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
-                + "AND NOT EXISTS (SELECT 1 FROM \(Self.doomed) y WHERE y.entity = \(destination) "
+                + "AND NOT EXISTS (SELECT 1 FROM \(Self.deletionSet) y WHERE y.entity = \(destination) "
                 + "AND y.number = o.\(naming.rowNumber(destination)))\(exception.map { " AND NOT \($0)" } ?? "") LIMIT 1"
         )
     }
 
     /// Parameters: the generation. Returns the entities with objects in it.
     func entities() throws(StoreError) -> Statement {
-        try prepared("SELECT DISTINCT entity FROM \(Self.doomed) WHERE generation = ?1")
+        try prepared("SELECT DISTINCT entity FROM \(Self.deletionSet) WHERE generation = ?1")
     }
 
     /// Returns all entities with objects in the deletion set.
     func allEntities() throws(StoreError) -> Statement {
-        try prepared("SELECT DISTINCT entity FROM \(Self.doomed)")
+        try prepared("SELECT DISTINCT entity FROM \(Self.deletionSet)")
     }
 
     /// Sets the links of rows in the deletion set to NULL that refer to rows whose table is deleted from later, or at
@@ -156,11 +156,11 @@ final class DeletionStatements {
         return statements
     }
 
-    func deleteDoomed(_ entity: Int) throws(StoreError) -> Statement {
+    func deleteSet(_ entity: Int) throws(StoreError) -> Statement {
         try prepared("DELETE FROM \(table(entity)) WHERE \(isDoomed(entity))")
     }
 
-    func clear() throws(StoreError) -> Statement { try prepared("DELETE FROM \(Self.doomed)") }
+    func clear() throws(StoreError) -> Statement { try prepared("DELETE FROM \(Self.deletionSet)") }
 
     // MARK: - SQL
 
@@ -190,7 +190,7 @@ final class DeletionStatements {
     }
 
     private func isDoomed(_ entity: Int) -> String {
-        "\(naming.rowNumber(entity)) IN (SELECT number FROM \(Self.doomed) WHERE entity = \(entity))"
+        "\(naming.rowNumber(entity)) IN (SELECT number FROM \(Self.deletionSet) WHERE entity = \(entity))"
     }
 
     private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
@@ -201,8 +201,8 @@ final class DeletionStatements {
     }
 
     /// The deletion set lists each object under the entity of its table.
-    private func doom(_ entity: Int, generation: String, from: String, where condition: String) -> String {
-        "INSERT OR IGNORE INTO \(Self.doomed) SELECT \(plan.model.topmost(of: entity)), o.\(naming.rowNumber(entity)), \(generation) "
+    private func add(_ entity: Int, generation: String, from: String, where condition: String) -> String {
+        "INSERT OR IGNORE INTO \(Self.deletionSet) SELECT \(plan.model.topmost(of: entity)), o.\(naming.rowNumber(entity)), \(generation) "
             + "FROM \(from)\(table(entity)) o WHERE \(condition)"
     }
 

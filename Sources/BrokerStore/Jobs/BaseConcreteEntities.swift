@@ -17,7 +17,8 @@ struct BaseConcreteEntities {
     ///   - states: as ``MergedRows/states``.
     ///   - recorded: the state of rows that the net changes report instead.
     mutating func read(
-        _ staged: StagedRows, _ merged: MergedRows, _ states: [[UInt8]], _ changedOutside: [Set<Int64>], heard: UInt8,
+        _ staged: StagedRows, _ merged: MergedRows, _ states: [[UInt8]], _ changedOutside: [Set<Int64>],
+        recorded: UInt8,
         _ merger: Merger
     ) throws(StoreError) {
         for case let table? in staged.tables where model.isInHierarchy(table.entityIndex) {
@@ -28,7 +29,7 @@ struct BaseConcreteEntities {
                 let kind = table.kind(of: row)
                 kinds.append(kind)
                 let isKnown =
-                    states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == heard
+                    states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == recorded
                     || model.subentities(of: kind).count == 1
                 if isKnown { continue }
                 try merger.key(of: row, table, merged).bind(to: find, from: 1)

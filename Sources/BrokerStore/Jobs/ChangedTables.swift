@@ -31,16 +31,16 @@ final class ChangedTables {
         let realColumns: Set<Int32>
     }
 
-    enum Heard {
+    enum RecordedTable {
         case entity(Table)
         case links(LinkTable)
     }
 
-    private var tables: [String: Heard] = [:]
+    private var tables: [String: RecordedTable] = [:]
     private var ownIdentities: Set<Int> = []
     /// During one recording, by the address of the name, which does not change meanwhile. Nil for a table without
     /// entity.
-    private var known: [UnsafePointer<CChar>: Heard?] = [:]
+    private var known: [UnsafePointer<CChar>: RecordedTable?] = [:]
 
     init(_ entities: [EntityStatements], _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
         let model = plan.model
@@ -92,10 +92,10 @@ final class ChangedTables {
 
     func beginListening() { known = [:] }
 
-    func table(_ name: UnsafePointer<CChar>) -> Heard? {
-        if let heard = known[name] { return heard }
-        let heard = tables[String(cString: name)]
-        known[name] = .some(heard)
-        return heard
+    func table(_ name: UnsafePointer<CChar>) -> RecordedTable? {
+        if let found = known[name] { return found }
+        let found = tables[String(cString: name)]
+        known[name] = .some(found)
+        return found
     }
 }

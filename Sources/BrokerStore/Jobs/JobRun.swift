@@ -19,7 +19,7 @@ struct JobRun {
     let isSingle: Bool
     private(set) var base: (rows: StagedRows, merged: MergedRows)?
     private(set) var history: NetChanges?
-    private(set) var told = ReportedFaults()
+    private(set) var reported = ReportedFaults()
     /// The number of batches of steps that were staged again because of their tombstones.
     private var batchCount = 0
     let resources: MergeResources
@@ -60,20 +60,20 @@ struct JobRun {
         case .delete(let entity):
             objects?.noteDeletion()
             let rows = step.rows!
-            told.add(rows)
+            reported.add(rows)
             let deletion = Deletion(merger: merger, entity: entity, pointer: step.pointer)
             var missing = 0
-            try listening(isLast) { () throws(MergeFailure) in missing = try deletion.delete(named: rows) }
+            try recording(isLast) { () throws(MergeFailure) in missing = try deletion.delete(named: rows) }
             if missing > 0 {
-                told.warnings.append(
+                reported.warnings.append(
                     Warning(.objectNotFound, entity: merger.plan.model.entities[entity].name, count: missing))
             }
         case .deleteMatching(let selection):
             objects?.noteDeletion()
-            try resources.parked.giveBack(job.policy, askedBy: selection)
+            try resources.parked.restore(job.policy, askedBy: selection)
             let selected = SelectedObjects(selection, merger)
             let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
-            try listening(isLast) { () throws(MergeFailure) in
+            try recording(isLast) { () throws(MergeFailure) in
                 try selected.searching(at: step.pointer) { () throws(MergeFailure) in
                     try deletion.delete(where: selected.condition) { selected.bind(to: $0) }
                 }
@@ -161,10 +161,10 @@ struct JobRun {
         let merger = merger
         let isPiece = batch != nil
         func tombstones(_ rows: StagedRows, _ parts: (TombstoneDeletions) -> [[FrozenTable?]]) -> Tombstones? {
-            guard let buried = rows.buried else { return nil }
-            let tables = parts(buried).joined().compactMap { $0 }
+            guard let deletions = rows.buried else { return nil }
+            let tables = parts(deletions).joined().compactMap { $0 }
             guard !tables.isEmpty else { return nil }
-            return Tombstones(tables: tables, going: isPiece ? step.rows!.buried?.all ?? [] : [])
+            return Tombstones(tables: tables, otherDeletions: isPiece ? step.rows!.buried?.all ?? [] : [])
         }
         let merged = try merge(rows, isFirst: false, isAlone: false, sync) { rows throws(MergeFailure) in
             let isNamedBefore = rows.buried?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
@@ -175,7 +175,7 @@ struct JobRun {
         }
         guard var merged else { return [] }
         if let last = tombstones(merged.rows, { isOneRecord ? [$0.alone, $0.behind] : [$0.behind] }) {
-            try listening(false) { () throws(MergeFailure) in try Deletion.delete(last, merger, at: step.pointer) }
+            try recording(false) { () throws(MergeFailure) in try Deletion.delete(last, merger, at: step.pointer) }
         }
         merged.firstOperation = batch?.firstOperation ?? 0
         return [merged]
@@ -196,20 +196,20 @@ struct JobRun {
             let (rows, merged) = try merge.run(rows, history, isBase: true)
             base = (rows, merged)
             merger.digest?.add(rows, merged)
-            told.add(rows)
+            reported.add(rows)
             return MergedBatch(rows: rows, result: merged)
         }
         let history = started()
         do throws(MergeFailure) {
             let (rows, merged) = try merge.run(rows, history, prepare: prepare)
-            told.add(rows)
+            reported.add(rows)
             try touch(rows, merged, history)
             try check(history)
             return MergedBatch(rows: rows, result: merged)
         } catch {
             guard case .subjectRefused(let fault) = error else { throw error }
             guard job.policy == .skip else { throw .fault(fault) }
-            told.reject(fault)
+            reported.reject(fault)
             return nil
         }
     }
@@ -263,18 +263,18 @@ struct JobRun {
         guard isComplete else {
             try part?.end()
             let name = merger.plan.model.entities[selection.entity].name
-            return told.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
+            return reported.warnings.append(Warning(.deletionSkipped, entity: name, count: 1))
         }
-        try resources.parked.giveBack(job.policy, askedBy: selection)
+        try resources.parked.restore(job.policy, askedBy: selection)
         let selected = SelectedObjects(selection, merger)
         let unnamed: String? =
             if let part { part.isUnnamed(merger.entities[selection.entity]) } else {
                 try isUnnamed(merged.count == 1 ? merged[0].rows : step.rows!, merged, selection)
             }
         guard let unnamed else { throw .fault(Self.tooManyNames(step)) }
-        defer { merger.forgetNamedObjects() }
+        defer { merger.clearNamedObjects() }
         let deletion = Deletion(merger: merger, entity: selection.entity, pointer: step.pointer)
-        try listening(isLast) { () throws(MergeFailure) in
+        try recording(isLast) { () throws(MergeFailure) in
             try selected.searching(at: step.pointer) { () throws(MergeFailure) in
                 try deletion.delete(where: "\(selected.condition) AND \(unnamed)") { selected.bind(to: $0) }
             }
@@ -306,18 +306,18 @@ struct JobRun {
     }
 
     /// - Parameter isLast: nothing follows it in the job, so counting suffices for most objects.
-    private mutating func listening(
+    private mutating func recording(
         _ isLast: Bool, _ body: () throws(MergeFailure) -> Void
     ) throws(MergeFailure) {
         let history = started()
-        if isLast, !job.wantsKeys { history.wants = try wantsMore() }
-        try history.listen(body)
+        if isLast, !job.wantsKeys { history.needsEntry = try entryCondition() }
+        try history.record(body)
         try check(history)
     }
 
     /// Whether more than a count is needed of an object: of one that the first step touched, the changes of that step
     /// count, too.
-    private func wantsMore() throws(MergeFailure) -> (Int, Int64, StoredKey) -> Bool {
+    private func entryCondition() throws(MergeFailure) -> (Int, Int64, StoredKey) -> Bool {
         guard let base else { return { _, _, _ in false } }
         let finder = try BaseRows(base.rows, base.merged, merger)
         return { entity, number, key in

@@ -5,19 +5,19 @@ internal import BrokerStaging
 /// The net change of each object over a whole job: one object change for each.
 struct JobTally {
     /// The state of a first step's staged row whose object is in the net changes, too: those count.
-    private static let heard: UInt8 = 255
+    private static let recorded: UInt8 = 255
 
-    enum Fate: Int {
+    enum ObjectChange: Int {
         case inserted, updated, deleted, unchanged
 
         /// The changes whose keys are reported, with their names in the contract.
-        static let told: [(word: String, fate: Fate)] = [
+        static let reported: [(word: String, change: ObjectChange)] = [
             ("inserted", .inserted), ("updated", .updated), ("deleted", .deleted),
         ]
     }
 
-    private struct Told {
-        let fate: Fate
+    private struct RecordedChange {
+        let change: ObjectChange
         let entry: NetChanges.Entry
     }
 
@@ -28,7 +28,7 @@ struct JobTally {
     private let linkStates: [[UInt8]]
     private var changedOutside: [Set<Int64>]
     /// The recorded changes, by the index of the objects' concrete entity.
-    private var told: [[Told]]
+    private var recordedChanges: [[RecordedChange]]
     /// The concrete entities of the first step's rows, and of the rows changed beside them.
     private var kinds: BaseConcreteEntities
 
@@ -38,24 +38,24 @@ struct JobTally {
         states = run.base?.merged.states ?? Array(repeating: [], count: entities.count)
         linkStates = run.base?.merged.linkStates ?? Array(repeating: [], count: entities.count)
         changedOutside = run.base?.merged.changedOutside ?? Array(repeating: [], count: entities.count)
-        told = Array(repeating: [], count: entities.count)
+        recordedChanges = Array(repeating: [], count: entities.count)
         kinds = BaseConcreteEntities(run.merger.plan.model)
         for case let table? in run.base?.rows.tables ?? [] {
             for (row, origin) in table.origins.enumerated() where origin == .passedOver {
-                states[table.entityIndex][row] = Self.heard
+                states[table.entityIndex][row] = Self.recorded
             }
         }
         let base = try run.base.map { base throws(MergeFailure) in try BaseRows(base.rows, base.merged, run.merger) }
         for entry in run.history?.entries ?? [] {
-            let before = takeBase(entry, base)
-            guard let fate = self.fate(entry, before) else { continue }
-            let kind = fate == .deleted ? originalKind(entry) : entry.kind
-            told[kind].append(Told(fate: fate, entry: entry))
+            let before = takeBaseState(entry, base)
+            guard let change = self.change(entry, before) else { continue }
+            let kind = change == .deleted ? originalKind(entry) : entry.kind
+            recordedChanges[kind].append(RecordedChange(change: change, entry: entry))
         }
         do throws(StoreError) {
             try addLinks()
             if let base = run.base {
-                try kinds.read(base.rows, base.merged, states, changedOutside, heard: Self.heard, run.merger)
+                try kinds.read(base.rows, base.merged, states, changedOutside, recorded: Self.recorded, run.merger)
             }
         } catch {
             throw .store(error)
@@ -70,11 +70,11 @@ struct JobTally {
 
     /// What the first step did to the entry's object; nil when it did not touch it. From now on the net changes count
     /// the object.
-    private mutating func takeBase(_ entry: NetChanges.Entry, _ base: BaseRows?) -> BaseState? {
+    private mutating func takeBaseState(_ entry: NetChanges.Entry, _ base: BaseRows?) -> BaseState? {
         // A later step inserted the row: the object that the first step named by this key has been renamed since.
         guard entry.original != .absent else { return nil }
         if let row = base?.row(of: entry.originalKey, entry.entity) {
-            defer { states[entry.entity][row] = Self.heard }
+            defer { states[entry.entity][row] = Self.recorded }
             return BaseState(
                 isInserted: states[entry.entity][row] == MergeTally.RowState.inserted.rawValue,
                 isLinkChanged: linkStates[entry.entity][row] == MergeTally.RowState.updated.rawValue)
@@ -84,7 +84,7 @@ struct JobTally {
     }
 
     /// - Parameter before: the first step's change of the object.
-    private func fate(_ entry: NetChanges.Entry, _ before: BaseState?) -> Fate? {
+    private func change(_ entry: NetChanges.Entry, _ before: BaseState?) -> ObjectChange? {
         let existed = before.map { !$0.isInserted } ?? (entry.original != .absent)
         switch (existed, entry.number != nil) {
         case (false, true): return .inserted
@@ -99,8 +99,8 @@ struct JobTally {
 
     /// Whether the row is the same as before the job.
     private func isRowSame(_ entry: NetChanges.Entry) -> Bool {
-        let place = NetChanges.Place(entity: entry.entity, number: entry.originalNumber)
-        guard let original = run.history?.baseOriginals[place] else {
+        let location = NetChanges.RowLocation(entity: entry.entity, number: entry.originalNumber)
+        guard let original = run.history?.baseOriginals[location] else {
             return entry.original == .untouched || entry.original == .content(entry.content)
         }
         return entry.original != .untouched && entry.content == original.content
@@ -108,8 +108,8 @@ struct JobTally {
 
     /// The object's concrete entity before the job.
     private func originalKind(_ entry: NetChanges.Entry) -> Int {
-        let place = NetChanges.Place(entity: entry.entity, number: entry.originalNumber)
-        return run.history?.baseOriginals[place]?.kind ?? entry.originalKind
+        let location = NetChanges.RowLocation(entity: entry.entity, number: entry.originalNumber)
+        return run.history?.baseOriginals[location]?.kind ?? entry.originalKind
     }
 
     /// Objects of the first step that no later step touched, and whose records changed links in link tables, are
@@ -132,8 +132,8 @@ struct JobTally {
     // MARK: - Counts
 
     func outcome() throws(MergeFailure) -> Outcome {
-        var outcome = Outcome(run.told)
-        let rejected = run.told.rejectedCounts
+        var outcome = Outcome(run.reported)
+        let rejected = run.reported.rejectedCounts
         for (index, statements) in entities.enumerated() {
             let counts = counts(index, rejected: rejected[statements.entity.name] ?? 0)
             let isTouched = run.base?.rows.tables[index] != nil && !run.merger.plan.model.isInHierarchy(index)
@@ -152,15 +152,15 @@ struct JobTally {
             switch state {
             case MergeTally.RowState.inserted.rawValue: counts.inserted += 1
             case MergeTally.RowState.updated.rawValue: counts.updated += 1
-            case Self.heard: continue
+            case Self.recorded: continue
             default: counts.unchanged += 1
             }
         }
         counts.updated += kinds.changedOutside(entity, changedOutside).count
         counts.updated += run.history?.changedNumbers[entity]?.count ?? 0
         counts.deleted += run.history?.deletedCounts[entity] ?? 0
-        for object in told[entity] {
-            switch object.fate {
+        for object in recordedChanges[entity] {
+            switch object.change {
             case .inserted: counts.inserted += 1
             case .updated: counts.updated += 1
             case .deleted: counts.deleted += 1
@@ -182,9 +182,9 @@ struct JobTally {
                     let entity = run.merger.plan.model.index(ofEntity: name)!
                     json.key(name)
                     try json.object { json throws(StoreError) in
-                        for (word, fate) in Fate.told {
+                        for (word, change) in ObjectChange.reported {
                             json.key(word)
-                            try json.array { json throws(StoreError) in try writeKeys(entity, fate, &json) }
+                            try json.array { json throws(StoreError) in try writeKeys(entity, change, &json) }
                         }
                     }
                 }
@@ -195,10 +195,10 @@ struct JobTally {
         return writer.bytes
     }
 
-    private func writeKeys(_ entity: Int, _ fate: Fate, _ json: inout JSONWriter) throws(StoreError) {
+    private func writeKeys(_ entity: Int, _ change: ObjectChange, _ json: inout JSONWriter) throws(StoreError) {
         let model = entities[entity].entity
         let topmost = run.merger.plan.model.topmost(of: entity)
-        if let base = run.base, let table = base.rows.tables[topmost], let state = fate.state {
+        if let base = run.base, let table = base.rows.tables[topmost], let state = change.state {
             for position in 0..<table.rowCount {
                 let row = table.order[position]
                 guard states[topmost][row] == state.rawValue, kinds.isOne(row, of: topmost, entity) else { continue }
@@ -210,9 +210,9 @@ struct JobTally {
                 }
             }
         }
-        if fate == .updated { try writeKeysOutside(entity, &json) }
-        for object in told[entity] where object.fate == fate {
-            if let identity = object.entry.identity, fate == .deleted {
+        if change == .updated { try writeKeysOutside(entity, &json) }
+        for object in recordedChanges[entity] where object.change == change {
+            if let identity = object.entry.identity, change == .deleted {
                 identity.withCells { json.key($0, of: model) }
             } else {
                 try write(object.entry.key, of: entity, to: &json)
@@ -246,7 +246,7 @@ struct JobTally {
     }
 }
 
-extension JobTally.Fate {
+extension JobTally.ObjectChange {
     fileprivate var state: MergeTally.RowState? {
         switch self {
         case .inserted: .inserted

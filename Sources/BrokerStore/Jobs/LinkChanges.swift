@@ -26,7 +26,7 @@ struct LinkChanges {
         newest = [:]
     }
 
-    mutating func takeBack() { newest = [:] }
+    mutating func rollBack() { newest = [:] }
 
     /// Whether the object with this key at the end of the job has other links than before the job.
     func hasOthers(_ entity: Int, _ key: StoredKey) -> Bool {

@@ -37,7 +37,7 @@ final class NetChanges {
     }
 
     /// A row of an entity's table.
-    struct Place: Hashable {
+    struct RowLocation: Hashable {
         let entity: Int
         let number: Int64
     }
@@ -55,16 +55,16 @@ final class NetChanges {
     private(set) var entries: [Entry] = []
     /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
     /// counts the rows of that step itself, so they need no entries.
-    private(set) var baseOriginals: [Place: (content: Int, kind: Int)] = [:]
+    private(set) var baseOriginals: [RowLocation: (content: Int, kind: Int)] = [:]
     private(set) var links = LinkChanges()
-    private var isHearingBase = false
+    private var isRecordingBase = false
     private var isHearingParking = false
     /// The digests of rows before a value of theirs was parked.
-    private var parkedOriginals: [Place: Int] = [:]
-    private var places: [Place: Int] = [:]
+    private var parkedOriginals: [RowLocation: Int] = [:]
+    private var entryIndices: [RowLocation: Int] = [:]
     private var deleted: [Name: Int] = [:]
     /// In the last step of a job, whether more than a count is needed of an object; nil where further steps may follow.
-    var wants: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
+    var needsEntry: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
     /// By the index of their concrete entity, the number of deleted objects for which a count suffices.
     private(set) var deletedCounts: [Int: Int] = [:]
     /// By the index of their concrete entity, the row numbers of changed objects for which a count suffices.
@@ -87,17 +87,17 @@ final class NetChanges {
     /// Records the changes that `body` makes.
     ///
     /// - Parameter isBase: the changes are those of a first step, which counts its rows itself.
-    func listen<Failure: Error>(
+    func record<Failure: Error>(
         toBase isBase: Bool = false, _ body: () throws(Failure) -> Void
     ) throws(Failure) {
-        isHearingBase = isBase
+        isRecordingBase = isBase
         tables.beginListening()
         sqlite3_preupdate_hook(
             connection.handle,
             { context, database, operation, _, table, old, new in
                 guard let context, let database, let table else { return }
                 let history = Unmanaged<NetChanges>.fromOpaque(context).takeUnretainedValue()
-                history.hear(operation, UnsafePointer(table), old: old, new: new, database)
+                history.recordChange(operation, UnsafePointer(table), old: old, new: new, database)
             }, Unmanaged.passUnretained(self).toOpaque())
         defer { sqlite3_preupdate_hook(connection.handle, nil, nil) }
         try body()
@@ -105,46 +105,46 @@ final class NetChanges {
 
     /// Records values that are parked or restored. Neither changes an object, and an object that is changed meanwhile
     /// is compared with its state before.
-    func listenToParking<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+    func recordParking<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         isHearingParking = true
         defer { isHearingParking = false }
-        try listen(body)
+        try record(body)
     }
 
-    private func hear(
+    private func recordChange(
         _ operation: Int32, _ table: UnsafePointer<CChar>, old: Int64, new: Int64, _ database: OpaquePointer
     ) {
         let count = sqlite3_preupdate_count(database)
-        let listened: ChangedTables.Table
+        let changedTable: ChangedTables.Table
         switch tables.table(table) {
         case nil: return
-        case .links(let link): return hear(operation, link, count, database)
-        case .entity(let table): listened = table
+        case .links(let link): return recordChange(operation, link, count, database)
+        case .entity(let table): changedTable = table
         }
-        let entity = listened.entity
+        let entity = changedTable.entity
         func before() -> RowValues {
-            RowValues(count: count, listened, hasDigest: digest != nil) { column in
+            RowValues(count: count, changedTable, hasDigest: digest != nil) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_old(database, column, &value)
                 return value
             }
         }
         func after() -> RowValues {
-            RowValues(count: count, listened, hasDigest: digest != nil) { column in
+            RowValues(count: count, changedTable, hasDigest: digest != nil) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_new(database, column, &value)
                 return value
             }
         }
         if isHearingParking {
-            return parked(Place(entity: entity, number: old), before().content, after().content)
+            return parked(RowLocation(entity: entity, number: old), before().content, after().content)
         }
-        if isHearingBase {
-            let place = Place(entity: entity, number: old)
+        if isRecordingBase {
+            let location = RowLocation(entity: entity, number: old)
             // The first step inserts and updates, and counts itself which rows it inserted.
-            guard operation == SQLITE_UPDATE, baseOriginals[place] == nil else { return }
+            guard operation == SQLITE_UPDATE, baseOriginals[location] == nil else { return }
             let original = before()
-            baseOriginals[place] = (parkedOriginals[place] ?? original.content, original.kind)
+            baseOriginals[location] = (parkedOriginals[location] ?? original.content, original.kind)
             return
         }
         switch operation {
@@ -171,7 +171,7 @@ final class NetChanges {
     }
 
     /// Records a row of a link table: the links of the objects at its ends.
-    private func hear(
+    private func recordChange(
         _ operation: Int32, _ table: ChangedTables.LinkTable, _ count: Int32, _ database: OpaquePointer
     ) {
         if operation != SQLITE_INSERT {
@@ -239,12 +239,12 @@ final class NetChanges {
         }
     }
 
-    private func parked(_ place: Place, _ before: Int, _ after: Int) {
-        guard let index = places[place] else {
-            if parkedOriginals[place] == nil { parkedOriginals[place] = before }
+    private func parked(_ location: RowLocation, _ before: Int, _ after: Int) {
+        guard let index = entryIndices[location] else {
+            if parkedOriginals[location] == nil { parkedOriginals[location] = before }
             return
         }
-        let original = parkedOriginals[place] ?? before
+        let original = parkedOriginals[location] ?? before
         change(index) {
             if $0.original == .untouched { $0.original = .content(original) }
             $0.content = after
@@ -252,18 +252,18 @@ final class NetChanges {
     }
 
     private func isOnlyCounted(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Bool {
-        guard let wants, places[Place(entity: entity, number: number)] == nil else { return false }
+        guard let needsEntry, entryIndices[RowLocation(entity: entity, number: number)] == nil else { return false }
         let old = old()
         if changedNumbers[old.kind]?.contains(number) == true { return true }
-        return !wants(entity, number, old.key)
+        return !needsEntry(entity, number, old.key)
     }
 
     /// The entry of a row that is about to change; a new entry starts with the row's present state.
     private func entry(_ entity: Int, _ number: Int64, _ old: () -> RowValues) -> Int {
-        let place = Place(entity: entity, number: number)
-        if let known = places[place] {
+        let location = RowLocation(entity: entity, number: number)
+        if let known = entryIndices[location] {
             if entries[known].original == .untouched {
-                let content = parkedOriginals[place] ?? old().content
+                let content = parkedOriginals[location] ?? old().content
                 change(known) { $0.original = .content(content) }
             }
             return known
@@ -271,7 +271,7 @@ final class NetChanges {
         let old = old()
         add(
             Entry(
-                entity: entity, kind: old.kind, original: .content(parkedOriginals[place] ?? old.content),
+                entity: entity, kind: old.kind, original: .content(parkedOriginals[location] ?? old.content),
                 originalKey: old.key,
                 originalNumber: number,
                 number: number, content: old.content, key: old.key))
@@ -282,7 +282,7 @@ final class NetChanges {
     ///
     /// - Parameter kind: its concrete entity.
     func touch(_ entity: Int, kind: Int, _ number: Int64, _ key: StoredKey, isLinkChanged: Bool) {
-        let known = places[Place(entity: entity, number: number)]
+        let known = entryIndices[RowLocation(entity: entity, number: number)]
         if known == nil {
             add(
                 Entry(
@@ -299,7 +299,7 @@ final class NetChanges {
     // MARK: - Rolling back
 
     private func add(_ entry: Entry) {
-        places[Place(entity: entry.entity, number: entry.originalNumber)] = entries.count
+        entryIndices[RowLocation(entity: entry.entity, number: entry.originalNumber)] = entries.count
         var entry = entry
         entry.originalKind = entry.kind
         entries.append(entry)
@@ -307,26 +307,26 @@ final class NetChanges {
 
     private func change(_ index: Int, _ body: (inout Entry) -> Void) {
         undo.append((index, entries[index]))
-        forget(index)
+        removeFromIndex(index)
         body(&entries[index])
-        keep(index)
+        addToIndex(index)
     }
 
-    private func forget(_ index: Int) {
+    private func removeFromIndex(_ index: Int) {
         let entry = entries[index]
         if let number = entry.number {
-            let place = Place(entity: entry.entity, number: number)
-            if places[place] == index { places[place] = nil }
+            let location = RowLocation(entity: entry.entity, number: number)
+            if entryIndices[location] == index { entryIndices[location] = nil }
         } else {
             let name = Name(entity: entry.entity, key: entry.key)
             if deleted[name] == index { deleted[name] = nil }
         }
     }
 
-    private func keep(_ index: Int) {
+    private func addToIndex(_ index: Int) {
         let entry = entries[index]
         if let number = entry.number {
-            places[Place(entity: entry.entity, number: number)] = index
+            entryIndices[RowLocation(entity: entry.entity, number: number)] = index
         } else {
             deleted[Name(entity: entry.entity, key: entry.key)] = index
         }
@@ -341,17 +341,17 @@ final class NetChanges {
     }
 
     /// Discards everything that was recorded since the mark.
-    func takeBack() {
+    func rollBack() {
         for (index, entry) in undo.reversed() {
-            forget(index)
+            removeFromIndex(index)
             entries[index] = entry
-            keep(index)
+            addToIndex(index)
         }
-        for index in (marked..<entries.count).reversed() { forget(index) }
+        for index in (marked..<entries.count).reversed() { removeFromIndex(index) }
         entries.removeLast(entries.count - marked)
         undo = []
         digest = markedDigest
-        links.takeBack()
-        if isHearingBase { baseOriginals = [:] }
+        links.rollBack()
+        if isRecordingBase { baseOriginals = [:] }
     }
 }

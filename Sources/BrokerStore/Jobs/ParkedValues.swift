@@ -94,7 +94,7 @@ final class ParkedValues {
     ///
     /// - Parameter isDue: selects the values.
     /// - Throws: the fault of the job that is to fail, or ``MergeFailure/unsettled(_:)``.
-    func giveBack(
+    func restore(
         _ policy: InvalidRecordPolicy, _ isDue: (OccupiedValue.Value) -> Bool = { _ in true }
     ) throws(MergeFailure) {
         var unsettled: Set<OccupiedValue.Value> = []
@@ -105,7 +105,7 @@ final class ParkedValues {
                 continue
             }
             do throws(StoreError) {
-                try giveBack(one)
+                try restore(one)
             } catch {
                 guard error.code == .constraint else { throw .store(error) }
                 guard policy == .skip else { throw .fault(fault(of: one)) }
@@ -116,7 +116,7 @@ final class ParkedValues {
         if !unsettled.isEmpty { throw .unsettled(unsettled.union(settled)) }
     }
 
-    private func giveBack(_ one: Parked) throws(StoreError) {
+    private func restore(_ one: Parked) throws(StoreError) {
         let value = one.occupied.value
         let update = try statements(of: value).unpark
         value.key.bind(to: update, from: 1)
@@ -126,7 +126,7 @@ final class ParkedValues {
 
     private func run(_ update: Statement) throws(StoreError) {
         guard let history else { return try update.run() }
-        try history.listenToParking { () throws(StoreError) in try update.run() }
+        try history.recordParking { () throws(StoreError) in try update.run() }
     }
 
     private func statements(
@@ -147,7 +147,7 @@ final class ParkedValues {
     }
 
     /// Restores the values that a predicate compares, because it must find them in their columns.
-    func giveBack(_ policy: InvalidRecordPolicy, askedBy selection: StagedSelection) throws(MergeFailure) {
+    func restore(_ policy: InvalidRecordPolicy, askedBy selection: StagedSelection) throws(MergeFailure) {
         guard !columns.isEmpty, let predicate = selection.predicate else { return }
         let model = merger.plan.model
         var asked: Set<[Int]> = []
@@ -159,7 +159,7 @@ final class ParkedValues {
         }
         guard !asked.isDisjoint(with: columns) else { return }
         columns.subtract(asked)
-        try giveBack(policy) { asked.contains([$0.entity, $0.attributes[0]]) }
+        try restore(policy) { asked.contains([$0.entity, $0.attributes[0]]) }
     }
 }
 

@@ -73,7 +73,7 @@ struct PayloadObjects {
     /// The reply: an array with an array of objects for each operation.
     ///
     /// - Parameter limit: the maximum number of bytes; if the objects need more, only their number is reported.
-    func told(within limit: Int) throws(StoreError) -> ToldObjects {
+    func reply(within limit: Int) throws(StoreError) -> ToldObjects {
         let count = steps.reduce(0) { $0 + $1.counts.reduce(0, +) }
         let settled = renamings.settled()
         var writer = JSONWriter()

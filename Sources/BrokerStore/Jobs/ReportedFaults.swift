@@ -17,7 +17,7 @@ struct ReportedFaults {
                     && (known.key ?? "").hasSameBytes(as: warning.key ?? "")
             }
             // A job of few steps reports each key once; comparing many warnings with each other would take too long.
-            if let known, warnings.count <= Self.lookedThrough {
+            if let known, warnings.count <= Self.maximumCompared {
                 warnings[known].count += warning.count
             } else {
                 warnings.append(warning)
@@ -25,7 +25,7 @@ struct ReportedFaults {
         }
     }
 
-    private static let lookedThrough = 1_000
+    private static let maximumCompared = 1_000
 
     mutating func reject(_ fault: Fault) {
         if rejected.count < RejectionList.maximumListed {
@@ -45,11 +45,11 @@ struct ReportedFaults {
 
 extension Outcome {
     /// The reported faults without later changes.
-    init(_ told: ReportedFaults) {
+    init(_ reported: ReportedFaults) {
         self.init()
-        rejected = told.rejected
-        warnings = told.warnings
-        let unlisted = told.unlisted.values.reduce(0, +)
+        rejected = reported.rejected
+        warnings = reported.warnings
+        let unlisted = reported.unlisted.values.reduce(0, +)
         if unlisted > 0 { warnings.append(Warning(.rejectedNotListed, entity: "", count: unlisted)) }
     }
 }

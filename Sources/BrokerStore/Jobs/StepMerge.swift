@@ -23,7 +23,7 @@ struct StepMerge {
         _ staged: StagedRows, _ history: NetChanges?, isBase: Bool = false,
         prepare: (StagedRows) throws(MergeFailure) -> Void = { _ in }
     ) throws(MergeFailure) -> (StagedRows, MergedRows) {
-        var exclusions = try passedOver(staged)
+        var exclusions = try ignoredRecords(staged)
         var isCareful = false
         var count = 0
         /// The memory of the stored facts, and of the rows of the newest staging.
@@ -57,15 +57,15 @@ struct StepMerge {
 
     /// The records that a sync ignores because not all actions are allowed: determined outside of the store, before
     /// anything is merged.
-    private func passedOver(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
+    private func ignoredRecords(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
         guard let sync, sync.passesOver else { return nil }
-        let passedOver = IgnoredRecords(sync, merger.plan)
+        let ignored = IgnoredRecords(sync, merger.plan)
         let entity = merger.plan.model.topmost(of: sync.selection.entity)
         do throws(StoreError) {
             if let table = staged.tables[entity] {
                 for row in 0..<table.rowCount where table.hasIdentity(row) {
                     if try merger.hasObject(of: table.row(row), table.kind(of: row)) {
-                        passedOver.noteExisting(row, of: staged)
+                        ignored.noteExisting(row, of: staged)
                     }
                 }
             }
@@ -73,7 +73,7 @@ struct StepMerge {
             throw .store(error)
         }
         let exclusions = StagedExclusions(merger.plan, policy)
-        exclusions.passedOver = passedOver
+        exclusions.passedOver = ignored
         return exclusions
     }
 
@@ -98,7 +98,7 @@ struct StepMerge {
         guard memory.hold(bytes) else { throw .fault(MergeMemory.refusal) }
         do throws(StoreError) {
             if case .misjudged = failure {
-                try merger.noteKinds(rows, in: known)
+                try merger.noteConcreteEntities(rows, in: known)
             } else {
                 try merger.noteModified(rows, in: known)
             }
@@ -148,19 +148,19 @@ struct StepMerge {
             let merged: MergedRows
             if let history {
                 history.mark()
-                var heard: MergedRows?
-                try history.listen(toBase: isBase) { () throws(MergeFailure) in
+                var result: MergedRows?
+                try history.record(toBase: isBase) { () throws(MergeFailure) in
                     try prepare(rows)
-                    heard = try merger.merge(rows, policy, isCareful: isCareful, memory, parked)
+                    result = try merger.merge(rows, policy, isCareful: isCareful, memory, parked)
                 }
-                merged = heard!
+                merged = result!
             } else {
                 merged = try merger.merge(rows, policy, isCareful: isCareful, memory, parked)
             }
             if !isSingle { try savepoints.endStep() }
             return merged
         } catch {
-            history?.takeBack()
+            history?.rollBack()
             // After some errors SQLite has rolled back the whole transaction.
             if case .store = error, merger.connection.isAutocommit { throw error }
             guard !merger.connection.isAutocommit else {

@@ -59,7 +59,7 @@ public final class JobIndex: Sendable {
     }
 
     /// Expires the lines before that sequence.
-    func forget(before sequence: Int64) { state.withLock { $0.first = max($0.first, sequence) } }
+    func expire(before sequence: Int64) { state.withLock { $0.first = max($0.first, sequence) } }
 
     func transactionEnded(isDurable: Bool) {
         state.withLock { state in
@@ -139,12 +139,12 @@ public final class JobIndex: Sendable {
 
         /// Drops expired and removed slots, and makes room.
         private mutating func rebuild(_ first: Int64) {
-            let kept = slots.filter { $0.sequence != 0 && $0.sequence >= first }
+            let remaining = slots.filter { $0.sequence != 0 && $0.sequence >= first }
             var count = 16
-            while count < 2 * (kept.count + 1) { count *= 2 }
+            while count < 2 * (remaining.count + 1) { count *= 2 }
             slots = Array(repeating: Slot(), count: count)
             used = 0
-            for slot in kept { insert(slot) }
+            for slot in remaining { insert(slot) }
         }
     }
 }

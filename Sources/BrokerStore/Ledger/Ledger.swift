@@ -91,8 +91,8 @@ struct Ledger {
     private let connection: Connection
     private let lines: LedgerLines
     private let insert: Statement
-    private let forget: Statement
-    private let forgetFirst: Statement
+    private let deleteLine: Statement
+    private let deleteFirst: Statement
     private let findFirst: Statement
     private let writeReservation: Statement
     private let writeHistory: Statement
@@ -106,7 +106,7 @@ struct Ledger {
         self.connection = connection
         self.retention = retention
         lines = try LedgerLines(on: connection, index)
-        forget = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
+        deleteLine = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
         insert = try connection.prepare(
             "INSERT INTO _broker_jobs (sequence, id, hash, failed, ended, outcome, owner) "
                 + "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
@@ -121,7 +121,7 @@ struct Ledger {
             "SELECT max((SELECT ifnull(max(sequence), 0) FROM _broker_jobs), "
                 + "ifnull((SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'), 0))")
         // Sequences rise with time, so the rows to delete are at the beginning.
-        forgetFirst = try connection.prepare(
+        deleteFirst = try connection.prepare(
             "DELETE FROM _broker_jobs WHERE sequence IN (SELECT sequence FROM _broker_jobs ORDER BY sequence LIMIT ?1) "
                 + "AND ended < ?2")
         tally = Tally(rows: 0)
@@ -167,8 +167,8 @@ struct Ledger {
         _ outcome: StoredOutcome, ofJob id: String, replacing failure: StoredOutcome?, now: Int64
     ) throws(StoreError) {
         if let failure {
-            forget.bind(failure.sequence, at: 1)
-            try forget.run()
+            deleteLine.bind(failure.sequence, at: 1)
+            try deleteLine.run()
             tally.rows -= connection.changes
         }
         index.set(id, to: outcome.sequence, replacing: failure?.sequence)
@@ -196,11 +196,11 @@ struct Ledger {
     /// the same jobs are applied deletes the same rows.
     private mutating func prune(_ now: Int64) throws(StoreError) {
         let surplus = tally.rows - retention.count
-        if surplus > slack { try forgetOldest(min(surplus, Self.pruneStep), endedBefore: .max) }
+        if surplus > slack { try deleteOldest(min(surplus, Self.pruneStep), endedBefore: .max) }
         defer { tally.newestTime = now }
         if let newest = tally.newestTime, newest / Self.agingMilliseconds == now / Self.agingMilliseconds { return }
         let (age, isBeyondCounting) = Int64(retention.seconds).multipliedReportingOverflow(by: 1_000)
-        if !isBeyondCounting { try forgetOldest(Self.pruneStep, endedBefore: now - age) }
+        if !isBeyondCounting { try deleteOldest(Self.pruneStep, endedBefore: now - age) }
     }
 
     /// Must be called once in a transaction, before its COMMIT.
@@ -213,10 +213,10 @@ struct Ledger {
     /// The highest sequence whose outcome may have been deleted; 0 for none.
     var forgottenThrough: Int64 { max(0, durable.first - 1) }
 
-    private mutating func forgetOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
-        forgetFirst.bind(Int64(count), at: 1)
-        forgetFirst.bind(time, at: 2)
-        try forgetFirst.run()
+    private mutating func deleteOldest(_ count: Int, endedBefore time: Int64) throws(StoreError) {
+        deleteFirst.bind(Int64(count), at: 1)
+        deleteFirst.bind(time, at: 2)
+        try deleteFirst.run()
         guard connection.changes > 0 else { return }
         tally.rows -= connection.changes
         defer { findFirst.reset() }
@@ -226,6 +226,6 @@ struct Ledger {
     mutating func transactionEnded(isDurable: Bool) {
         if isDurable { durable = tally } else { tally = durable }
         index.transactionEnded(isDurable: isDurable)
-        index.forget(before: durable.first)
+        index.expire(before: durable.first)
     }
 }

@@ -103,9 +103,9 @@ private struct EffectiveModelDraft {
     // MARK: - Retained parts
 
     mutating func keep(besides inForce: Model, keepsAll: Bool) {
-        let kept = RetainedParts(in: stored, besides: inForce)
+        let retained = RetainedParts(in: stored, besides: inForce)
         let gone = stored.entities.indices.filter {
-            before.entity(for: $0) == nil && (keepsAll || kept.has(entity: $0))
+            before.entity(for: $0) == nil && (keepsAll || retained.has(entity: $0))
         }
         // Parents first.
         for index in gone.sorted(by: { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }) {
@@ -117,7 +117,7 @@ private struct EffectiveModelDraft {
             for place in entity.attributeIndices
             where before.attribute(for: place, of: new) == nil
                 && !before.inherits(attribute: place, of: new, stored, wanted)
-                && (keepsAll || kept.has(attribute: place, of: old))
+                && (keepsAll || retained.has(attribute: place, of: old))
             {
                 keepsParts = true
                 keep(attribute: place, of: old, in: new)
@@ -125,7 +125,7 @@ private struct EffectiveModelDraft {
             for place in entity.relationshipIndices
             where before.relationship(for: place, of: new) == nil
                 && !before.inherits(relationship: place, of: new, stored, wanted)
-                && (keepsAll || kept.has(relationship: place, of: old))
+                && (keepsAll || retained.has(relationship: place, of: old))
             {
                 keepsParts = true
                 keep(relationship: place, of: old, in: new)
@@ -133,7 +133,7 @@ private struct EffectiveModelDraft {
         }
         guard keepsParts else { return }
         compose()
-        keepLists()
+        retainLists()
         link()
     }
 
@@ -165,11 +165,11 @@ private struct EffectiveModelDraft {
         }
         entities[new].attributeIndices = []
         entities[new].relationshipIndices = []
-        keptIdentities.append((new, identity))
+        retainedIdentities.append((new, identity))
     }
 
     /// Identities of retained entities, by indices of the stored model.
-    private var keptIdentities: [(entity: Int, identity: [Int])] = []
+    private var retainedIdentities: [(entity: Int, identity: [Int])] = []
 
     private func heldEntity(_ old: Int) -> Int? { olds.firstIndex { $0 == old } }
 
@@ -180,21 +180,21 @@ private struct EffectiveModelDraft {
     }
 
     private mutating func keep(attribute: Int, of old: Int, in new: Int) {
-        let kept = Self.cleared(stored.entities[old]).attributes[attribute]
+        let retained = Self.cleared(stored.entities[old]).attributes[attribute]
         own[new].attributes.append(entities[new].attributes.count)
         let topmost = topmost(of: new)
         for index in entities.indices where self.topmost(of: index) == topmost {
-            entities[index].attributes.append(kept)
+            entities[index].attributes.append(retained)
         }
     }
 
     private mutating func keep(relationship: Int, of old: Int, in new: Int) {
-        let kept = Self.cleared(stored.entities[old]).relationships[relationship]
-        unlinked.append((new, entities[new].relationships.count, kept))
+        let retained = Self.cleared(stored.entities[old]).relationships[relationship]
+        unlinked.append((new, entities[new].relationships.count, retained))
         own[new].relationships.append(entities[new].relationships.count)
         let topmost = topmost(of: new)
         for index in entities.indices where self.topmost(of: index) == topmost {
-            entities[index].relationships.append(kept)
+            entities[index].relationships.append(retained)
         }
     }
 
@@ -206,7 +206,7 @@ private struct EffectiveModelDraft {
             entities[index].attributeIndices = line.flatMap { own[$0].attributes }
             entities[index].relationshipIndices = line.flatMap { own[$0].relationships }
         }
-        for (entity, identity) in keptIdentities {
+        for (entity, identity) in retainedIdentities {
             entities[entity].identity = identity.compactMap { heldAttribute($0, olds[entity]!, in: entity) }
         }
     }
@@ -227,7 +227,7 @@ private struct EffectiveModelDraft {
     }
 
     /// Retains unique lists and indexes that need a retained attribute.
-    private mutating func keepLists() {
+    private mutating func retainLists() {
         for index in entities.indices {
             guard let old = olds[index] else { continue }
             let entity = stored.entities[old]

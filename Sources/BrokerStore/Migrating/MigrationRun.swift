@@ -61,7 +61,7 @@ struct MigrationRun {
 
     private func rebuild(_ migration: TableMigration) throws(StoreError) {
         let table = migration.new
-        let others = try strangers(on: table)
+        let others = try foreignObjects(on: table)
         try connection.execute(table.sql(named: Self.rebuiltName))
         let values = table.columns.map { migration.expression(for: $0.name, isRenamed: true) }
         try connection.execute(
@@ -87,7 +87,7 @@ struct MigrationRun {
     }
 
     /// Indexes and triggers on a table that are not the model's.
-    private func strangers(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
+    private func foreignObjects(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
         let names =
             table.indexes.map { TableMigration.indexName(table.name, $0) }
             + table.partialUnique.map(table.partialIndexName)

@@ -9,7 +9,7 @@ struct RenameSequence {
     private(set) var steps: [Step] = []
     /// By the folded name: the name as written.
     private var present: [[UInt8]: String]
-    private var spareCount = 0
+    private var temporaryCount = 0
 
     /// - Parameters:
     ///   - present: every name that is taken.
@@ -23,14 +23,14 @@ struct RenameSequence {
                 rename(next.old, to: next.new)
                 continue
             }
-            let spare = spareName()
-            rename(occupant, to: spare)
+            let temporary = temporaryName()
+            rename(occupant, to: temporary)
             if occupant.hasSameBytes(as: next.old) {
-                rename(spare, to: next.new)
+                rename(temporary, to: next.new)
                 continue
             }
             for index in pending.indices where pending[index].old.hasSameBytes(as: occupant) {
-                pending[index].old = spare
+                pending[index].old = temporary
             }
             rename(next.old, to: next.new)
         }
@@ -47,9 +47,9 @@ struct RenameSequence {
         present[Self.folded(new)] = new
     }
 
-    private mutating func spareName() -> String {
-        repeat { spareCount += 1 } while present[Self.folded("_broker_aside_\(spareCount)")] != nil
-        return "_broker_aside_\(spareCount)"
+    private mutating func temporaryName() -> String {
+        repeat { temporaryCount += 1 } while present[Self.folded("_broker_aside_\(temporaryCount)")] != nil
+        return "_broker_aside_\(temporaryCount)"
     }
 
     /// A name as SQLite compares it.

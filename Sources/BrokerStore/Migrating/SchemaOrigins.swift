@@ -172,7 +172,7 @@ struct SchemaOrigins {
             let other = isReversed ? 1 - side : side
             guard columns[side].count == before[other].count else { return nil }
             origin.add(zip(columns[side], before[other]))
-            if positions[side].isKept(by: link), places[other].isKept(by: former) {
+            if positions[side].isUsed(by: link), places[other].isUsed(by: former) {
                 origin.add([(positions[side].rawValue, places[other].rawValue)])
             }
         }

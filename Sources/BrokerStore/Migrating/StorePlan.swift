@@ -119,7 +119,7 @@ struct StorePlan {
             let name = "\(table.new.name).\(columns.joined(separator: ", "))"
             changes.append(
                 StoreChange(
-                    .migrated, name, "\(name) refers to \(old.told) in the store, and to \(new.told) in the model"))
+                    .migrated, name, "\(name) refers to \(old.target) in the store, and to \(new.target) in the model"))
         }
         for (lists, verdict, words) in [
             (table.newIndexes, StoreChange.Verdict.migrated, "is new"),
@@ -133,7 +133,7 @@ struct StorePlan {
     }
 
     /// The number of groups of rows that are reported.
-    private static let toldCollisions = 3
+    private static let maximumCollisions = 3
 
     /// Rows that would have the same values, for people; nil when there are none.
     private func collisions(of list: [String], in table: TableMigration) throws(StoreError) -> String? {
@@ -145,7 +145,7 @@ struct StorePlan {
                 SELECT \(zip(values, names).map { "\($0) AS \($1)" }.joined(separator: ", "))
                 FROM \(quoted(table.old.name))
             ) WHERE \(names.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
-            GROUP BY \(names.joined(separator: ", ")) HAVING count(*) > 1 LIMIT \(Self.toldCollisions + 1)
+            GROUP BY \(names.joined(separator: ", ")) HAVING count(*) > 1 LIMIT \(Self.maximumCollisions + 1)
             """)
         var groups: [String] = []
         while try statement.step() {
@@ -153,8 +153,8 @@ struct StorePlan {
             groups.append("\(texts.joined(separator: ", ")) in \(statement.integer(list.count)) rows")
         }
         guard !groups.isEmpty else { return nil }
-        let more = groups.count > Self.toldCollisions ? " and more" : ""
-        return groups.prefix(Self.toldCollisions).joined(separator: ", ") + more
+        let more = groups.count > Self.maximumCollisions ? " and more" : ""
+        return groups.prefix(Self.maximumCollisions).joined(separator: ", ") + more
     }
 
     /// Nothing is to be done.

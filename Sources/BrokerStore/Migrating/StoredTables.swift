@@ -80,9 +80,9 @@ struct StoredTables {
         }
         let references = try storedReferences(of: table.name)
         for key in table.foreignKeys {
-            guard let target = references[key.columns], target != key.told else { continue }
+            guard let target = references[key.columns], target != key.target else { continue }
             let name = "\(table.name).\(key.columns.joined(separator: ", "))"
-            differ(name, "\(name) refers to \(target) in the store, and to \(key.told) in the model")
+            differ(name, "\(name) refers to \(target) in the store, and to \(key.target) in the model")
         }
     }
 
@@ -134,7 +134,7 @@ struct StoredTables {
             keys.values.map {
                 (
                     $0.columns,
-                    Schema.ForeignKey(columns: $0.columns, table: $0.table, keys: $0.keys, onDelete: $0.onDelete).told
+                    Schema.ForeignKey(columns: $0.columns, table: $0.table, keys: $0.keys, onDelete: $0.onDelete).target
                 )
             }, uniquingKeysWith: { first, _ in first })
     }
@@ -142,5 +142,5 @@ struct StoredTables {
 
 extension Schema.ForeignKey {
     /// The target of the foreign key, for people.
-    var told: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
+    var target: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
 }

@@ -56,7 +56,7 @@ extension ModelComparison {
 
     /// Refuses a model without an entity that has objects in a table that stays: their entity could not be determined
     /// any more.
-    mutating func loseRows(of index: Int) {
+    mutating func refuseLosingRows(of index: Int) {
         let name = stored.entities[index].name
         change(
             .refused, name, "\(name) is in the store, but not in the model, and the store has objects of it",

@@ -17,7 +17,7 @@ struct ModelComparison {
     /// Entities of the stored model that may have no rows in the changed model, and have some.
     let populated: Set<Int>
     /// The parts of the stored model that were not in force any more.
-    private let kept: RetainedParts
+    private let retained: RetainedParts
 
     /// - Parameters:
     ///   - stored: the effective model of the store: the model in force, and the retained parts of earlier models.
@@ -32,17 +32,17 @@ struct ModelComparison {
         self.wanted = wanted
         self.match = match
         self.removal = removal
-        kept = RetainedParts(in: stored, besides: inForce)
+        retained = RetainedParts(in: stored, besides: inForce)
         for index in stored.entities.indices {
             let entity = stored.entities[index]
             if let new = match.entity(for: index) {
                 compare(index, new)
             } else if populated.contains(index) {
-                loseRows(of: index)
+                refuseLosingRows(of: index)
             } else {
-                lose(
+                remove(
                     entity.name, "\(entity.name) is in the store, but not in the model",
-                    wasKept: kept.has(entity: index), obstacle: obstacle(toKeepingEntity: index))
+                    wasRetained: retained.has(entity: index), obstacle: obstacle(toKeepingEntity: index))
             }
         }
         for (index, entity) in wanted.entities.enumerated() {
@@ -61,11 +61,11 @@ struct ModelComparison {
     }
 
     /// - Parameter obstacle: why it cannot stay in the file.
-    private mutating func lose(_ subject: String, _ text: String, wasKept: Bool, obstacle: String?) {
+    private mutating func remove(_ subject: String, _ text: String, wasRetained: Bool, obstacle: String?) {
         switch removal {
         case .drop:
-            change(.dropped, subject, wasKept ? "\(subject) was kept from a model before" : text)
-        case _ where wasKept: break
+            change(.dropped, subject, wasRetained ? "\(subject) was kept from a model before" : text)
+        case _ where wasRetained: break
         case .keep:
             if let obstacle {
                 change(.refused, subject, "\(text), and cannot be kept: \(obstacle)", remedy: "--migrate drop drops it")
@@ -84,7 +84,7 @@ struct ModelComparison {
         if !old.name.hasSameBytes(as: new.name) {
             change(.migrated, new.name, "\(old.name) is renamed to \(new.name)")
         }
-        if kept.has(entity: oldIndex) { change(.migrated, new.name, "\(new.name) was kept, and is used again") }
+        if retained.has(entity: oldIndex) { change(.migrated, new.name, "\(new.name) was kept, and is used again") }
         compareTable(oldIndex, newIndex)
         compareHierarchy(oldIndex, newIndex)
         compareIdentity(oldIndex, newIndex)
@@ -92,14 +92,14 @@ struct ModelComparison {
             let attribute = old.attributes[index]
             let name = "\(old.name).\(attribute.name)"
             if let found = match.attribute(for: index, of: newIndex) {
-                if kept.has(attribute: index, of: oldIndex) {
+                if retained.has(attribute: index, of: oldIndex) {
                     change(.migrated, name, "\(name) was kept, and is used again")
                 }
                 compare(attribute, new.attributes[found], new, isIdentity: old.identity.contains(index))
             } else {
-                lose(
+                remove(
                     name, "\(name) is in the store, but not in the model",
-                    wasKept: kept.has(attribute: index, of: oldIndex),
+                    wasRetained: retained.has(attribute: index, of: oldIndex),
                     obstacle: obstacle(toKeepingAttribute: index, of: oldIndex))
             }
         }
@@ -107,15 +107,15 @@ struct ModelComparison {
             let relationship = old.relationships[index]
             let name = "\(old.name).\(relationship.name)"
             if let found = match.relationship(for: index, of: newIndex) {
-                if kept.has(relationship: index, of: oldIndex) {
+                if retained.has(relationship: index, of: oldIndex) {
                     change(.migrated, name, "\(name) was kept, and is used again")
                 }
                 compareLinkTables(index, relationship, oldIndex, found, newIndex)
                 compare(relationship, new.relationships[found], of: newIndex)
             } else {
-                lose(
+                remove(
                     name, "\(name) is in the store, but not in the model",
-                    wasKept: kept.has(relationship: index, of: oldIndex),
+                    wasRetained: retained.has(relationship: index, of: oldIndex),
                     obstacle: obstacle(toKeepingRelationship: index, of: oldIndex))
             }
         }

@@ -125,7 +125,7 @@ public struct Schema: Sendable {
             )
         }
         let ends = sides.map { $0.columns.map(\.name) }
-        let positions = LinkPosition.allCases.filter { $0.isKept(by: link) }
+        let positions = LinkPosition.allCases.filter { $0.isUsed(by: link) }
         let reversed = positions.filter { $0 == .inversePosition }.map(\.rawValue)
         return Table(
             name: naming.linkTable(link),
@@ -147,7 +147,7 @@ enum LinkPosition: String, CaseIterable {
     /// The position of a source among those of its destination.
     case inversePosition = "inverse_position"
 
-    func isKept(by link: LinkTable) -> Bool {
+    func isUsed(by link: LinkTable) -> Bool {
         switch self {
         case .position: link.isOrdered
         case .inversePosition: link.isInverseOrdered

@@ -44,7 +44,7 @@ enum StoreFormat {
             return .foreign(isMarked: true)
         }
         guard isMarked || id == 0, ["_broker_jobs", "_broker_meta"].allSatisfy(tables.contains) else {
-            throw stranger(path, id, tables)
+            throw foreignDatabase(path, id, tables)
         }
         let meta = StoreMeta(connection: connection)
         guard let version = try meta.value(of: .formatVersion) else {
@@ -95,10 +95,10 @@ enum StoreFormat {
 
     /// The contents of a database that another program made, for messages.
     static func contents(of connection: Connection) throws(StoreError) -> String {
-        told(try connection.integer("PRAGMA application_id") ?? 0, try tables(of: connection))
+        describe(try connection.integer("PRAGMA application_id") ?? 0, try tables(of: connection))
     }
 
-    private static func told(_ id: Int64, _ tables: [String]) -> String {
+    private static func describe(_ id: Int64, _ tables: [String]) -> String {
         let named = tables.prefix(3).joined(separator: ", ") + (tables.count > 3 ? " …" : "")
         return tables.isEmpty ? "application id \(id)" : "tables \(named)"
     }
@@ -112,10 +112,10 @@ enum StoreFormat {
         return names
     }
 
-    private static func stranger(_ path: String, _ id: Int64, _ tables: [String]) -> StoreError {
+    private static func foreignDatabase(_ path: String, _ id: Int64, _ tables: [String]) -> StoreError {
         StoreError(
             .incompatible,
-            "\(path) is a database, but not one that Broker made (\(told(id, tables))). Give --store another file; nothing was "
+            "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Give --store another file; nothing was "
                 + "touched.")
     }
 }

@@ -55,9 +55,9 @@ struct StoreOpening {
         held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
         let plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
         self.plan = plan
-        let told = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))
+        let reported = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))
         // A change that is refused in terms of the model is not reported in terms of SQL, too.
-        var changes = isNew ? [] : meaning + plan.changes.filter { !told.contains($0.subject) }
+        var changes = isNew ? [] : meaning + plan.changes.filter { !reported.contains($0.subject) }
         if isNew { changes = plan.changes.filter { $0.verdict == .refused } }
         if let fault = held.fault {
             changes.append(
@@ -85,8 +85,8 @@ struct StoreOpening {
     }
 
     private func misfit(_ refused: [StoreChange], _ contents: String) -> StoreError {
-        let faults = refused.prefix(Self.toldMisfits).map(\.told).joined(separator: "; ")
-        let more = refused.count > Self.toldMisfits ? "; and \(refused.count - Self.toldMisfits) more" : ""
+        let faults = refused.prefix(Self.maximumReported).map(\.told).joined(separator: "; ")
+        let more = refused.count > Self.maximumReported ? "; and \(refused.count - Self.maximumReported) more" : ""
         let remedy =
             isMarked
             ? "Broker feeds this database and never changes its tables: use a model that fits them"
@@ -98,7 +98,7 @@ struct StoreOpening {
                 + "\(faults)\(more). \(remedy). Nothing was touched.")
     }
 
-    private static let toldMisfits = 20
+    private static let maximumReported = 20
 
     /// The changes that Broker made to another program's database, and the limits of its use; nil for a store.
     func notes(on connection: Connection) throws(StoreError) -> [String] {

@@ -24,18 +24,18 @@ final class SyncParts {
     ]
 
     /// The maximum number of keys of expired syncs that one part deletes: some 10 ms.
-    static let keysForgottenAtOnce = 10_000
+    static let keysDeletedAtOnce = 10_000
 
     fileprivate let connection: Connection
-    private let keptMilliseconds: Int64
+    private let expirationMilliseconds: Int64
     /// The maximum number of syncs that are open at the same time, of all clients; tests lower it.
     var maximum = 10_000
 
     /// - Parameter keptSeconds: an unfinished sync expires when no part was added for so long.
-    init(on connection: Connection, keptSeconds: Int) throws(StoreError) {
+    init(on connection: Connection, expirationSeconds: Int) throws(StoreError) {
         self.connection = connection
-        let (milliseconds, isBeyondCounting) = Int64(keptSeconds).multipliedReportingOverflow(by: 1_000)
-        keptMilliseconds = isBeyondCounting ? .max : milliseconds
+        let (milliseconds, isBeyondCounting) = Int64(expirationSeconds).multipliedReportingOverflow(by: 1_000)
+        expirationMilliseconds = isBeyondCounting ? .max : milliseconds
         try StoredKey.installFunction(on: connection)
     }
 
@@ -46,7 +46,8 @@ final class SyncParts {
     func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
         let opened: Result<Int64, Fault>
         do throws(StoreError) {
-            opened = try open(part, keptSince: keptMilliseconds < now ? now - keptMilliseconds : .min, now)
+            opened = try open(
+                part, activeSince: expirationMilliseconds < now ? now - expirationMilliseconds : .min, now)
         } catch {
             throw .store(error)
         }
@@ -60,12 +61,12 @@ final class SyncParts {
 
     /// - Parameter oldest: syncs to which no part was added since then have expired.
     /// - Returns: the sync's number.
-    private func open(_ part: SyncPart, keptSince oldest: Int64, _ now: Int64) throws(StoreError) -> Result<
+    private func open(_ part: SyncPart, activeSince oldest: Int64, _ now: Int64) throws(StoreError) -> Result<
         Int64, Fault
     > {
         for table in Self.tables { try connection.execute(table) }
         if let old = try integer("SELECT number FROM _broker_open_syncs WHERE changed < ?1 LIMIT 1", oldest) {
-            _ = try forget(old)
+            _ = try delete(old)
         }
         let find = try connection.prepare("SELECT number, definition, changed FROM _broker_open_syncs WHERE id = ?1")
         find.bind(part.id, at: 1)
@@ -75,7 +76,7 @@ final class SyncParts {
             let isOld = find.integer(2) < oldest
             find.reset()
             guard isOld else { return isSame ? .success(number) : .failure(Self.idConflict(part.id)) }
-            while try !forget(number) {}
+            while try !delete(number) {}
         }
         let count = try integer("SELECT count(*) FROM _broker_open_syncs WHERE changed >= ?1", oldest)
         if let count, count >= maximum { return .failure(tooMany) }
@@ -88,17 +89,17 @@ final class SyncParts {
         return .success(sqlite3_last_insert_rowid(connection.handle))
     }
 
-    /// Deletes a sync, or ``keysForgottenAtOnce`` of its keys, because the part that pays for it may be another
+    /// Deletes a sync, or ``keysDeletedAtOnce`` of its keys, because the part that pays for it may be another
     /// client's.
     ///
     /// - Returns: whether the whole sync is deleted.
-    private func forget(_ number: Int64) throws(StoreError) -> Bool {
+    private func delete(_ number: Int64) throws(StoreError) -> Bool {
         let keys = try connection.prepare(
             "DELETE FROM _broker_open_sync_keys WHERE sync = ?1 AND key IN "
-                + "(SELECT key FROM _broker_open_sync_keys WHERE sync = ?1 LIMIT \(Self.keysForgottenAtOnce))")
+                + "(SELECT key FROM _broker_open_sync_keys WHERE sync = ?1 LIMIT \(Self.keysDeletedAtOnce))")
         keys.bind(number, at: 1)
         try keys.run()
-        guard connection.changes < Self.keysForgottenAtOnce else { return false }
+        guard connection.changes < Self.keysDeletedAtOnce else { return false }
         let sync = try connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
         sync.bind(number, at: 1)
         try sync.run()

@@ -164,10 +164,10 @@ struct BatchMerge {
 
     private func outcome(_ member: Int) -> Outcome {
         let rows = members[member].rows
-        var told = ReportedFaults()
-        told.add(rows)
-        var outcome = Outcome(told)
-        let rejected = told.rejectedCounts
+        var reported = ReportedFaults()
+        reported.add(rows)
+        var outcome = Outcome(reported)
+        let rejected = reported.rejectedCounts
         for (entity, statements) in merger.entities.enumerated() {
             var counts = ChangeCounts(rejected: rejected.isEmpty ? 0 : rejected[statements.entity.name] ?? 0)
             let states = tables[member * entityCount + entity].states

@@ -2,7 +2,7 @@ internal import BrokerStaging
 
 /// The rows of one entity, of several jobs, in the order in which one statement merges them.
 struct BatchOrder {
-    private struct Place {
+    private struct Entry {
         /// Decides most comparisons by itself.
         let prefix: UInt64
         let member: UInt32
@@ -52,18 +52,18 @@ struct BatchOrder {
         func identified(_ member: UInt32, _ row: UInt32) -> UnsafePointer<Cell> {
             cells[Int(member)]! + Int(row) * width
         }
-        var places = zip(rows, members).map { row, member in
-            Place(prefix: identified(member, row)[identity[0]].orderPrefix, member: member, row: row)
+        var entries = zip(rows, members).map { row, member in
+            Entry(prefix: identified(member, row)[identity[0]].orderPrefix, member: member, row: row)
         }
-        places.sort { left, right in
+        entries.sort { left, right in
             if left.prefix != right.prefix { return left.prefix < right.prefix }
             let (first, second) = (identified(left.member, left.row), identified(right.member, right.row))
             if first.precedes(second, by: identity) { return true }
             return left.member < right.member && !second.precedes(first, by: identity)
         }
         var sorted = self
-        sorted.rows = places.map(\.row)
-        sorted.members = places.map(\.member)
+        sorted.rows = entries.map(\.row)
+        sorted.members = entries.map(\.member)
         sorted.isInOrder = true
         return sorted
     }

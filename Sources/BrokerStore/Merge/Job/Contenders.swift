@@ -191,20 +191,20 @@ private struct ValueReader {
         defer { values.reset() }
         let exists = try values.step()
         // An object that becomes an instance of a subentity takes the defaults of its new attributes.
-        let taking = try merge.newAttributes(ofRow: row, table)
-        if exists, attributes.allSatisfy({ staged[$0].kind == .absent && !taking.contains($0) }) { return [] }
+        let added = try merge.newAttributes(ofRow: row, table)
+        if exists, attributes.allSatisfy({ staged[$0].kind == .absent && !added.contains($0) }) { return [] }
         let old = Dictionary(
             uniqueKeysWithValues: attributes.enumerated().map { ($1, exists ? values.cell($0) : .null) })
         let forms = merge.merger.forms
         var wants: [Want] = []
         for (number, list) in lists {
             // An object retains the values that the job does not name, even if its records are rejected.
-            guard !exists || list.contains(where: { staged[$0].kind != .absent || taking.contains($0) }) else {
+            guard !exists || list.contains(where: { staged[$0].kind != .absent || added.contains($0) }) else {
                 continue
             }
             let new = list.map { column -> Cell in
                 if staged[column].kind != .absent { return staged[column] }
-                return exists && !taking.contains(column)
+                return exists && !added.contains(column)
                     ? old[column]!
                     : merge.merger.plan.defaultCell(entity: table.kind(of: row), attribute: column) ?? .null
             }

@@ -10,7 +10,7 @@ extension JobMerge {
         do throws(StoreError) {
             try endOneToOneLinks()
             guard !rows.replacements.isEmpty else { return }
-            try gatherSpared()
+            try collectRetainedLinks()
             var ended = EndedLinks(linkTableCount: rows.links.count)
             for replacement in rows.replacements { try replace(replacement, &ended) }
             for (number, rowNumbers) in ended.rowNumbers.enumerated() { try delete(rowNumbers, from: number) }
@@ -47,10 +47,10 @@ extension JobMerge {
     /// Ends the links in `column` of `entity` that refer to the staged row, except the one of the staged row
     /// `retained`.
     private mutating func unlink(
-        _ entity: Int, column: Int, linkedTo row: Int, of destination: Int, but kept: Int?
+        _ entity: Int, column: Int, linkedTo row: Int, of destination: Int, but retained: Int?
     ) throws(StoreError) {
         try unlink(entity, column: column, linkedTo: row, of: destination) { _, stagedRow, _ in
-            stagedRow != nil && stagedRow == kept
+            stagedRow != nil && stagedRow == retained
         }
     }
 
@@ -58,14 +58,14 @@ extension JobMerge {
     ///   key.
     private mutating func unlink(
         _ entity: Int, column: Int, linkedTo row: Int, of destination: Int,
-        isKept: (borrowing JobMerge, Int?, Statement) throws(StoreError) -> Bool
+        isRetained: (borrowing JobMerge, Int?, Statement) throws(StoreError) -> Bool
     ) throws(StoreError) {
         let linked = try merger.entities[entity].linked(byColumn: column)
         bindKey(ofRow: row, destination, to: linked, from: 1)
         var ended: [(rowNumber: Int64, stagedRow: Int?)] = []
         while try linked.step() {
             let stagedRow = try stagedRow(entity, linked, from: 1)
-            if try !isKept(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
+            if try !isRetained(self, stagedRow, linked) { ended.append((linked.integer(0), stagedRow)) }
         }
         let unlink = try merger.entities[entity].unlink(column: column)
         for (rowNumber, stagedRow) in ended {
@@ -95,7 +95,7 @@ extension JobMerge {
             try unlink(
                 destination, column: column, linkedTo: replacement.row, of: replacement.entity
             ) { merge, stagedRow, key throws(StoreError) in
-                if merge.lookups.isSpared(replacement, try merge.key(of: destination, key)) { return true }
+                if merge.lookups.isRetained(replacement, try merge.key(of: destination, key)) { return true }
                 guard let stagedRow, let cell = table?.row(stagedRow)[column] else { return false }
                 return cell.kind == .object && cell.row == replacement.row
             }
@@ -123,7 +123,7 @@ extension JobMerge {
         while try linked.step() {
             let other = try stagedRow(destination, linked, from: 1)
             if let other, named.contains(other) { continue }
-            if lookups.isSpared(replacement, try key(of: destination, linked)) { continue }
+            if lookups.isRetained(replacement, try key(of: destination, linked)) { continue }
             ended.rowNumbers[number].insert(linked.integer(0))
             isChanged = true
         }
@@ -140,20 +140,20 @@ extension JobMerge {
     }
 
     /// Looks up the rejected elements, whose links stay.
-    private mutating func gatherSpared() throws(StoreError) {
-        for spared in rows.spared {
-            let destination = merger.entities[spared.kind].entity
-            var key = try merger.forms.key(spared.identity, of: spared.kind)
+    private mutating func collectRetainedLinks() throws(StoreError) {
+        for retained in rows.spared {
+            let destination = merger.entities[retained.kind].entity
+            var key = try merger.forms.key(retained.identity, of: retained.kind)
             if destination.hasRowKey {
                 var cells = Array(repeating: Cell.absent, count: destination.attributes.count)
-                for (cell, column) in zip(spared.identity, destination.identity) { cells[column] = cell }
+                for (cell, column) in zip(retained.identity, destination.identity) { cells[column] = cell }
                 let rowKey = try cells.withUnsafeBufferPointer { cells throws(StoreError) in
-                    try merger.rowKey(of: cells.baseAddress!, spared.kind)
+                    try merger.rowKey(of: cells.baseAddress!, retained.kind)
                 }
                 guard let rowKey else { continue }
                 key = StoredKey([.integer(rowKey)])
             }
-            lookups.spare(spared, key)
+            lookups.retain(retained, key)
         }
     }
 
@@ -212,20 +212,20 @@ struct StagedLookups {
 
     private var links: [Side: [Int: Set<Int>]] = [:]
     private var rows: [Int: [Int64: Int]] = [:]
-    private var spared: [ToMany: Set<StoredKey>] = [:]
+    private var retained: [ToMany: Set<StoredKey>] = [:]
     /// Indexed by entity, for entities whose columns convert staged values.
     private var stored: [Int: [StoredKey: Int]] = [:]
 
-    mutating func spare(_ link: RetainedLink, _ key: StoredKey) {
-        spared[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
+    mutating func retain(_ link: RetainedLink, _ key: StoredKey) {
+        retained[ToMany(entity: link.entity, row: link.row, relationship: link.relationship), default: []].insert(key)
     }
 
     /// Whether the object with that key is a rejected element of the relationship.
-    func isSpared(_ replacement: StagedReplacement, _ key: StoredKey) -> Bool {
-        guard !spared.isEmpty else { return false }
+    func isRetained(_ replacement: StagedReplacement, _ key: StoredKey) -> Bool {
+        guard !retained.isEmpty else { return false }
         let set = ToMany(
             entity: replacement.entity, row: replacement.row, relationship: replacement.relationship)
-        return spared[set]?.contains(key) ?? false
+        return retained[set]?.contains(key) ?? false
     }
 
     /// The rows to which this job links each row of one side.

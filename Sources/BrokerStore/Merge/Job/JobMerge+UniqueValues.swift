@@ -30,7 +30,7 @@ extension JobMerge {
                 reject(object.entity, object.row) { Self.taken(list.attributes, model, isTold: $0) }
             }
             guard claims.rejected.isEmpty else { return [] }
-            if occupied.isEmpty { try vacate(contenders) }
+            if occupied.isEmpty { try freeValues(contenders) }
             return contenders.claimed(occupied, self)
         } catch {
             throw .store(error)
@@ -38,7 +38,7 @@ extension JobMerge {
     }
 
     /// Replaces the values that objects give up by values that no other row has.
-    private func vacate(_ contenders: Contenders) throws(StoreError) {
+    private func freeValues(_ contenders: Contenders) throws(StoreError) {
         for (object, claims) in zip(contenders.objects, contenders.claims) {
             let statements = merger.entities[object.entity]
             for claim in claims where claim.isGivingUp {
@@ -47,14 +47,14 @@ extension JobMerge {
                         && (statements.entity.hasRowKey || !statements.entity.identity.contains(column))
                 }
                 guard !columns.isEmpty else { continue }
-                let vacate = try statements.vacate(columns)
-                var index = bindKey(ofRow: object.row, object.entity, to: vacate, from: 1)
+                let statement = try statements.freeValues(columns)
+                var index = bindKey(ofRow: object.row, object.entity, to: statement, from: 1)
                 for _ in columns {
                     // No value of the model's types can be equal: blobs do not start with this text by chance.
-                    vacate.bind(blob: Array("_broker_vacant \(object.entity) \(object.row)".utf8), at: index)
+                    statement.bind(blob: Array("_broker_vacant \(object.entity) \(object.row)".utf8), at: index)
                     index += 1
                 }
-                try vacate.run()
+                try statement.run()
             }
         }
     }

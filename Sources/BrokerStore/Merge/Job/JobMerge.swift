@@ -22,7 +22,7 @@ struct JobMerge {
     let groups: [[PlannedGroup]]
     private var rejected: [RejectedRow] = []
     /// Rows that lack required columns are inserted without a check whether their objects exist.
-    private var triesMore = false
+    private var insertsUnchecked = false
 
     init(
         _ merger: Merger, _ rows: StagedRows, _ policy: InvalidRecordPolicy, isCareful: Bool, _ memory: MergeMemory,
@@ -62,10 +62,10 @@ struct JobMerge {
             throw .store(error)
         }
         // Rows that were not checked yet may be at fault, too, and all faults must be weighed together.
-        if triesMore, !rejected.isEmpty { throw .contended }
+        if insertsUnchecked, !rejected.isEmpty { throw .contended }
         try stopIfRejected()
         if isCareful {
-            try checkKinds()
+            try checkConcreteEntities()
             let occupied = try settleUniqueValues()
             try stopIfRejected()
             if !occupied.isEmpty { throw .occupied(occupied) }
@@ -78,7 +78,7 @@ struct JobMerge {
             try merge.mergeLinks()
         }
         try endLinks()
-        try mergePlaces()
+        try mergeListPositions()
         return result
     }
 
@@ -156,7 +156,9 @@ struct JobMerge {
                 // A group that one statement merges is checked by the insert itself; if an object does not exist, the
                 // rows are merged carefully.
                 let isTried = !isCareful && planned.isAtOnce
-                if isTried { triesMore = triesMore || !(group.columns.map(statements.upserts.canInsert) ?? false) }
+                if isTried {
+                    insertsUnchecked = insertsUnchecked || !(group.columns.map(statements.upserts.canInsert) ?? false)
+                }
                 for position in group.range {
                     let row = group.order[position]
                     let origin = table.origins[row]
@@ -231,7 +233,7 @@ struct JobMerge {
     private mutating func checkBecoming(
         _ row: Int, _ group: RowGroup, _ table: FrozenTable, _ statements: EntityStatements
     ) throws(StoreError) {
-        guard statements.entity.parent != nil, let stored = try storedKind(ofRow: row, table) else { return }
+        guard statements.entity.parent != nil, let stored = try storedConcreteEntity(ofRow: row, table) else { return }
         let before = merger.plan.model.entities[stored]
         guard merger.plan.model.ancestors(of: group.kind).contains(stored) else { return }
         let cells = table.row(row)
@@ -250,7 +252,7 @@ struct JobMerge {
     // MARK: - Concrete entities
 
     /// The concrete entity of the row's object in the store; nil when there is no such object.
-    private func storedKind(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Int? {
+    private func storedConcreteEntity(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Int? {
         let find = try merger.entities[table.entityIndex].kind()
         bindKey(ofRow: row, table.entityIndex, to: find, from: 1)
         defer { find.reset() }
@@ -260,7 +262,7 @@ struct JobMerge {
     /// Attributes that are new to the row's object, which becomes an instance of a subentity of its stored entity.
     func newAttributes(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Set<Int> {
         let (model, kind) = (merger.plan.model, table.kind(of: row))
-        guard model.entities[kind].parent != nil, let stored = try storedKind(ofRow: row, table),
+        guard model.entities[kind].parent != nil, let stored = try storedConcreteEntity(ofRow: row, table),
             stored != kind, model.isKind(kind, of: stored)
         else { return [] }
         return Set(model.entities[kind].attributeIndices).subtracting(model.entities[stored].attributeIndices)
@@ -270,29 +272,29 @@ struct JobMerge {
     func model(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Entity {
         let (model, kind) = (merger.plan.model, table.kind(of: row))
         guard model.isInHierarchy(table.entityIndex), table.hasIdentity(row),
-            let stored = try storedKind(ofRow: row, table), model.isKind(stored, of: kind)
+            let stored = try storedConcreteEntity(ofRow: row, table), model.isKind(stored, of: kind)
         else { return model.entities[kind] }
         return model.entities[stored]
     }
 
     /// Checks that all objects can be of their records' entities. If not, the job is staged again with the entities of
     /// the stored objects.
-    private func checkKinds() throws(MergeFailure) {
+    private func checkConcreteEntities() throws(MergeFailure) {
         let isFitting: Bool
         do throws(StoreError) {
-            isFitting = try areKindsFitting()
+            isFitting = try areEntitiesCompatible()
         } catch {
             throw .store(error)
         }
         if !isFitting { throw .misjudged }
     }
 
-    private func areKindsFitting() throws(StoreError) -> Bool {
+    private func areEntitiesCompatible() throws(StoreError) -> Bool {
         let model = merger.plan.model
         for (entity, table) in rows.tables.enumerated() {
             guard let table, model.isInHierarchy(entity) else { continue }
             for row in 0..<table.rowCount where table.hasIdentity(row) {
-                guard let stored = try storedKind(ofRow: row, table) else { continue }
+                guard let stored = try storedConcreteEntity(ofRow: row, table) else { continue }
                 let kind = table.kind(of: row)
                 guard model.isKind(stored, of: kind) || model.isKind(kind, of: stored) else { return false }
             }

@@ -12,7 +12,7 @@ struct MergeTally {
     }
 
     /// How the hook counts a changed row.
-    enum Listening {
+    enum Counting {
         case off
         /// Rows of an entity's table are merged from its scan.
         case entityRows
@@ -20,17 +20,17 @@ struct MergeTally {
         case linkRows(Int, Int)
     }
 
-    private var listening = Listening.off
+    private var counting = Counting.off
     /// The scan that the running statement reads.
     private(set) var scan: UnsafeMutablePointer<StagedScan>?
 
     /// Counts while `body` runs a statement over the scan. SQLite's callbacks reach the tally through the same pointer.
-    static func listening(
-        _ tally: UnsafeMutablePointer<MergeTally>, to scan: UnsafeMutablePointer<StagedScan>, of what: Listening,
+    static func counting(
+        _ tally: UnsafeMutablePointer<MergeTally>, to scan: UnsafeMutablePointer<StagedScan>, of what: Counting,
         _ body: () throws(StoreError) -> Void
     ) throws(StoreError) {
         tally.pointee.scan = scan
-        tally.pointee.listening = what
+        tally.pointee.counting = what
         defer { tally.pointee = MergeTally() }
         try body()
     }
@@ -42,13 +42,13 @@ struct MergeTally {
     }
 
     /// - Parameter tally: at an address that outlives the connection.
-    static func listen(on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>) {
+    static func install(on connection: Connection, _ tally: UnsafeMutablePointer<MergeTally>) {
         sqlite3_update_hook(
             connection.handle,
             { context, operation, _, _, _ in
                 let tally = context!.assumingMemoryBound(to: MergeTally.self)
                 guard let scan = tally.pointee.scan else { return }
-                switch tally.pointee.listening {
+                switch tally.pointee.counting {
                 case .off: return
                 case .entityRows:
                     let state = operation == SQLITE_INSERT ? RowState.inserted : .updated

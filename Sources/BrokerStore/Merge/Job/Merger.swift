@@ -35,7 +35,7 @@ final class Merger {
     /// - Parameters:
     ///   - keptSeconds: how long an unfinished sync is remembered.
     ///   - isForeign: another program made the tables, which may require links.
-    init(_ plan: StagingPlan, on connection: Connection, keptSeconds: Int, isForeign: Bool) throws(StoreError) {
+    init(_ plan: StagingPlan, on connection: Connection, expirationSeconds: Int, isForeign: Bool) throws(StoreError) {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
         self.plan = plan
         self.connection = connection
@@ -50,7 +50,7 @@ final class Merger {
         }
         self.entities = entities
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
-        syncParts = try SyncParts(on: connection, keptSeconds: keptSeconds)
+        syncParts = try SyncParts(on: connection, expirationSeconds: expirationSeconds)
         deletions = try DeletionStatements(plan, on: connection)
         named = try NamedObjects(on: connection)
         historyTables = try ChangedTables(entities, plan, on: connection)
@@ -58,7 +58,7 @@ final class Merger {
         rowKeys = RowKeys(entityCount: entities.count)
         tally = .allocate(capacity: 1)
         tally.initialize(to: MergeTally())
-        MergeTally.listen(on: connection, tally)
+        MergeTally.install(on: connection, tally)
         try StagedFunctions.install(on: connection, tally)
     }
 
@@ -97,14 +97,14 @@ final class Merger {
             scan.pointee.links = staged.baseAddress
             scan.pointee.read(0..<staged.count)
             defer { scan.pointee.clear() }
-            let ends = MergeTally.Listening.linkRows(statements.link.source, statements.link.destination)
-            try MergeTally.listening(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
+            let ends = MergeTally.Counting.linkRows(statements.link.source, statements.link.destination)
+            try MergeTally.counting(tally, to: scan, of: ends) { () throws(StoreError) in try insert.run() }
         }
     }
 
     // MARK: - Named objects
 
-    /// The condition that an object `o` is named by rows that were merged. It is valid until ``forgetNamedObjects()``.
+    /// The condition that an object `o` is named by rows that were merged. It is valid until ``clearNamedObjects()``.
     ///
     /// - Parameters:
     ///   - merged: the results of the merge, which have the row keys.
@@ -132,7 +132,7 @@ final class Merger {
     }
 
     /// The condition that an object `o` is named by rows that were not merged. It is valid until
-    /// ``forgetNamedObjects()``.
+    /// ``clearNamedObjects()``.
     func namedObjects(in tables: [FrozenTable], _ entity: Int) throws(StoreError) -> String {
         try named.set(tables, entity, entities[entity], forms, rowKeys: rowKeys(in: tables, entity))
     }
@@ -150,7 +150,7 @@ final class Merger {
         return keys
     }
 
-    func forgetNamedObjects() { named.clear() }
+    func clearNamedObjects() { named.clear() }
 
     /// The key in the store of a staged row's object.
     func key(of row: Int, _ table: FrozenTable, _ merged: MergedRows) throws(StoreError) -> StoredKey {
@@ -195,7 +195,7 @@ final class Merger {
     }
 
     /// Adds the concrete entities of the hierarchy objects that the job names to the exclusions.
-    func noteKinds(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
+    func noteConcreteEntities(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
         for table in rows.tables.compactMap({ $0 }) + (rows.buried?.all ?? [])
         where plan.model.isInHierarchy(table.entityIndex) {
             for row in 0..<table.rowCount where table.hasIdentity(row) {
@@ -220,7 +220,7 @@ final class Merger {
 
     /// Called before objects are deleted: reads the newest keys, which would otherwise be those of the remaining
     /// objects.
-    func learnRowKeys() throws(StoreError) {
+    func readRowKeys() throws(StoreError) {
         for entity in entities.indices
         where entities[entity].entity.hasRowKey && plan.model.topmost(of: entity) == entity {
             try rowKeys.read(entities[entity], entity, on: connection)
@@ -231,7 +231,7 @@ final class Merger {
     func writeRowKeys() throws(StoreError) { try rowKeys.write(entities, on: connection) }
 
     /// Called after a rollback: the newest keys are read from the store again.
-    func forgetRowKeys() { rowKeys = RowKeys(entityCount: entities.count) }
+    func resetRowKeys() { rowKeys = RowKeys(entityCount: entities.count) }
 
     /// Depth first over to-one relationships. Cycles are cut where they close; deferred foreign keys handle the rest.
     private static func parentsFirst(_ layout: RowLayout) -> [Int] {

@@ -93,13 +93,13 @@ struct EntityColumns {
     func defaultCell(_ attribute: Int) -> Cell? { plan.defaultCell(entity: index, attribute: attribute) }
 
     /// Resets the position of an object whose link changes to another ordered relationship: it has no position there
-    /// yet (``JobMerge/mergePlaces()``).
+    /// yet (``JobMerge/mergeListPositions()``).
     ///
     /// - Parameters:
     ///   - row: the SQL name of the stored row.
     ///   - differs: returns the condition that the link at a column changes.
-    func leavingPlaces(_ brought: [Int], of row: String, _ differs: (Int) -> String) -> [String] {
-        brought.flatMap { column in
+    func clearingPositions(_ present: [Int], of row: String, _ differs: (Int) -> String) -> [String] {
+        present.flatMap { column in
             positionNames([column]).map { position in
                 "\(quoted(position)) = CASE WHEN \(differs(column)) THEN NULL ELSE \(row).\(quoted(position)) END"
             }

@@ -174,16 +174,16 @@ final class EntityStatements {
     }
 
     /// The positions of the objects in the ordered relationship whose links are at `column`.
-    func places(byColumn column: Int) -> ListPositionStatements {
-        if let known = placeStatements[column] { return known }
+    func positions(byColumn column: Int) -> ListPositionStatements {
+        if let known = positionStatements[column] { return known }
         let statements = ListPositionStatements(
             table: table, object: columns.linkNames(column), element: keyNames,
             position: columns.positionNames([column])[0],
             on: connection)
-        placeStatements[column] = statements
+        positionStatements[column] = statements
         return statements
     }
-    private var placeStatements: [Int: ListPositionStatements] = [:]
+    private var positionStatements: [Int: ListPositionStatements] = [:]
 
     /// Parameters: the identity. Returns the value of the attribute that says when the object was modified.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
@@ -203,7 +203,7 @@ final class EntityStatements {
     }
 
     /// Parameters: the key, then for each of the attributes a value that no other row has.
-    func vacate(_ attributes: [Int]) throws(StoreError) -> Statement {
+    func freeValues(_ attributes: [Int]) throws(StoreError) -> Statement {
         let width = keyNames.count
         let assignments = attributes.enumerated().map {
             "\(quoted(entity.attributes[$1].column)) = ?\(width + $0 + 1)"
@@ -249,10 +249,10 @@ final class EntityStatements {
         columns.keyIsParameters(from: first)
     }
 
-    private func cached(_ place: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
-        if let place { return place }
+    private func cached(_ cache: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
+        if let cache { return cache }
         let statement = try connection.prepare(sql())
-        place = statement
+        cache = statement
         return statement
     }
 }

@@ -57,7 +57,7 @@ final class LinkStatements {
     private var deleteStatement: Statement?
 
     /// The positions in the ordered relationship of each side.
-    private(set) lazy var places = [false, true].map { isReversed in
+    private(set) lazy var positions = [false, true].map { isReversed in
         let position = isReversed ? LinkPosition.inversePosition : .position
         return ListPositionStatements(
             table: table, object: sides[isReversed ? 1 : 0], element: sides[isReversed ? 0 : 1],

@@ -36,16 +36,16 @@ final class ListPositionStatements {
 
     /// Parameters: the object's key, the element's, then the position.
     func set() throws(StoreError) -> Statement {
-        let place = "?\(object.count + element.count + 1)"
+        let parameter = "?\(object.count + element.count + 1)"
         return try cached(
-            &setStatement, "UPDATE \(table) SET \(position) = \(place) WHERE \(isObject) AND \(isElement)")
+            &setStatement, "UPDATE \(table) SET \(position) = \(parameter) WHERE \(isObject) AND \(isElement)")
     }
     private var setStatement: Statement?
 
-    private func cached(_ place: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
-        if let place { return place }
+    private func cached(_ cache: inout Statement?, _ sql: @autoclosure () -> String) throws(StoreError) -> Statement {
+        if let cache { return cache }
         let statement = try connection.prepare(sql())
-        place = statement
+        cache = statement
         return statement
     }
 

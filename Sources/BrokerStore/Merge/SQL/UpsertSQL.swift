@@ -6,7 +6,7 @@ struct UpsertSQL {
     private let columns: EntityColumns
     private let kinds: ConcreteEntitySQL?
     /// Staged columns that are inserted.
-    private let brought: [Int]
+    private let present: [Int]
     /// The rows may lack values for some of these columns: ``StagedFunctions`` know which values the current row has.
     private let isRagged: Bool
     private let stagedTable: String
@@ -14,12 +14,12 @@ struct UpsertSQL {
     private let old: String
 
     init(
-        _ columns: EntityColumns, _ kinds: ConcreteEntitySQL?, _ brought: [Int], isRagged: Bool, _ stagedTable: String,
+        _ columns: EntityColumns, _ kinds: ConcreteEntitySQL?, _ present: [Int], isRagged: Bool, _ stagedTable: String,
         _ old: String
     ) {
         self.columns = columns
         self.kinds = kinds
-        self.brought = brought
+        self.present = present
         self.isRagged = isRagged
         self.stagedTable = stagedTable
         self.old = old
@@ -29,21 +29,21 @@ struct UpsertSQL {
     ///   recorded.
     func prepare(without postponed: Set<Int>, on connection: Connection) throws(StoreError) -> Statement {
         let key = columns.key
-        let others = columns.others(brought).flatMap { columns.columns($0) }
+        let others = columns.others(present).flatMap { columns.columns($0) }
         var names = (key + others).map(\.name)
         var values = (key + others).map { "c\($0.number)" }
         var defaults: [Cell] = []
-        var taking: [Int: String] = [:]
+        var defaultAssignments: [Int: String] = [:]
         for attribute in columns.entity.attributeIndices {
             // The scan of a ragged row supplies its defaults for the columns that it lacks.
-            guard isRagged || !brought.contains(attribute), let cell = columns.defaultCell(attribute) else { continue }
+            guard isRagged || !present.contains(attribute), let cell = columns.defaultCell(attribute) else { continue }
             let column = columns.columns(attribute)[0]
             if !isRagged {
                 names.append(column.name)
                 defaults.append(cell)
                 values.append("?\(defaults.count)")
             }
-            taking[attribute] = kinds?.takingDefault(
+            defaultAssignments[attribute] = kinds?.takingDefault(
                 attribute, isRagged ? "excluded.\(quoted(column.name))" : "?\(defaults.count)", of: old,
                 otherwise: isRagged && !postponed.contains(attribute) ? value(column) : "\(old).\(quoted(column.name))")
         }
@@ -54,7 +54,7 @@ struct UpsertSQL {
         let statement = try connection.prepare(
             "INSERT INTO \(columns.table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) "
                 + "FROM \(stagedTable) WHERE true ON CONFLICT (\(quotedList(key.map(\.name)))) "
-                + "DO \(update(without: postponed, taking))")
+                + "DO \(update(without: postponed, defaultAssignments))")
         // The plan owns the defaults' bytes and outlives the statement.
         for (position, cell) in defaults.enumerated() { statement.bind(cell, at: position + 1) }
         return statement
@@ -63,13 +63,13 @@ struct UpsertSQL {
     /// The update of a stored row.
     ///
     /// - Parameter taking: by attribute, the assignment of a default to rows that become rows of a subentity.
-    private func update(without postponed: Set<Int>, _ taking: [Int: String]) -> String {
-        let set = columns.others(brought).filter { !postponed.contains($0) }
+    private func update(without postponed: Set<Int>, _ defaultAssignments: [Int: String]) -> String {
+        let set = columns.others(present).filter { !postponed.contains($0) }
         let differences = differences(set) + (kinds?.isAnother(old) ?? [])
-        var assignments = set.filter { taking[$0] == nil }.flatMap { columns.columns($0) }
+        var assignments = set.filter { defaultAssignments[$0] == nil }.flatMap { columns.columns($0) }
             .map { "\(quoted($0.name)) = \(value($0))" }
-        assignments += taking.sorted { $0.key < $1.key }.map(\.value)
-        assignments += columns.leavingPlaces(set, of: old) { anyOf(self.differences([$0])) }
+        assignments += defaultAssignments.sorted { $0.key < $1.key }.map(\.value)
+        assignments += columns.clearingPositions(set, of: old) { anyOf(self.differences([$0])) }
         assignments += kinds?.becoming(of: old) ?? []
         var condition = anyOf(differences)
         let unset = postponed.sorted().flatMap { columns.columns($0) }

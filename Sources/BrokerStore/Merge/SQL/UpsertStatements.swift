@@ -31,7 +31,7 @@ final class UpsertStatements {
     }
 
     /// Maximum number of cached statements, so that records with ever new sets of keys do not hold memory for good.
-    private static let keptGroups = 256
+    private static let maximumGroups = 256
 
     /// By column of the virtual table, the inserted value where a row has none: the default, or for a required column
     /// some value that the table accepts. Such rows must turn out to exist.
@@ -79,7 +79,7 @@ final class UpsertStatements {
     // MARK: - Choice of the statement
 
     /// Whether rows with values for these columns can be inserted.
-    func canInsert(_ brought: [Int]) -> Bool { !columns.entity.isAbstract && required.allSatisfy(brought.contains) }
+    func canInsert(_ present: [Int]) -> Bool { !columns.entity.isAbstract && required.allSatisfy(present.contains) }
 
     /// Whether the row has all values that an insert requires.
     func canInsert(_ row: UnsafePointer<Cell>) -> Bool {
@@ -91,19 +91,19 @@ final class UpsertStatements {
 
     /// Whether one statement merges the group, whatever columns its rows have.
     func mergesAtOnce(_ group: RowGroup, of table: FrozenTable) -> Bool {
-        if let brought = group.columns {
-            return canInsert(brought) || canStandFor(required.filter { !brought.contains($0) })
+        if let present = group.columns {
+            return canInsert(present) || acceptsPlaceholders(required.filter { !present.contains($0) })
         }
-        guard !isForeign, !bringsOthers(group, of: table) else { return false }
+        guard !isForeign, !hasSubentityColumns(group, of: table) else { return false }
         let lacking = required.filter { column in
             group.range.contains { table.row(group.order[$0])[column].kind == .absent }
         }
-        return lacking.isEmpty && !columns.entity.isAbstract || canStandFor(lacking)
+        return lacking.isEmpty && !columns.entity.isAbstract || acceptsPlaceholders(lacking)
     }
 
     /// Whether a row has a column of a subentity. The entity by which the job names the object may be an ancestor: the
     /// ragged statement has the columns of the group's entity alone, and would drop such a value.
-    private func bringsOthers(_ group: RowGroup, of table: FrozenTable) -> Bool {
+    private func hasSubentityColumns(_ group: RowGroup, of table: FrozenTable) -> Bool {
         guard kinds != nil else { return false }
         let others = Set(0..<table.columnCount).subtracting(columns.all)
         return !others.isEmpty
@@ -115,7 +115,7 @@ final class UpsertStatements {
 
     /// Whether rows may be inserted with placeholders in these columns, because they conflict with their object's key
     /// before any other constraint.
-    private func canStandFor(_ lacking: [Int]) -> Bool {
+    private func acceptsPlaceholders(_ lacking: [Int]) -> Bool {
         !isForeign && kinds == nil
             && !lacking.contains { column in
                 columns.entity.unique.contains { $0.contains(column) }
@@ -125,23 +125,23 @@ final class UpsertStatements {
     // MARK: - Statements
 
     /// The statements for a group for which ``mergesAtOnce(_:of:)`` is true.
-    func upsert(_ brought: [Int]?) throws(StoreError) -> Upsert {
-        guard let brought, canInsert(brought) else {
+    func upsert(_ present: [Int]?) throws(StoreError) -> Upsert {
+        guard let present, canInsert(present) else {
             if let ragged { return ragged }
             let upsert = try prepare(columns.all, isRagged: true)
             ragged = upsert
             return upsert
         }
-        if let known = uniform[brought] { return known }
-        if uniform.count >= Self.keptGroups { uniform.removeAll() }
-        let upsert = try prepare(brought, isRagged: false)
-        uniform[brought] = upsert
+        if let known = uniform[present] { return known }
+        if uniform.count >= Self.maximumGroups { uniform.removeAll() }
+        let upsert = try prepare(present, isRagged: false)
+        uniform[present] = upsert
         return upsert
     }
 
-    private func prepare(_ brought: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
-        let indexed = columns.indexed.intersection(columns.others(brought))
-        let sql = UpsertSQL(columns, kinds, brought, isRagged: isRagged, stagedTable, old)
+    private func prepare(_ present: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
+        let indexed = columns.indexed.intersection(columns.others(present))
+        let sql = UpsertSQL(columns, kinds, present, isRagged: isRagged, stagedTable, old)
         return Upsert(
             first: try sql.prepare(without: indexed, on: connection),
             second: indexed.isEmpty ? nil : try sql.prepare(without: [], on: connection), isRagged: isRagged)
@@ -158,7 +158,7 @@ final class UpsertStatements {
             scan.pointee.postponed = postponed
             scan.pointee.read(range)
             defer { scan.pointee.postponed = nil }
-            try MergeTally.listening(tally, to: scan, of: .entityRows) { () throws(StoreError) in try upsert.first.run()
+            try MergeTally.counting(tally, to: scan, of: .entityRows) { () throws(StoreError) in try upsert.first.run()
             }
         }
         guard let second = upsert.second, !postponed.places.isEmpty else { return }
@@ -179,24 +179,24 @@ final class UpsertStatements {
         _ tally: UnsafeMutablePointer<MergeTally>
     ) throws(StoreError) {
         scan.pointee.read(0..<count)
-        try MergeTally.listening(tally, to: scan, of: .entityRows) { () throws(StoreError) in try statement.run() }
+        try MergeTally.counting(tally, to: scan, of: .entityRows) { () throws(StoreError) in try statement.run() }
     }
 
     /// The update for a group that does not merge at once, whose rows have the same columns.
-    func update(_ brought: [Int]) throws(StoreError) -> Update {
-        if let known = updates[brought] { return known }
-        if updates.count >= Self.keptGroups { updates.removeAll() }
-        let others = columns.others(brought).flatMap { columns.columns($0).map(\.name) }
+    func update(_ present: [Int]) throws(StoreError) -> Update {
+        if let known = updates[present] { return known }
+        if updates.count >= Self.maximumGroups { updates.removeAll() }
+        let others = columns.others(present).flatMap { columns.columns($0).map(\.name) }
         let update: Update =
-            others.isEmpty && !(kinds?.mayBecome ?? false) ? .nothing : .rows(try prepareUpdate(others, brought))
-        updates[brought] = update
+            others.isEmpty && !(kinds?.mayBecome ?? false) ? .nothing : .rows(try prepareUpdate(others, present))
+        updates[present] = update
         return update
     }
 
     /// Parameters: the new values, then the key.
-    private func prepareUpdate(_ names: [String], _ brought: [Int]) throws(StoreError) -> Statement {
+    private func prepareUpdate(_ names: [String], _ present: [Int]) throws(StoreError) -> Statement {
         let (table, keyNames) = (columns.table, columns.keyNames)
-        let places = columns.leavingPlaces(brought, of: table) { column in
+        let places = columns.clearingPositions(present, of: table) { column in
             columns.linkNames(column).map { name in
                 "\(quoted(name)) IS NOT ?\(names.firstIndex { $0.hasSameBytes(as: name) }! + 1)"
             }.joined(separator: " OR ")
@@ -205,12 +205,12 @@ final class UpsertStatements {
         var parameter = names.count + keyNames.count
         var defaults: [Cell] = []
         var becoming = kinds?.becoming(of: table) ?? []
-        for attribute in columns.entity.attributeIndices where kinds != nil && !brought.contains(attribute) {
+        for attribute in columns.entity.attributeIndices where kinds != nil && !present.contains(attribute) {
             guard let cell = columns.defaultCell(attribute) else { continue }
             let name = "\(table).\(quoted(columns.entity.attributes[attribute].column))"
-            let taking = kinds!.takingDefault(attribute, "?\(parameter + 1)", of: table, otherwise: name)
-            guard let taking else { continue }
-            becoming.append(taking)
+            let assignment = kinds!.takingDefault(attribute, "?\(parameter + 1)", of: table, otherwise: name)
+            guard let assignment else { continue }
+            becoming.append(assignment)
             defaults.append(cell)
             parameter += 1
         }

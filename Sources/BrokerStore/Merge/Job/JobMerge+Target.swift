@@ -8,20 +8,20 @@ extension JobMerge {
     mutating func settleSubject() throws(MergeFailure) {
         guard let subject = rows.subject else { return }
         let fault: Fault?
-        let otherName: (identity: StoredKey, kind: Int)?
+        let otherIdentity: (identity: StoredKey, kind: Int)?
         do throws(StoreError) {
             fault = try settle(subject)
-            otherName = try fault == nil ? self.otherName(of: subject) : nil
+            otherIdentity = try fault == nil ? self.otherIdentity(of: subject) : nil
         } catch {
             throw .store(error)
         }
         if let fault { throw .subjectRefused(rows.located(fault, at: subject.offset)) }
-        if let otherName { throw .namedTwice(identity: otherName.identity, kind: otherName.kind) }
+        if let otherIdentity { throw .namedTwice(identity: otherIdentity.identity, kind: otherIdentity.kind) }
     }
 
     /// The identity of an object that is named by a row key, when other rows name it by that identity, so that one
     /// object has two rows.
-    private func otherName(of subject: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
+    private func otherIdentity(of subject: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
         let (entity, key) = (subject.entity, StoredKey(subject.key))
         let isNamedByRowKey = merger.entities[subject.kind].entity.isNamedByRowKey
         guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(subject.row) else { return nil }

@@ -3,34 +3,34 @@ extension Store {
     /// Copies the WAL into the database if it has reached its working size. To be called after every ``commit()``, when
     /// the replies to its jobs have been sent: it may take as long as the disk does.
     public func copyLogIfDue() {
-        if loss == nil, failure == nil { logKeeper.copyIfDue() }
+        if loss == nil, failure == nil { walCheckpointer.copyIfDue() }
     }
 
     /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
-    public var isLogOverdue: Bool { loss == nil && failure == nil && logKeeper.isOverdue }
+    public var isLogOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
 
     /// Copies the WAL, however long it is.
     public func copyLog() {
-        if loss == nil, failure == nil { logKeeper.copyAll() }
+        if loss == nil, failure == nil { walCheckpointer.copyAll() }
     }
 
     /// Copies the WAL because a transaction that was rolled back found no room
     /// (``/BrokerSQLite/StoreError/Code/full``): the next one then overwrites it.
     ///
     /// - Returns: whether the next transaction may find more room.
-    public func makeRoom() -> Bool { loss == nil && failure == nil && logKeeper.makeRoom() }
+    public func makeRoom() -> Bool { loss == nil && failure == nil && walCheckpointer.makeRoom() }
 
     /// Whether there is work that is better done now, while no client waits for a transaction.
-    public var hasIdleWork: Bool { loss == nil && failure == nil && logKeeper.hasIdleWork }
+    public var hasIdleWork: Bool { loss == nil && failure == nil && walCheckpointer.hasIdleWork }
 
     /// Does such work. To be called while no client waits for a transaction.
     public func idle() {
-        if hasIdleWork { logKeeper.idle() }
+        if hasIdleWork { walCheckpointer.idle() }
     }
 
     /// The WAL after the last commit.
-    public var log: WALStatus { logKeeper.log }
+    public var log: WALStatus { walCheckpointer.log }
 
     /// The events of the WAL since the last call that an operator should know.
-    public func takeLogNotices() -> [WALNotice] { logKeeper.takeNotices() }
+    public func takeLogNotices() -> [WALNotice] { walCheckpointer.takeNotices() }
 }

@@ -37,7 +37,7 @@ extension Store {
 
     /// - Throws: ``StoreError`` `defect` when the job at that position of the journal is applied already: jobs are
     ///   applied in order, once.
-    func noteInHistory(_ end: JobOutcome, of job: StoreJob, _ rows: RowDigest?) throws(StoreError) {
+    func extendDigest(_ end: JobOutcome, of job: StoreJob, _ rows: RowDigest?) throws(StoreError) {
         guard let history = ledger.history else { return }
         guard job.sequence > history.position else {
             throw StoreError(

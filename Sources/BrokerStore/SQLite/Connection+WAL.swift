@@ -4,7 +4,7 @@ internal import Glibc
 extension Connection {
     /// Bytes that are rewritten at a time: of a write of 128 KiB and more, SQLite's VFS passes on the remainder of its
     /// length modulo 2¹⁷ (os_unix.c, `seekAndWriteFd`), and treats the rest as a full disk.
-    private static let logPieceBytes = 64 << 10
+    private static let walPieceBytes = 64 << 10
 
     /// Writes the WAL's bytes over themselves and syncs them, so that the WAL that was found is on the disk before
     /// anything depends on it. Runs inside a transaction that may write, so that no other connection appends to the WAL
@@ -13,18 +13,18 @@ extension Connection {
     /// The process before may have ended because a sync of the WAL failed. The system then treats the lost pages as
     /// written: they can be read, a sync succeeds without effect, and a power failure loses them. The database would
     /// then have pages copied from them, beside older ones in the remaining WAL.
-    func rewriteLog() throws(StoreError) {
+    func rewriteWAL() throws(StoreError) {
         var log: UnsafeMutablePointer<sqlite3_file>?
         let known = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log)
         guard known == SQLITE_OK, let log, let methods = log.pointee.pMethods?.pointee else { return }
-        let piece = UnsafeMutableRawPointer.allocate(byteCount: Self.logPieceBytes, alignment: 16)
+        let piece = UnsafeMutableRawPointer.allocate(byteCount: Self.walPieceBytes, alignment: 16)
         defer { piece.deallocate() }
         var size: sqlite3_int64 = 0
         var result = methods.xFileSize(log, &size)
         guard size > 0 || result != SQLITE_OK else { return }
         var offset: sqlite3_int64 = 0
         while result == SQLITE_OK, offset < size {
-            let count = Int32(min(sqlite3_int64(Self.logPieceBytes), size - offset))
+            let count = Int32(min(sqlite3_int64(Self.walPieceBytes), size - offset))
             result = methods.xRead(log, piece, count, offset)
             if result == SQLITE_OK { result = methods.xWrite(log, piece, count, offset) }
             offset += sqlite3_int64(count)

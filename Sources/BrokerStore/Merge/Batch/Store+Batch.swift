@@ -60,7 +60,7 @@ extension Store {
         var before: Outcome?
         for (job, found) in zip(jobs, found) {
             if let end = found.end {
-                try noteInHistory(end, of: job, nil)
+                try extendDigest(end, of: job, nil)
                 ends.append(end)
                 continue
             }

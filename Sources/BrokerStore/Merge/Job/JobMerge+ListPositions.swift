@@ -6,18 +6,18 @@ internal import BrokerStaging
 /// A new link has no position yet and gets one after the existing links. In a set that was replaced or cleared, the
 /// positions are those of the payload, from 0.
 extension JobMerge {
-    mutating func mergePlaces() throws(MergeFailure) {
+    mutating func mergeListPositions() throws(MergeFailure) {
         guard !rows.places.isEmpty else { return }
         do throws(StoreError) {
             let replaced = Set(rows.replacements.map { ToManySet($0.entity, $0.row, $0.relationship) })
-            let sparing = Set(rows.spared.map { ToManySet($0.entity, $0.row, $0.relationship) })
+            let retaining = Set(rows.spared.map { ToManySet($0.entity, $0.row, $0.relationship) })
             var start = 0
             while start < rows.places.count {
                 let set = ToManySet(of: rows.places[start])
                 var end = start + 1
                 while end < rows.places.count, ToManySet(of: rows.places[end]) == set { end += 1 }
                 if replaced.contains(set) {
-                    try renumber(set, rows.places[start..<end], isSparing: sparing.contains(set))
+                    try renumber(set, rows.places[start..<end], isRetaining: retaining.contains(set))
                 } else {
                     try append(set, rows.places[start..<end])
                 }
@@ -40,16 +40,16 @@ extension JobMerge {
             self.relationship = relationship
         }
 
-        init(of place: StagedListPosition) { self.init(place.entity, place.row!, place.relationship) }
+        init(of entry: StagedListPosition) { self.init(entry.entity, entry.row!, entry.relationship) }
     }
 
     /// Assigns positions after the last one to the elements that have none.
-    private mutating func append(_ set: ToManySet, _ places: ArraySlice<StagedListPosition>) throws(StoreError) {
+    private mutating func append(_ set: ToManySet, _ entries: ArraySlice<StagedListPosition>) throws(StoreError) {
         let statements = statements(of: set)
-        var linked: [(place: StagedListPosition, position: Cell)] = []
-        for place in places {
-            guard let position = try position(place, set, statements) else { continue }
-            if position.kind == .null || place.isAfresh { linked.append((place, position)) }
+        var linked: [(entry: StagedListPosition, position: Cell)] = []
+        for entry in entries {
+            guard let position = try position(entry, set, statements) else { continue }
+            if position.kind == .null || entry.isAfresh { linked.append((entry, position)) }
         }
         guard !linked.isEmpty else { return }
         let moving = linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)
@@ -57,10 +57,10 @@ extension JobMerge {
             moving.isEmpty
             ? try end(of: set, statements)
             : (try positions(of: set, statements).subtracting(moving).max() ?? -1) + 1
-        for (place, position) in linked {
+        for (entry, position) in linked {
             // An element that had a position before: the element's own record ended the link and made it again.
-            if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
-                noteLinkUpdate(destination(of: set), place.element)
+            if try move(entry, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
+                noteLinkUpdate(destination(of: set), entry.element)
             }
             next += 1
         }
@@ -68,21 +68,21 @@ extension JobMerge {
 
     /// Assigns the positions of the payload to all elements that the job named.
     private mutating func renumber(
-        _ set: ToManySet, _ places: ArraySlice<StagedListPosition>, isSparing: Bool
+        _ set: ToManySet, _ entries: ArraySlice<StagedListPosition>, isRetaining: Bool
     ) throws(StoreError) {
         let statements = statements(of: set)
-        var linked: [(place: StagedListPosition, position: Cell)] = []
-        for place in places {
-            if let position = try position(place, set, statements) { linked.append((place, position)) }
+        var linked: [(entry: StagedListPosition, position: Cell)] = []
+        for entry in entries {
+            if let position = try position(entry, set, statements) { linked.append((entry, position)) }
         }
         // Rejected elements keep their positions, and no other element takes these.
-        var taken = isSparing ? try positions(of: set, statements) : []
-        if isSparing { taken.subtract(linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)) }
+        var taken = isRetaining ? try positions(of: set, statements) : []
+        if isRetaining { taken.subtract(linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)) }
         var next: Int64 = 0
-        for (place, position) in linked {
+        for (entry, position) in linked {
             while taken.contains(next) { next += 1 }
             // For a new link, the merge has recorded the row whose record named it.
-            if try move(place, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
+            if try move(entry, from: position, to: next, set, statements), position.kind != .null, isInJoinTable(set) {
                 noteLinkUpdate(set.entity, set.row)
             }
             next += 1
@@ -97,12 +97,12 @@ extension JobMerge {
     ///
     /// - Returns: whether the position changed.
     private mutating func move(
-        _ place: StagedListPosition, from old: Cell, to new: Int64, _ set: ToManySet,
+        _ entry: StagedListPosition, from old: Cell, to new: Int64, _ set: ToManySet,
         _ statements: ListPositionStatements
     ) throws(StoreError) -> Bool {
         if old.kind == .integer, old.integer == new { return false }
-        try write(new, place, set, statements)
-        if !isInJoinTable(set) { noteUpdate(destination(of: set), place.element, 0) }
+        try write(new, entry, set, statements)
+        if !isInJoinTable(set) { noteUpdate(destination(of: set), entry.element, 0) }
         return true
     }
 
@@ -115,18 +115,18 @@ extension JobMerge {
     private func statements(of set: ToManySet) -> ListPositionStatements {
         switch merger.plan.layout.entities[set.entity].forms[set.relationship] {
         case .column: preconditionFailure("a to-one relationship has no order")
-        case .destinationColumn(let column): merger.entities[destination(of: set)].places(byColumn: column)
-        case .linkTable(let number, let isReversed): merger.links[number].places[isReversed ? 1 : 0]
+        case .destinationColumn(let column): merger.entities[destination(of: set)].positions(byColumn: column)
+        case .linkTable(let number, let isReversed): merger.links[number].positions[isReversed ? 1 : 0]
         }
     }
 
     /// The element's position, NULL when it has none yet; nil when it is not linked.
     private func position(
-        _ place: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
+        _ entry: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
     ) throws(StoreError) -> Cell? {
         let find = try statements.find()
         let next = bindKey(ofRow: set.row, set.entity, to: find, from: 1)
-        bindKey(ofRow: place.element, destination(of: set), to: find, from: next)
+        bindKey(ofRow: entry.element, destination(of: set), to: find, from: next)
         defer { find.reset() }
         return try find.step() ? find.cell(0) : nil
     }
@@ -150,11 +150,11 @@ extension JobMerge {
     }
 
     private func write(
-        _ position: Int64, _ place: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
+        _ position: Int64, _ entry: StagedListPosition, _ set: ToManySet, _ statements: ListPositionStatements
     ) throws(StoreError) {
         let write = try statements.set()
         let next = bindKey(ofRow: set.row, set.entity, to: write, from: 1)
-        write.bind(position, at: bindKey(ofRow: place.element, destination(of: set), to: write, from: next))
+        write.bind(position, at: bindKey(ofRow: entry.element, destination(of: set), to: write, from: next))
         try write.run()
     }
 }
