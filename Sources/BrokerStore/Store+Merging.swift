@@ -70,7 +70,7 @@ extension Store {
                             "\(error.message) A table requires what the model does not know; look at its constraints."))
                 )
             case .store(let error): throw error
-            case .fault(let fault), .subjectRefused(let fault): return .ended(.failed(fault))
+            case .fault(let fault), .targetRejected(let fault): return .ended(.failed(fault))
             case .unsettled(let values): return .again(values)
             case .rejected, .contended, .occupied, .stale, .misjudged, .entangled, .namedTwice:
                 preconditionFailure("a step is tried until it is neither")

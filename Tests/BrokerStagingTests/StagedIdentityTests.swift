@@ -87,7 +87,7 @@ import TestSupport
         let table = try #require(try staging.stage(#"{"Thing": [{"number": 7}, {"number": 0}]}"#).rows.tables[0])
         let find = { (number: Int64) in
             let cells = [Cell.integer(number), .absent, .absent, .absent]
-            return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: 0) }
+            return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, concreteEntity: 0) }
         }
         #expect([7, 0, 1, Int64.min].map(find) == [0, 1, nil, nil])
     }

@@ -3,9 +3,9 @@ internal import BrokerModel
 /// Objects of one entity whose records a sync ignores, because it may not insert or not update them. Records nested in
 /// an ignored record are staged.
 public final class IgnoredRecords {
-    enum Word {
+    enum Decision {
         /// The record is staged.
-        case taken
+        case accepted
         /// The object exists, and does not change.
         case named
         /// The object does not exist, and is not inserted.
@@ -37,7 +37,7 @@ public final class IgnoredRecords {
     func begin() { absent = TableSet(plan) }
 
     /// Returns the identities of the objects of that table that the latest staging named and did not insert.
-    func namedAlone(_ table: Int) -> [[Cell]] {
+    func namedWithoutRow(_ table: Int) -> [[Cell]] {
         guard absent.exists(table) else { return [] }
         return (0..<absent[table].pointee.rowCount).map { absent[table].pointee.identity(ofRow: $0) }
     }
@@ -51,17 +51,19 @@ public final class IgnoredRecords {
         for column in staged.identityColumns(ofRow: row) { cells[column] = arena.copy(of: identity[column]) }
         cells.withUnsafeBufferPointer {
             _ = existing[table].pointee.findOrAdd(
-                identity: $0.baseAddress!, offset: 0, origin: .record, kind: staged.kind(of: row))
+                identity: $0.baseAddress!, offset: 0, origin: .record, concreteEntity: staged.concreteEntity(of: row))
         }
     }
 
     /// - Parameter identity: a row's worth of cells; nil for a record without an identity.
-    func word(_ identity: UnsafePointer<Cell>?, kind: Int) -> Word {
-        let exists = identity.map { existing[table].pointee.find(identity: $0, kind: kind) != nil } ?? false
-        if exists { return updates ? .taken : .named }
-        if inserts { return .taken }
+    func decision(_ identity: UnsafePointer<Cell>?, concreteEntity: Int) -> Decision {
+        let exists =
+            identity.map { existing[table].pointee.find(identity: $0, concreteEntity: concreteEntity) != nil } ?? false
+        if exists { return updates ? .accepted : .named }
+        if inserts { return .accepted }
         if let identity {
-            _ = absent[table].pointee.findOrAdd(identity: identity, offset: 0, origin: .passedOver, kind: kind)
+            _ = absent[table].pointee.findOrAdd(
+                identity: identity, offset: 0, origin: .ignored, concreteEntity: concreteEntity)
         }
         return .absent
     }
@@ -71,18 +73,20 @@ extension StagingContext {
     /// Returns the decision for a record, or a bare key, of that identity.
     ///
     /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
-    mutating func passing(_ entity: EntityPlan, identity: Int?) -> IgnoredRecords.Word {
-        guard let passedOver = exclusions?.passedOver else { return .taken }
-        return passing(entity, identity: identity, passedOver)
+    mutating func decision(_ entity: EntityPlan, identity: Int?) -> IgnoredRecords.Decision {
+        guard let ignoredRecords = exclusions?.ignoredRecords else { return .accepted }
+        return decision(entity, identity: identity, ignoredRecords)
     }
 
-    private mutating func passing(_ entity: EntityPlan, identity: Int?, _ passedOver: IgnoredRecords)
-        -> IgnoredRecords.Word
+    private mutating func decision(_ entity: EntityPlan, identity: Int?, _ ignoredRecords: IgnoredRecords)
+        -> IgnoredRecords.Decision
     {
-        guard entity.kind == passedOver.entity || entity.family?.inherits(from: passedOver.entity) ?? false else {
-            return .taken
+        guard
+            entity.ownIndex == ignoredRecords.entity || entity.hierarchy?.inherits(from: ignoredRecords.entity) ?? false
+        else {
+            return .accepted
         }
-        guard let identity else { return passedOver.word(nil, kind: entity.kind) }
-        return scratch.withCells(at: identity) { passedOver.word($0, kind: entity.kind) }
+        guard let identity else { return ignoredRecords.decision(nil, concreteEntity: entity.ownIndex) }
+        return scratch.withCells(at: identity) { ignoredRecords.decision($0, concreteEntity: entity.ownIndex) }
     }
 }

@@ -14,12 +14,12 @@ final class ModifiedValues {
     /// By entity index and row in `tables`.
     private var values: [[Value]]
     /// The stored value of the object that the operation names by its key.
-    private(set) var subject: Cell?
+    private(set) var target: Cell?
     private var arena = ByteArena()
     /// The stored values of all objects that the previous staging named were noted.
     var isComplete = false
     /// The latest staging met objects without a noted value, because it skipped other records.
-    private(set) var hasMetUnknown = false
+    private(set) var hasUnknownObjects = false
 
     init(_ plan: StagingPlan) {
         self.plan = plan
@@ -30,17 +30,17 @@ final class ModifiedValues {
     /// - Parameter identity: a row's worth of cells; copied, like `stored`.
     func note(_ stored: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
         let value = arena.copy(of: stored)
-        values[entity][place(entity, identity)] = Value(stored: value, current: value)
+        values[entity][row(entity, identity)] = Value(stored: value, current: value)
     }
 
     /// Notes that the store was asked about the object.
-    func know(_ entity: Int, identity: UnsafePointer<Cell>) { _ = place(entity, identity) }
+    func know(_ entity: Int, identity: UnsafePointer<Cell>) { _ = row(entity, identity) }
 
-    func note(subject stored: Cell) { subject = arena.copy(of: stored) }
+    func note(target stored: Cell) { target = arena.copy(of: stored) }
 
     /// Forgets the records of the last staging.
     func begin() {
-        hasMetUnknown = false
+        hasUnknownObjects = false
         for entity in plan.entitiesWithModified {
             for row in values[entity].indices { values[entity][row].current = values[entity][row].stored }
         }
@@ -55,33 +55,33 @@ final class ModifiedValues {
     func isNewer(
         tombstone cell: Cell, _ modified: ModifiedColumn, _ entity: Int, identity: UnsafePointer<Cell>
     ) -> Bool {
-        !modified.isStale(cell, against: values[entity][meet(entity, identity)].current)
+        !modified.isStale(cell, against: values[entity][rowNotingUnknown(entity, identity)].current)
     }
 
     /// Notes an accepted record: the next one of that identity must be newer.
     func note(current cell: Cell, _ entity: Int, identity: UnsafePointer<Cell>) {
-        if cell.kind != .absent { values[entity][meet(entity, identity)].current = cell }
+        if cell.kind != .absent { values[entity][rowNotingUnknown(entity, identity)].current = cell }
     }
 
     /// Notes an accepted record that deletes the object: the next record inserts a new object.
     func noteDeletion(_ entity: Int, identity: UnsafePointer<Cell>) {
-        values[entity][meet(entity, identity)].current = .absent
+        values[entity][rowNotingUnknown(entity, identity)].current = .absent
     }
 
-    private func meet(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
-        if tables[entity].pointee.find(identity: identity, kind: entity) == nil { hasMetUnknown = true }
-        return place(entity, identity)
+    private func rowNotingUnknown(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
+        if tables[entity].pointee.find(identity: identity, concreteEntity: entity) == nil { hasUnknownObjects = true }
+        return row(entity, identity)
     }
 
-    private func place(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
+    private func row(_ entity: Int, _ identity: UnsafePointer<Cell>) -> Int {
         let table = tables[entity]
-        if let known = table.pointee.find(identity: identity, kind: entity) { return known }
+        if let known = table.pointee.find(identity: identity, concreteEntity: entity) { return known }
         let columns = plan.entities[entity].identity
         var cells = Array(repeating: Cell.absent, count: plan.entities[entity].layout.columnCount)
         for column in columns { cells[column] = arena.copy(of: identity[column]) }
         values[entity].append(Value(stored: .absent, current: .absent))
         return cells.withUnsafeBufferPointer {
-            table.pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record, kind: entity)
+            table.pointee.findOrAdd(identity: $0.baseAddress!, offset: 0, origin: .record, concreteEntity: entity)
         }
     }
 }

@@ -15,7 +15,7 @@ struct RecordScanner: ~Copyable {
 
     /// An unknown key of an object at one node of all trees. Its bytes are in the document.
     private struct UnknownKey: Hashable {
-        let place: Int
+        let treeNode: Int
         /// Nil for the keys of the entity beyond the limit.
         let key: BytesKey?
     }
@@ -111,27 +111,27 @@ struct RecordScanner: ~Copyable {
     @inline(__always)
     private mutating func target(of key: JSONValue, _ position: Int, _ node: Int, _ entity: EntityPlan) -> Int {
         let bytes = key.bytes
-        let place = entity.firstNode + node
-        if position < predictions[place].count {
-            let predicted = predictions[place][position]
+        let treeNode = entity.firstNode + node
+        if position < predictions[treeNode].count {
+            let predicted = predictions[treeNode][position]
             if Bytes.areEqual(predicted.key, bytes) { return predicted.target }
         }
         let target = entity.tree.child(of: node, bytes) ?? unknown(key, node, entity)
         let prediction = Prediction(key: bytes, target: target)
-        if position < predictions[place].count {
-            predictions[place][position] = prediction
-        } else if position == predictions[place].count, position < Self.predictedPositions {
-            if position == 0 { predictions[place].reserveCapacity(entity.tree.nodes[node].children.count) }
-            predictions[place].append(prediction)
+        if position < predictions[treeNode].count {
+            predictions[treeNode][position] = prediction
+        } else if position == predictions[treeNode].count, position < Self.predictedPositions {
+            if position == 0 { predictions[treeNode].reserveCapacity(entity.tree.nodes[node].children.count) }
+            predictions[treeNode].append(prediction)
         }
         return target
     }
 
     private mutating func unknown(_ key: JSONValue, _ node: Int, _ entity: EntityPlan) -> Int {
-        var unknown = UnknownKey(place: entity.firstNode + node, key: BytesKey(bytes: key.bytes))
+        var unknown = UnknownKey(treeNode: entity.firstNode + node, key: BytesKey(bytes: key.bytes))
         if let known = unknownKeys[unknown] { return -1 - known }
         if unknownCounts.count >= Self.namedUnknownKeys {
-            unknown = UnknownKey(place: entity.firstNode, key: nil)
+            unknown = UnknownKey(treeNode: entity.firstNode, key: nil)
             if let known = unknownKeys[unknown] { return -1 - known }
         }
         unknownKeys[unknown] = unknownCounts.count
@@ -141,23 +141,23 @@ struct RecordScanner: ~Copyable {
 
     /// Returns one warning per unknown key, in the order of first occurrence.
     func warnings() -> [Warning] {
-        struct Told: Hashable {
+        struct WarningKey: Hashable {
             let entity: Int
             let path: [UInt8]?
         }
         var warnings: [Warning] = []
         /// Several plans of one entity may have the same unknown key.
-        var places: [Told: Int] = [:]
+        var indices: [WarningKey: Int] = [:]
         for unknown in unknownCounts {
             let path = unknown.key.map {
                 (unknown.entity.path(to: unknown.node) + [Self.shown($0.bytes)]).joined(separator: ".")
             }
-            let told = Told(entity: unknown.entity.kind, path: path.map { Array($0.utf8) })
-            if let place = places[told] {
-                warnings[place].count += unknown.count
+            let key = WarningKey(entity: unknown.entity.ownIndex, path: path.map { Array($0.utf8) })
+            if let index = indices[key] {
+                warnings[index].count += unknown.count
                 continue
             }
-            places[told] = warnings.count
+            indices[key] = warnings.count
             warnings.append(Warning(.unknownKey, entity: unknown.entity.name, key: path, count: unknown.count))
         }
         return warnings

@@ -10,7 +10,7 @@ extension StagingContext {
     /// Whether the record is newer than its object, as far as this staging knows.
     ///
     /// - Parameter cells: index of the record's converted attributes on the stack.
-    mutating func isTaken(
+    mutating func isAccepted(
         _ row: Int, _ entity: EntityPlan, _ cells: Int, _ modified: ModifiedColumn, hasIdentity: Bool
     ) -> Bool {
         let cell = scratch[cells + modified.column]
@@ -34,14 +34,14 @@ extension StagingContext {
     /// Returns the row of the record's object in a hierarchy, if the record is known not to be newer. Such a record
     /// does not decide the object's concrete entity. Nil when the record is accepted.
     mutating func staleRelative(_ entity: EntityPlan, _ cells: Int, at offset: Int) throws(StagingFault) -> Int? {
-        guard let modified = entity.modified, entity.family != nil else { return nil }
+        guard let modified = entity.modified, entity.hierarchy != nil else { return nil }
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
         let isNewer = scratch.withCells(at: cells) { identity in
             if let values = exclusions?.modified {
                 return values.isNewer(cell, modified, entity.index, identity: identity)
             }
-            guard let row = table.pointee.find(identity: identity, kind: entity.kind) else { return true }
+            guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
             return !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }
         guard isNewer else {
@@ -62,23 +62,23 @@ extension StagingContext {
 extension StagingContext {
     /// Whether a record that deletes its object is newer than the object, as far as this staging knows. If not, it is
     /// skipped like any other.
-    mutating func isTaken(tombstone entity: EntityPlan, _ cells: Int, hasIdentity: Bool) -> Bool {
+    mutating func isAccepted(tombstone entity: EntityPlan, _ cells: Int, hasIdentity: Bool) -> Bool {
         guard let modified = entity.modified, hasIdentity else { return true }
         let cell = scratch[cells + modified.column]
         let table = tables[entity.index]
-        let isTaken = scratch.withCells(at: cells) { identity in
+        let isAccepted = scratch.withCells(at: cells) { identity in
             if let values = exclusions?.modified {
                 guard values.isNewer(tombstone: cell, modified, entity.index, identity: identity) else { return false }
                 values.noteDeletion(entity.index, identity: identity)
                 return true
             }
-            guard let row = table.pointee.find(identity: identity, kind: entity.kind) else { return true }
+            guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
             return tombstones?.isDeleted(entity, identity) == true
                 || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }
         // The merge cannot compare the age of a deleted object.
-        if isTaken, cell.kind.rawValue > Cell.Kind.null.rawValue { wantsComparison = true }
-        return isTaken
+        if isAccepted, cell.kind.rawValue > Cell.Kind.null.rawValue { needsComparison = true }
+        return isAccepted
     }
 }
 
@@ -89,13 +89,13 @@ extension StagingContext {
     /// accepted.
     ///
     /// A skipped record does not rename its target.
-    mutating func staleSubject(_ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Int? {
-        guard let modified = entity.modified, let stored = exclusions?.modified?.subject, let subject,
+    mutating func staleTargetRow(_ entity: EntityPlan, _ cells: Int) throws(StagingFault) -> Int? {
+        guard let modified = entity.modified, let stored = exclusions?.modified?.target, let target,
             modified.isStale(scratch[cells + modified.column], against: stored)
         else { return nil }
-        let row = try row(ofKey: subject.key, at: subject.recordOffset, entity, .mustExist)
-        self.subject?.row = row
-        self.subject?.isRenamed = false
+        let row = try row(ofKey: target.key, at: target.recordOffset, entity, .mustExist)
+        self.target?.row = row
+        self.target?.isRenamed = false
         return row
     }
 }

@@ -20,7 +20,7 @@ struct InnerNames {
         for (column, cell) in zip(entity.identity, identity) { cells[column] = cell }
         cells.withUnsafeBufferPointer {
             _ = names[table].pointee.findOrAdd(
-                identity: $0.baseAddress!, offset: offset, origin: .passedOver, kind: entity.kind)
+                identity: $0.baseAddress!, offset: offset, origin: .ignored, concreteEntity: entity.ownIndex)
         }
     }
 
@@ -81,7 +81,7 @@ extension StagingContext {
         let entity = record.entity
         if entity.index == innerNames?.table, let identity = try knownIdentity(of: record) {
             try take(entity.rowByteCount + arena.takeFresh())
-            innerNames?.add(identity, of: entity, at: place(record.value))
+            innerNames?.add(identity, of: entity, at: textOffset(of: record.value))
         }
         guard record.value.kind == .object, !entity.ownRelationships.isEmpty else { return }
         let source: RecordSource

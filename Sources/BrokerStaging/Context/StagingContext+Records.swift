@@ -3,11 +3,11 @@ internal import BrokerModel
 
 /// The part of a record that staging uses.
 enum RecordDecision {
-    case taken
+    case accepted
     /// The object is known to be as new: neither the record nor its nested records count.
     case notNewer
     /// The sync may not insert or change the object: only the nested records count.
-    case passedOver
+    case ignored
 }
 
 extension StagingContext {
@@ -16,16 +16,16 @@ extension StagingContext {
     /// - Throws: when this very record is rejected or skipped. Faults in nested records are rejected there, or thrown
     ///   if the policy is `fail`.
     mutating func stage(_ record: MappedRecord) throws(StagingFault) -> Int {
-        try stageTelling(record, nil).row
+        try stageWithDecision(record, nil).row
     }
 
     /// Stages a record of the operation's own, and notes its object.
     mutating func stageOwn(_ record: MappedRecord) throws(StagingFault) {
-        let (row, taking) = try stageTelling(record, parameters)
-        try notePayload(taking == .passedOver ? nil : (record.entity.index, row))
+        let (row, decision) = try stageWithDecision(record, parameters)
+        try notePayload(decision == .ignored ? nil : (record.entity.index, row))
     }
 
-    private mutating func stageTelling(
+    private mutating func stageWithDecision(
         _ mapped: MappedRecord, _ parameters: PathParameters?
     ) throws(StagingFault) -> (row: Int, RecordDecision) {
         let entity = mapped.entity
@@ -35,8 +35,8 @@ extension StagingContext {
                 mapped.value, entity)
         }
         var record = entity.unwrap(mapped.value)
-        let outerPlace = rewrittenAt
-        defer { rewrittenAt = outerPlace }
+        let outerRange = rewrittenAt
+        defer { rewrittenAt = outerRange }
         if let rewritten = try rewritten(record, entity) {
             guard rewritten.kind == .object else {
                 throw fault(
@@ -56,26 +56,27 @@ extension StagingContext {
                 "The model does not name the key \"\(RecordScanner.shown(key.bytes))\" of \(entity.name). Take it out, "
                     + "name it in the model, or send the job without \"unknown\": \"fail\".", record, entity)
         }
-        let (row, taking) = try convert(record, entity, source)
-        if taking == .passedOver {
-            try stageNestedAlone(entity, slots, LinkSource(entity: entity, row: 0, sourceOffset: UInt32(place(record))))
+        let (row, decision) = try convert(record, entity, source)
+        if decision == .ignored {
+            try stageNestedAlone(
+                entity, slots, LinkSource(entity: entity, row: 0, sourceOffset: UInt32(textOffset(of: record))))
         }
-        if taking == .notNewer { try nameInside(entity, slots) }
-        guard let row else { throw .leftOut }
-        if taking == .taken, !entity.ownRelationships.isEmpty {
+        if decision == .notNewer { try nameInside(entity, slots) }
+        guard let row else { throw .skipped }
+        if decision == .accepted, !entity.ownRelationships.isEmpty {
             let isConditional = isConditional(entity, row)
             if isConditional { conditionalDepth += 1 }
             defer { if isConditional { conditionalDepth -= 1 } }
-            let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(place(record)))
+            let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(textOffset(of: record)))
             let outer = enclosing
             if entity.hasUniqueLists { enclosing = linkSource }
             defer { enclosing = outer }
             try stageRelationships(entity, slots, linkSource)
             if let parameters = source.parameters {
-                try stageRelationships(entity, namedBy: parameters, slots, linkSource, at: place(record))
+                try stageRelationships(entity, namedBy: parameters, slots, linkSource, at: textOffset(of: record))
             }
         }
-        return (row, taking)
+        return (row, decision)
     }
 
     /// Converts the record's attributes and writes them to its row, unless its object is known to be as new.
@@ -96,7 +97,7 @@ extension StagingContext {
             do throws(StagingFault) {
                 scratch[cells + column] = try cell(value, attribute, column, entity)
             } catch {
-                let (error, offset) = source.placed(error, at: place(value), in: extent(of: record))
+                let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
                 // Of several faults, the first in the text is reported.
                 if offset < firstOffset { (first, firstOffset) = (error, offset) }
                 failed.insert(column)
@@ -109,41 +110,41 @@ extension StagingContext {
         if let first, !isTombstone { throw try earliest(first, at: firstOffset, record, entity, source) }
         if !isTombstone { try validate(record, entity, cells) }
         try take(arena.takeFresh())
-        let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
-        if isSubject { completeIdentity(entity, cells) }
-        if isSubject, let row = try staleSubject(entity, cells) { return (row, .notNewer) }
-        let identity = try identity(record, entity, cells, isSubject: isSubject)
+        let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
+        if isTarget { completeIdentity(entity, cells) }
+        if isTarget, let row = try staleTargetRow(entity, cells) { return (row, .notNewer) }
+        let identity = try identity(record, entity, cells, isTarget: isTarget)
         if source.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
-        switch passing(entity, identity: identity ? cells : nil) {
-        case .taken: break
-        case .named: return (try findOrAdd(entity, identity: cells, offset: place(record), .passedOver), .passedOver)
-        case .absent: return (nil, .passedOver)
+        switch decision(entity, identity: identity ? cells : nil) {
+        case .accepted: break
+        case .named: return (try findOrAdd(entity, identity: cells, offset: textOffset(of: record), .ignored), .ignored)
+        case .absent: return (nil, .ignored)
         }
-        if isTombstone, isTaken(tombstone: entity, cells, hasIdentity: identity) {
+        if isTombstone, isAccepted(tombstone: entity, cells, hasIdentity: identity) {
             // Without a row it throws, and nothing else of the record is read.
-            if !isSubject { try nameInside(entity, source.slots) }
-            return (try bury(record, entity, identity ? cells : nil, isSubject: isSubject), .notNewer)
+            if !isTarget { try nameInside(entity, source.slots) }
+            return (try deleteObject(record, entity, identity ? cells : nil, isTarget: isTarget), .notNewer)
         }
-        if identity, !isSubject, let row = try staleRelative(entity, cells, at: place(record)) {
+        if identity, !isTarget, let row = try staleRelative(entity, cells, at: textOffset(of: record)) {
             return (row, .notNewer)
         }
         let row =
-            isSubject
-            ? try subjectRow(of: record, entity, identity: identity ? cells : nil)
+            isTarget
+            ? try targetRow(of: record, entity, identity: identity ? cells : nil)
             : try row(of: record, entity, identity: identity ? cells : nil)
-        if let modified = entity.modified, identity && entity.family == nil || isSubject {
-            guard isTaken(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
+        if let modified = entity.modified, identity && entity.hierarchy == nil || isTarget {
+            guard isAccepted(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
         }
-        try noteNesting(entity, at: place(record))
+        try noteNesting(entity, at: textOffset(of: record))
         let own = tables[entity.index].pointee.row(row)
         for column in entity.ownColumns {
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
         for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
-            tables[entity.index].pointee.claim(row, position, at: UInt32(place(record)))
+            tables[entity.index].pointee.claim(row, position, at: UInt32(textOffset(of: record)))
         }
-        return (row, .taken)
+        return (row, .accepted)
     }
 
     /// Finds or adds the record's row.
@@ -153,36 +154,38 @@ extension StagingContext {
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
         guard let identity else {
-            if let exclusions, exclusions.meet(recordAt: place(record)) { throw .leftOut }
-            let kind = try kind(ofFresh: entity, at: place(record))
+            if let exclusions, exclusions.excludes(recordAt: textOffset(of: record)) { throw .skipped }
+            let concreteEntity = try concreteEntity(ofNew: entity, at: textOffset(of: record))
             try take(entity.rowByteCount)
             return tables[entity.index].pointee.findOrAdd(
-                identity: nil, offset: place(record), origin: .record, kind: kind)
+                identity: nil, offset: textOffset(of: record), origin: .record, concreteEntity: concreteEntity)
         }
-        return try findOrAdd(entity, identity: identity, offset: place(record), .record)
+        return try findOrAdd(entity, identity: identity, offset: textOffset(of: record), .record)
     }
 
     /// Returns the row of the identity whose cells are at that index of the stack.
     mutating func findOrAdd(
-        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin, ofSubject: Bool = false
+        _ entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin, isTarget: Bool = false
     ) throws(StagingFault) -> Int {
         if let exclusions {
-            let isLeftOut = scratch.withCells(at: identity) {
-                exclusions.meet(entity, identity: $0, at: offset, as: origin)
+            let isExcluded = scratch.withCells(at: identity) {
+                exclusions.excludes(entity, identity: $0, at: offset, as: origin)
             }
-            if isLeftOut { throw .leftOut }
+            if isExcluded { throw .skipped }
         }
         // The merge asks the store for a target's concrete entity.
-        let (kind, origin) =
-            ofSubject
-            ? (entity.kind, origin) : try kind(of: entity, identity: identity, offset: offset, origin)
+        let (concreteEntity, origin) =
+            isTarget
+            ? (entity.ownIndex, origin) : try concreteEntity(of: entity, identity: identity, offset: offset, origin)
         let table = tables[entity.index]
         let count = table.pointee.rowCount
         let row = scratch.withCells(at: identity) {
-            table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, kind: kind)
+            table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, concreteEntity: concreteEntity)
         }
         if table.pointee.rowCount != count { try take(entity.rowByteCount) }
-        if origin == .record, let family = entity.family { table.pointee.noteRecord(row, of: entity.kind, family) }
+        if origin == .record, let hierarchy = entity.hierarchy {
+            table.pointee.noteRecord(row, of: entity.ownIndex, hierarchy)
+        }
         if let tombstones { tombstones.revive(entity, row, of: table) }
         return row
     }
@@ -194,30 +197,30 @@ extension StagingContext {
     ) throws(StagingFault) -> StagingFault {
         if !entity.isIdentityOptional {
             // The record of a target takes missing identity values from the target's key.
-            let isSubject = subject.map { $0.isMadeOf(recordAt: place(record), entity) } ?? false
+            let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
             let missing = entity.identity.first { column in
-                !isSubject && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
+                !isTarget && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
             }
             if let missing { return missingIdentity(missing, record, entity) }
         }
         guard policy == .fail else { return fault }
         // The job fails, so the nested records may be staged for any row.
         let row = tables[entity.index].pointee.findOrAdd(
-            identity: nil, offset: offset, origin: .record, kind: entity.kind)
-        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(place(record)))
+            identity: nil, offset: offset, origin: .record, concreteEntity: entity.ownIndex)
+        let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(textOffset(of: record)))
         try stageRelationships(entity, source.slots, linkSource, before: offset)
         return fault
     }
 
     /// Whether the record has an identity. Where the identity is optional, missing values become NULL.
     ///
-    /// - Parameter isSubject: the record is of the operation's target, which retains its identity.
+    /// - Parameter isTarget: the record is of the operation's target, which retains its identity.
     private mutating func identity(
-        _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, isSubject: Bool
+        _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, isTarget: Bool
     ) throws(StagingFault) -> Bool {
         let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
         guard let missing else { return !entity.identity.isEmpty }
-        if isSubject, entity.identity.allSatisfy({ scratch[cells + $0].kind == .absent }) { return false }
+        if isTarget, entity.identity.allSatisfy({ scratch[cells + $0].kind == .absent }) { return false }
         guard entity.isIdentityOptional else { throw missingIdentity(missing, record, entity) }
         for column in entity.identity where scratch[cells + column].kind == .absent { scratch[cells + column] = .null }
         return false
@@ -240,11 +243,11 @@ extension StagingContext {
     }
 
     private func missingIdentity(_ column: Int, _ record: JSONValue, _ entity: EntityPlan) -> StagingFault {
-        let attribute = plan.model.entities[entity.kind].attributes[column]
+        let attribute = plan.model.entities[entity.ownIndex].attributes[column]
         return .invalid(
             Fault(
                 .missingIdentity, entity.missingIdentityMessages[column] ?? "", entity: entity.name,
-                attribute: attribute.name), offset: place(record))
+                attribute: attribute.name), offset: textOffset(of: record))
     }
 
     @inline(__always)
@@ -273,20 +276,20 @@ extension StagingContext {
     /// Notes that the attribute cannot represent the latest converted value exactly.
     @inline(never) mutating func noteInexact(_ column: Int, _ entity: EntityPlan) {
         arena.isInexact = false
-        inexactValues.note(entity: entity.kind, attribute: column)
+        inexactValues.note(entity: entity.ownIndex, attribute: column)
     }
 
     func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {
         .invalid(
             Fault(
                 fault.code, rejections.isListing ? fault.message : "", entity: entity.name,
-                attribute: plan.model.entities[entity.kind].attributes[column].name), offset: place(value))
+                attribute: plan.model.entities[entity.ownIndex].attributes[column].name), offset: textOffset(of: value))
     }
 
     func fault(
         _ code: FaultCode, _ message: @autoclosure () -> String, _ value: JSONValue, _ entity: EntityPlan
     ) -> StagingFault {
-        .invalid(Fault(code, rejections.isListing ? message() : "", entity: entity.name), offset: place(value))
+        .invalid(Fault(code, rejections.isListing ? message() : "", entity: entity.name), offset: textOffset(of: value))
     }
 }
 

@@ -18,12 +18,12 @@ extension StagingContext {
         var last = -1
         for relationship in entity.ownRelationships {
             guard let value = scanner.value(relationship.nodes, slots) else { continue }
-            guard place(value) > last else { return try stageSorted(entity, slots, linkSource, before: limit) }
-            last = place(value)
+            guard textOffset(of: value) > last else { return try stageSorted(entity, slots, linkSource, before: limit) }
+            last = textOffset(of: value)
         }
         // Usually the model names them in the order of the text.
         for relationship in entity.ownRelationships {
-            guard let value = scanner.value(relationship.nodes, slots), place(value) < limit else { continue }
+            guard let value = scanner.value(relationship.nodes, slots), textOffset(of: value) < limit else { continue }
             try stage(value, relationship, linkSource)
         }
     }
@@ -31,14 +31,14 @@ extension StagingContext {
     /// Stages the relationships that the record lacks and that a parameter of the job's path names. The parameter's
     /// value is the key of an object.
     ///
-    /// - Parameter place: offset of the record. The key is not in its text, so a fault in the key is reported at the
+    /// - Parameter offset: offset of the record. The key is not in its text, so a fault in the key is reported at the
     ///   record.
     mutating func stageRelationships(
-        _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ linkSource: LinkSource, at place: Int
+        _ entity: EntityPlan, namedBy parameters: PathParameters, _ slots: Int, _ linkSource: LinkSource, at offset: Int
     ) throws(StagingFault) {
-        let outerPlace = rewrittenAt
-        defer { rewrittenAt = outerPlace }
-        rewrittenAt = place..<place + 1
+        let outerRange = rewrittenAt
+        defer { rewrittenAt = outerRange }
+        rewrittenAt = offset..<offset + 1
         for relationship in entity.ownRelationships where scanner.value(relationship.nodes, slots) == nil {
             guard let key = parameters.value(of: relationship.relationship.name) else { continue }
             try stage(key, relationship, linkSource)
@@ -48,7 +48,7 @@ extension StagingContext {
     private mutating func stageSorted(
         _ entity: EntityPlan, _ slots: Int, _ linkSource: LinkSource, before limit: Int
     ) throws(StagingFault) {
-        for (value, relationship) in valuesInTextOrder(entity, slots) where place(value) < limit {
+        for (value, relationship) in valuesInTextOrder(entity, slots) where textOffset(of: value) < limit {
             try stage(value, relationship, linkSource)
         }
     }
@@ -98,12 +98,13 @@ extension StagingContext {
             }
         }
         let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: inverse)
-        guard let said = selfLinks.removeValue(forKey: end), said.sourceOffset == linkSource.sourceOffset else {
+        guard let assertion = selfLinks.removeValue(forKey: end), assertion.sourceOffset == linkSource.sourceOffset
+        else {
             return
         }
         // Offset 0 precedes all assertions, so that the null clears this one.
-        for index in said.places { places[index].sourceOffset = 0 }
-        if let link = said.link { links[link.table][link.index].sourceOffset = 0 }
+        for index in assertion.listPositions { listPositions[index].sourceOffset = 0 }
+        if let link = assertion.link { links[link.table][link.index].sourceOffset = 0 }
     }
 
     /// Stages the elements of a to-many value: one object, or those of a dictionary of records.
@@ -151,14 +152,16 @@ extension StagingContext {
     ) throws(StagingFault) {
         guard case .column(let column) = plan.form else { return }
         if value.isNull {
-            try say(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
-            try notePlaces(plan, linkSource, nil, at: place(value))
+            try assertLink(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
+            try noteListPositions(plan, linkSource, nil, at: textOffset(of: value))
         } else if let destination = try destination(value, plan, linkSource) {
             let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
-            try say(linkSource.entity, linkSource.row, column, destination, sourceOffset)
-            let firstPlace = places.count
-            try notePlaces(plan, linkSource, destination, at: place(value))
-            if firstPlace < places.count { try noteSelfLink(plan, linkSource, destination, nil, firstPlace) }
+            try assertLink(linkSource.entity, linkSource.row, column, destination, sourceOffset)
+            let firstPosition = listPositions.count
+            try noteListPositions(plan, linkSource, destination, at: textOffset(of: value))
+            if firstPosition < listPositions.count {
+                try noteSelfLink(plan, linkSource, destination, nil, firstPosition)
+            }
         }
     }
 
@@ -167,19 +170,19 @@ extension StagingContext {
     ) throws(StagingFault) {
         guard let destination = try destination(value, plan, linkSource, mapped) else { return }
         if destination == linkSource.row, isSelfLinked(plan, linkSource) { return }
-        let firstPlace = places.count
-        try notePlaces(plan, linkSource, destination, at: place(value))
+        let firstPosition = listPositions.count
+        try noteListPositions(plan, linkSource, destination, at: textOffset(of: value))
         let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):
             let other = self.plan.entities[plan.destinationTable]
-            try say(other, destination, column, linkSource.row, sourceOffset)
+            try assertLink(other, destination, column, linkSource.row, sourceOffset)
         case .linkTable(let table, let isReversed):
-            try say(
+            try assertLink(
                 table, source: isReversed ? destination : linkSource.row,
                 destination: isReversed ? linkSource.row : destination, isReversed, sourceOffset)
-            try noteSelfLink(plan, linkSource, destination, (table, links[table].count - 1), firstPlace)
+            try noteSelfLink(plan, linkSource, destination, (table, links[table].count - 1), firstPosition)
         }
     }
 
@@ -192,11 +195,11 @@ extension StagingContext {
 
     /// - Parameters:
     ///   - link: the link, if it is in a link table.
-    ///   - firstPlace: index of its first list position in ``places``.
+    ///   - firstPosition: index of its first list position in ``listPositions``.
     private mutating func noteSelfLink(
         _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int,
         _ link: (table: Int, index: Int)?,
-        _ firstPlace: Int
+        _ firstPosition: Int
     ) throws(StagingFault) {
         guard destination == linkSource.row, plan.destinationTable == linkSource.entity.index,
             plan.relationship.inverse != nil
@@ -204,7 +207,8 @@ extension StagingContext {
         // With its entry in the dictionary.
         try take(2 * (MemoryLayout<SelfLinkEnd>.stride + MemoryLayout<SelfLink>.stride))
         let end = SelfLinkEnd(entity: linkSource.entity.index, row: linkSource.row, inverse: plan.index)
-        selfLinks[end] = SelfLink(sourceOffset: linkSource.sourceOffset, link: link, places: firstPlace..<places.count)
+        selfLinks[end] = SelfLink(
+            sourceOffset: linkSource.sourceOffset, link: link, listPositions: firstPosition..<listPositions.count)
     }
 
     // MARK: - Destinations
@@ -215,12 +219,12 @@ extension StagingContext {
         _ mapped: MappedRecord? = nil,
         isLinked: Bool = true
     ) throws(StagingFault) -> Int? {
-        let row = try meant(value, plan, linkSource, mapped, isLinked: isLinked)
+        let row = try resolvedRow(value, plan, linkSource, mapped, isLinked: isLinked)
         if relatedAt == linkSource.sourceOffset { try notePayload(row.map { (plan.destinationTable, $0) }) }
         return row
     }
 
-    private mutating func meant(
+    private mutating func resolvedRow(
         _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ mapped: MappedRecord?,
         isLinked: Bool
     ) throws(StagingFault) -> Int? {
@@ -236,7 +240,7 @@ extension StagingContext {
         } catch {
             switch error {
             case .noRoom: throw error
-            case .leftOut: break
+            case .skipped: break
             case .invalid(let fault, let offset):
                 if noteConditional(fault, at: offset) { return nil }
                 guard policy == .skip else { throw error }
@@ -244,7 +248,7 @@ extension StagingContext {
             }
             // The smallest object around the fault is rejected; its parent loses only the link.
             if isLinked, plan.relationship.isToMany, plan.relationship.assignment == .replace {
-                try spare(record, plan, linkSource)
+                try retainLink(record, plan, linkSource)
             }
             return nil
         }
@@ -278,22 +282,23 @@ extension StagingContext {
             throw invalid(error, value, column, destination)
         }
         try take(arena.takeFresh())
-        if case .absent = passing(destination, identity: cells) { throw .leftOut }
-        let row = try findOrAdd(destination, identity: cells, offset: place(value), relationship.missing.origin)
-        try noteNesting(destination, at: place(value))
+        if case .absent = decision(destination, identity: cells) { throw .skipped }
+        let row = try findOrAdd(
+            destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
+        try noteNesting(destination, at: textOffset(of: value))
         return row
     }
 
     /// Retains the existing link of a rejected element, if the element's identity is readable.
-    private mutating func spare(
+    private mutating func retainLink(
         _ record: MappedRecord, _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource
     ) throws(StagingFault) {
         guard let identity = try identityCells(of: record) else { return }
         try take(MemoryLayout<RetainedLink>.stride + identity.count * MemoryLayout<Cell>.stride + arena.takeFresh())
-        spared.append(
+        retainedLinks.append(
             RetainedLink(
                 entity: linkSource.entity.index, row: linkSource.row, relationship: plan.index,
-                kind: record.entity.kind,
+                concreteEntity: record.entity.ownIndex,
                 identity: identity, operation: operationOffset))
     }
 
@@ -330,7 +335,7 @@ extension StagingContext {
 
     /// Asserts a to-one link, of the record's own row or of the other side's.
     @inline(__always)
-    private mutating func say(
+    private mutating func assertLink(
         _ entity: EntityPlan, _ row: Int, _ column: Int, _ destination: Int?, _ sourceOffset: UInt32
     ) throws(StagingFault) {
         if entity.layout.link(atColumn: column).oneToOneColumn != nil {
@@ -342,11 +347,11 @@ extension StagingContext {
             let link =
                 destination.map { Cell.object(row: $0, sourceOffset: sourceOffset) }
                 ?? .unlinked(sourceOffset: sourceOffset)
-            LinkResolution.say(link, in: tables.cell(entity.index, row, column))
+            LinkResolution.assertLink(link, in: tables.cell(entity.index, row, column))
         }
     }
 
-    private mutating func say(
+    private mutating func assertLink(
         _ table: Int, source: Int, destination: Int, _ isReversed: Bool, _ sourceOffset: UInt32
     ) throws(StagingFault) {
         try take(2 * MemoryLayout<StagedLink>.stride)
@@ -375,7 +380,7 @@ struct SelfLink {
     let sourceOffset: UInt32
     /// The link, if it is in a link table.
     let link: (table: Int, index: Int)?
-    let places: Range<Int>
+    let listPositions: Range<Int>
 }
 
 extension MissingDestination {

@@ -52,30 +52,30 @@ extension StagingContext {
         } catch {
             var fault = error
             fault.entity = entity.name
-            throw .invalid(fault, offset: place(record))
+            throw .invalid(fault, offset: textOffset(of: record))
         }
     }
 
     /// Notes the deletion of the record's object, and returns the row of a target's record.
     ///
     /// - Parameter identity: index of its cells on the stack; nil when it has none.
-    /// - Throws: `leftOut`, because any other record has no row.
-    mutating func bury(
-        _ record: JSONValue, _ entity: EntityPlan, _ identity: Int?, isSubject: Bool
+    /// - Throws: `skipped`, because any other record has no row.
+    mutating func deleteObject(
+        _ record: JSONValue, _ entity: EntityPlan, _ identity: Int?, isTarget: Bool
     ) throws(StagingFault) -> Int {
-        let row = isSubject ? try subjectRow(of: record, entity, identity: identity) : nil
+        let row = isTarget ? try targetRow(of: record, entity, identity: identity) : nil
         if let identity {
             try take(entity.rowByteCount)
             let known = tombstones ?? StagedTombstones(plan)
             tombstones = known
             let table = tables[entity.index]
             scratch.withCells(at: identity) {
-                let isNamedBefore = table.pointee.find(identity: $0, kind: entity.kind) != nil
-                known.add(entity, $0, at: place(record), isNamedBefore: isNamedBefore)
-                exclusions?.kinds?.noteDeletion(entity, $0)
+                let isNamedBefore = table.pointee.find(identity: $0, concreteEntity: entity.ownIndex) != nil
+                known.add(entity, $0, at: textOffset(of: record), isNamedBefore: isNamedBefore)
+                exclusions?.knownEntities?.noteDeletion(entity, $0)
             }
         }
-        guard let row else { throw .leftOut }
+        guard let row else { throw .skipped }
         return row
     }
 
@@ -87,6 +87,7 @@ extension StagingContext {
         let table = tables[entity]
         return max(
             linkSource.sourceOffset,
-            tombstones.deletionOffset(entity, UnsafePointer(table.pointee.row(row)), kind: table.pointee.kind(of: row)))
+            tombstones.deletionOffset(
+                entity, UnsafePointer(table.pointee.row(row)), concreteEntity: table.pointee.concreteEntity(of: row)))
     }
 }

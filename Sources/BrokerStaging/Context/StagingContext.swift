@@ -33,8 +33,8 @@ struct StagingContext: ~Copyable {
     var links: [[StagedLink]]
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
-    var spared: [RetainedLink] = []
-    var places: [StagedListPosition] = []
+    var retainedLinks: [RetainedLink] = []
+    var listPositions: [StagedListPosition] = []
     var nestings: [StagedNesting] = []
     /// Links from objects to themselves, with the latest assertion about each.
     var selfLinks: [SelfLinkEnd: SelfLink] = [:]
@@ -53,13 +53,13 @@ struct StagingContext: ~Copyable {
     var conditionalDepth = 0
     var conditionalFault: ConditionalFault?
     /// The object that the operation works on, if the operation names one.
-    var subject: StagedTarget?
+    var target: StagedTarget?
     /// Accepted records exist that only the store can compare with their objects.
-    var wantsComparison = false
+    var needsComparison = false
     /// Nil until a record deletes its object.
     var tombstones: StagedTombstones?
     /// Accepted records exist whose concrete entities only the store can check.
-    var hasDoubtfulKinds = false
+    var hasUncertainEntities = false
     /// While a rewritten record is staged, the range of the original record.
     var rewrittenAt: Range<Int>?
     /// Path parameters for the operation's own records.
@@ -111,14 +111,14 @@ struct StagingContext: ~Copyable {
             }
         case .map(let mapping, let parameters): try map(json, mapping, parameters)
         case .route(let tree): try route(json, tree)
-        case .name: try leavingOut { context throws(StagingFault) in try context.name(json, entity) }
+        case .name: try rejectingFaults { context throws(StagingFault) in try context.name(json, entity) }
         case .change(let key):
-            try leavingOut { context throws(StagingFault) in try context.change(json, key, entity) }
-            try leavingOut { context throws(StagingFault) in try context.padPayload(to: 1) }
+            try rejectingFaults { context throws(StagingFault) in try context.change(json, key, entity) }
+            try rejectingFaults { context throws(StagingFault) in try context.padPayload(to: 1) }
         case .relate(let key, let relationship):
-            try leavingOut { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
+            try rejectingFaults { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
             let count = entity.relationships[relationship].elementCount(of: json)
-            try leavingOut { context throws(StagingFault) in try context.padPayload(to: count) }
+            try rejectingFaults { context throws(StagingFault) in try context.padPayload(to: count) }
         }
     }
 
@@ -177,16 +177,16 @@ struct StagingContext: ~Copyable {
 
     @inline(__always)
     private mutating func processRecord(_ record: MappedRecord) throws(StagingRefusal) {
-        let isStaged = try leavingOut { context throws(StagingFault) in try context.stageOwn(record) }
-        if !isStaged { _ = try leavingOut { context throws(StagingFault) in try context.notePayload(nil) } }
+        let isStaged = try rejectingFaults { context throws(StagingFault) in try context.stageOwn(record) }
+        if !isStaged { _ = try rejectingFaults { context throws(StagingFault) in try context.notePayload(nil) } }
     }
 
     /// Stages the records of one value of a mapping; each record at fault is rejected by itself.
     private mutating func mapRecord(_ value: JSONValue, _ mapping: Int) throws(StagingRefusal) {
         var chosen: EntityPlan?
-        try leavingOut { context throws(StagingFault) in chosen = try context.plan(of: mapping, for: value) }
+        try rejectingFaults { context throws(StagingFault) in chosen = try context.plan(of: mapping, for: value) }
         guard let entity = chosen else {
-            _ = try leavingOut { context throws(StagingFault) in try context.notePayload(nil) }
+            _ = try rejectingFaults { context throws(StagingFault) in try context.notePayload(nil) }
             return
         }
         guard entity.nesting?.isCollection ?? false, value.kind == .object else {
@@ -202,7 +202,7 @@ struct StagingContext: ~Copyable {
     /// - Returns: whether it was staged.
     @inline(__always)
     @discardableResult
-    private mutating func leavingOut(
+    private mutating func rejectingFaults(
         _ body: (inout StagingContext) throws(StagingFault) -> Void
     ) throws(StagingRefusal) -> Bool {
         do throws(StagingFault) {
@@ -210,7 +210,7 @@ struct StagingContext: ~Copyable {
             return true
         } catch {
             switch error {
-            case .leftOut: return false
+            case .skipped: return false
             case .noRoom: throw .noRoom
             case .invalid(let fault, let offset):
                 if noteConditional(fault, at: offset) { return false }
@@ -245,13 +245,14 @@ struct StagingContext: ~Copyable {
     /// Hands over the staged contents.
     consuming func finish() -> StagedPart {
         let part = StagedPart(
-            collection, tables, links: links, pairs: pairs, replacements: replacements, spared: spared,
-            places: places, nestings: nestings, rejections: rejections, conditionalFault: conditionalFault,
-            warnings: scanner.warnings() + inexactValues.warnings(plan.model), subject: subject, tombstones: tombstones,
+            collection, tables, links: links, pairs: pairs, replacements: replacements, retainedLinks: retainedLinks,
+            listPositions: listPositions, nestings: nestings, rejections: rejections,
+            conditionalFault: conditionalFault,
+            warnings: scanner.warnings() + inexactValues.warnings(plan.model), target: target, tombstones: tombstones,
             payload: payload,
             memory: arena.release())
-        part.hasOvertaken = wantsComparison
-        part.hasDoubtfulKinds = hasDoubtfulKinds
+        part.needsComparison = needsComparison
+        part.hasUncertainEntities = hasUncertainEntities
         part.innerNames = innerNames
         return part
     }
@@ -263,7 +264,7 @@ enum StagingFault: Error {
     // Boxed, because a thrown value takes stack space in every call on the way, even when nothing is thrown.
     indirect case invalid(Fault, offset: Int)
     /// The exclusions, a hook or a decision ignores it. This is not a fault.
-    case leftOut
+    case skipped
     /// No memory is left: the staging ends.
     case noRoom
 }

@@ -17,10 +17,10 @@ public final class StagedExclusions: @unchecked Sendable {
         let keysBelow: Int?
         /// The first offset in the latest staging that named it, and the strongest origin for its row.
         var metAt: Int?
-        var metAs = RowOrigin.passedOver
+        var metAs = RowOrigin.ignored
 
         /// The fault to report after the latest staging.
-        var told: Fault? {
+        var faultToReport: Fault? {
             guard let absence else { return fault }
             return metAs.rawValue <= RowOrigin.stub.rawValue ? fault : metAs == .mustExist ? absence : nil
         }
@@ -34,14 +34,14 @@ public final class StagedExclusions: @unchecked Sendable {
     private var records: [Int: Int] = [:]
     private var arena = ByteArena()
     /// Set for a sync that may not insert or not update.
-    public var passedOver: IgnoredRecords?
+    public var ignoredRecords: IgnoredRecords?
     /// Nil when no entity has a `modified` attribute.
     let modified: ModifiedValues?
     /// Nil until the merge adds stored facts.
-    private(set) var kinds: KnownEntities?
+    private(set) var knownEntities: KnownEntities?
     /// The identity of the operation's target, which is named by the store's own key: a row's worth of cells, and the
     /// entity whose identity it is. Nil until the merge knows it.
-    private(set) var identityOfSubject: (cells: [Cell], kind: Int)?
+    private(set) var targetIdentity: (cells: [Cell], concreteEntity: Int)?
     private let plan: StagingPlan
 
     public init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
@@ -71,7 +71,8 @@ public final class StagedExclusions: @unchecked Sendable {
             for column in table.identityColumns(ofRow: row) { cells[column] = arena.copy(of: cells[column]) }
             let known = cells.withUnsafeBufferPointer {
                 tables[entity].pointee.findOrAdd(
-                    identity: $0.baseAddress!, offset: offset, origin: .record, kind: table.kind(of: row))
+                    identity: $0.baseAddress!, offset: offset, origin: .record,
+                    concreteEntity: table.concreteEntity(of: row))
             }
             if known < numbers[entity].count {
                 numbers[entity][known] = objects.count
@@ -102,78 +103,84 @@ public final class StagedExclusions: @unchecked Sendable {
     public func noteAllModified() { modified?.isComplete = true }
 
     /// Adds the stored `modified` value of the target that the operation names by its key.
-    public func note(modifiedOfSubject stored: Cell) { modified?.note(subject: stored) }
+    public func note(targetModified stored: Cell) { modified?.note(target: stored) }
 
     /// Adds the identity of the target that the operation names by the store's own key.
     ///
     /// - Parameter identity: a value for each attribute of the identity; copied.
-    public func note(identityOfSubject identity: [Cell], kind: Int) {
-        var cells = Array(repeating: Cell.absent, count: plan.entities[kind].layout.columnCount)
-        for (column, cell) in zip(plan.entities[kind].identity, identity) { cells[column] = arena.copy(of: cell) }
-        identityOfSubject = (cells, kind)
+    public func note(targetIdentity identity: [Cell], concreteEntity: Int) {
+        var cells = Array(repeating: Cell.absent, count: plan.entities[concreteEntity].layout.columnCount)
+        for (column, cell) in zip(plan.entities[concreteEntity].identity, identity) {
+            cells[column] = arena.copy(of: cell)
+        }
+        targetIdentity = (cells, concreteEntity)
     }
 
     /// Adds the stored concrete entity of a row's object; nil when the object does not exist.
-    public func note(kind: Int?, of row: Int, in table: FrozenTable) {
-        let known = kinds ?? KnownEntities(plan)
-        kinds = known
-        known.note(stored: kind, table.entityIndex, identity: table.row(row), kind: table.kind(of: row))
+    public func note(concreteEntity: Int?, of row: Int, in table: FrozenTable) {
+        let known = knownEntities ?? KnownEntities(plan)
+        knownEntities = known
+        known.note(
+            stored: concreteEntity, table.entityIndex, identity: table.row(row),
+            concreteEntity: table.concreteEntity(of: row))
     }
 
     // MARK: - During staging
 
     /// Prepares for a new staging. It does not meet records nested in an excluded record.
     func begin() {
-        for number in objects.indices { (objects[number].metAt, objects[number].metAs) = (nil, .passedOver) }
-        passedOver?.begin()
+        for number in objects.indices { (objects[number].metAt, objects[number].metAs) = (nil, .ignored) }
+        ignoredRecords?.begin()
         modified?.begin()
-        kinds?.begin()
+        knownEntities?.begin()
     }
 
     /// Whether the object of that identity, which a record or a bare key at `offset` names, is excluded.
-    func meet(_ entity: EntityPlan, identity: UnsafePointer<Cell>, at offset: Int, as origin: RowOrigin) -> Bool {
+    func excludes(_ entity: EntityPlan, identity: UnsafePointer<Cell>, at offset: Int, as origin: RowOrigin) -> Bool {
         guard tables.exists(entity.index),
-            let row = tables[entity.index].pointee.find(identity: identity, kind: entity.kind)
+            let row = tables[entity.index].pointee.find(identity: identity, concreteEntity: entity.ownIndex)
         else { return false }
         let number = numbers[entity.index][row]
         // The object was excluded only because keys require it, which does not concern a record.
         if origin == .record, objects[number].isWantedAlone { return false }
-        if let kind = objects[number].keysBelow {
-            guard origin != .record, let family = entity.family, family.inherits(from: kind) else { return false }
+        if let concreteEntity = objects[number].keysBelow {
+            guard origin != .record, let hierarchy = entity.hierarchy, hierarchy.inherits(from: concreteEntity) else {
+                return false
+            }
         }
-        meet(number, at: offset, as: origin)
+        noteMet(number, at: offset, as: origin)
         return true
     }
 
     /// Whether the record without identity at that offset is excluded.
-    func meet(recordAt offset: Int) -> Bool {
+    func excludes(recordAt offset: Int) -> Bool {
         guard let number = records[offset] else { return false }
-        meet(number, at: offset, as: .record)
+        noteMet(number, at: offset, as: .record)
         return true
     }
 
-    private func meet(_ number: Int, at offset: Int, as origin: RowOrigin) {
+    private func noteMet(_ number: Int, at offset: Int, as origin: RowOrigin) {
         objects[number].metAt = min(offset, objects[number].metAt ?? offset)
         if origin.rawValue < objects[number].metAs.rawValue { objects[number].metAs = origin }
     }
 
     /// Returns the identities of a table's objects that the latest staging named and excluded without a fault: they do
     /// not exist, and need not exist. Valid as long as the staged rows.
-    func namedAlone(_ table: Int) -> [[Cell]] {
-        let passedOver = passedOver?.namedAlone(table) ?? []
-        guard tables.exists(table) else { return passedOver }
+    func namedWithoutRow(_ table: Int) -> [[Cell]] {
+        let ignoredRecords = ignoredRecords?.namedWithoutRow(table) ?? []
+        guard tables.exists(table) else { return ignoredRecords }
         let met = numbers[table].indices.filter { row in
             let object = objects[numbers[table][row]]
-            return object.metAt != nil && object.told == nil
+            return object.metAt != nil && object.faultToReport == nil
         }
-        return passedOver + met.map { tables[table].pointee.identity(ofRow: $0) }
+        return ignoredRecords + met.map { tables[table].pointee.identity(ofRow: $0) }
     }
 
     /// The faults of the objects that the latest staging met, each at the offset that first names the object.
     var rejections: RejectionList {
         var list = RejectionList()
         for object in objects.sorted(by: { ($0.metAt ?? 0) < ($1.metAt ?? 0) }) {
-            if let offset = object.metAt, let fault = object.told { list.add(fault, at: offset) }
+            if let offset = object.metAt, let fault = object.faultToReport { list.add(fault, at: offset) }
         }
         return list
     }

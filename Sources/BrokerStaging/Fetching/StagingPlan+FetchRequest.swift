@@ -76,7 +76,7 @@ extension StagingPlan {
 
     // MARK: - Sorting
 
-    private func sortTerm(_ text: String, of entity: Int, at place: String) throws(Fault) -> FetchRequest.SortTerm {
+    private func sortTerm(_ text: String, of entity: Int, at pointer: String) throws(Fault) -> FetchRequest.SortTerm {
         let isDescending = text.utf8.first == UInt8(ascii: "-")
         var keys = Self.keys(isDescending ? String(Substring(text.utf8.dropFirst())) : text)
         let name = keys.removeLast()
@@ -84,49 +84,49 @@ extension StagingPlan {
             throw Fault(
                 .unsupportedMessage,
                 "A sort key has at most \(Self.maximumSortDepth) relationships, and this one has \(keys.count).",
-                path: place)
+                path: pointer)
         }
         var path: [Int] = []
         var end = entity
         for key in keys {
-            let relationship = try relationship(key, of: end, at: place, for: .unsupportedMessage)
+            let relationship = try relationship(key, of: end, at: pointer, for: .unsupportedMessage)
             guard !model.entities[end].relationships[relationship].isToMany else {
                 throw Fault(
                     .unsupportedMessage,
                     "\(model.entities[end].name).\(key) is a to-many relationship, and objects are sorted by one value each; "
-                        + "sort by attributes at the end of to-one relationships.", path: place)
+                        + "sort by attributes at the end of to-one relationships.", path: pointer)
             }
             path.append(relationship)
             end = model.entities[end].relationships[relationship].destination
         }
         guard let attribute = model.entities[end].index(ofAttribute: name) else {
-            throw noAttribute(name, of: model.entities[end], at: place)
+            throw noAttribute(name, of: model.entities[end], at: pointer)
         }
         return FetchRequest.SortTerm(path: path, attribute: attribute, isDescending: isDescending)
     }
 
-    private func noAttribute(_ name: String, of entity: Entity, at place: String) -> Fault {
+    private func noAttribute(_ name: String, of entity: Entity, at pointer: String) -> Fault {
         guard entity.index(ofRelationship: name) == nil else {
             return Fault(
                 .unsupportedMessage,
                 "\(entity.name).\(name) is a relationship; sort by an attribute of its objects, such as "
-                    + "\"\(name).name\".", path: place, entity: entity.name)
+                    + "\"\(name).name\".", path: pointer, entity: entity.name)
         }
         let question = NearMiss.question(name.briefly, among: entity.attributes.map(\.name))
         return Fault(
             .unsupportedMessage,
             "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(question.isEmpty ? "." : question)",
-            path: place, entity: entity.name)
+            path: pointer, entity: entity.name)
     }
 
     // MARK: - Nesting
 
     private func include(
         _ keys: ArraySlice<String>, of entity: Int, in inclusions: inout [FetchRequest.Inclusion], _ left: inout Int,
-        at place: String
+        at pointer: String
     ) throws(Fault) {
         guard let key = keys.first else { return }
-        let relationship = try relationship(key, of: entity, at: place, for: .unknownRelationship)
+        let relationship = try relationship(key, of: entity, at: pointer, for: .unknownRelationship)
         let destination = model.entities[entity].relationships[relationship].destination
         let position: Int
         if let known = inclusions.firstIndex(where: { $0.relationship == relationship }) {
@@ -136,17 +136,17 @@ extension StagingPlan {
                 throw Fault(
                     .unsupportedMessage,
                     "`include` names more than \(Self.maximumInclusions) relationships. Fetch some of them by "
-                        + "themselves.", path: place)
+                        + "themselves.", path: pointer)
             }
             left -= 1
             inclusions.append(FetchRequest.Inclusion(relationship: relationship, inclusions: []))
             position = inclusions.count - 1
         }
-        try include(keys.dropFirst(), of: destination, in: &inclusions[position].inclusions, &left, at: place)
+        try include(keys.dropFirst(), of: destination, in: &inclusions[position].inclusions, &left, at: pointer)
     }
 
     private func relationship(
-        _ name: String, of entity: Int, at place: String, for code: FaultCode
+        _ name: String, of entity: Int, at pointer: String, for code: FaultCode
     ) throws(Fault) -> Int {
         let entity = model.entities[entity]
         if let relationship = entity.index(ofRelationship: name) { return relationship }
@@ -157,6 +157,6 @@ extension StagingPlan {
             isAttribute
                 ? "\(entity.name).\(name) is an attribute and no relationship."
                 : "\(entity.name) has no relationship \(name.quotedBriefly)\(question.isEmpty ? "." : question)",
-            path: place, entity: entity.name)
+            path: pointer, entity: entity.name)
     }
 }

@@ -12,43 +12,44 @@ extension StagingPlan {
     /// Returns the key of one object as the contract writes it: the identity's value, or an object of attribute names
     /// and values for several attributes; the store's own key where the identity is absent or optional.
     ///
-    /// - Parameter place: path of the key in the message, a JSON Pointer.
+    /// - Parameter pointer: path of the key in the message, a JSON Pointer.
     /// - Returns: the values of the key's columns.
     /// - Throws: `invalidValue`, also for null.
-    public func key(_ json: JSONValue, ofEntity index: Int, at place: String) throws(Fault) -> [OwnedCell] {
+    public func key(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
         let entity = model.entities[index]
         guard !entity.isNamedByRowKey else {
             guard let key = json.int64 else {
                 throw Fault(
                     .invalidValue,
                     "Objects of \(entity.name) are found by their _pk, which is an integer and not "
-                        + "\(json.kind.phrase).", path: place, entity: entity.name)
+                        + "\(json.kind.phrase).", path: pointer, entity: entity.name)
             }
             return [OwnedCell(copying: .integer(key))]
         }
-        guard entity.identity.count > 1 else { return [try value(json, index, entity.identity[0], at: place)] }
+        guard entity.identity.count > 1 else { return [try value(json, index, entity.identity[0], at: pointer)] }
         guard json.kind == .object else {
             let names = entity.identity.map { "\"\(entity.attributes[$0].name)\"" }.joined(separator: ", ")
             throw Fault(
                 .invalidValue,
                 "A key of \(entity.name) is an object with the attributes \(names), not \(json.kind.phrase).",
-                path: place, entity: entity.name)
+                path: pointer, entity: entity.name)
         }
         var cells: [OwnedCell] = []
         for attribute in entity.identity {
             let name = entity.attributes[attribute].name
             guard let member = json[name] else {
                 throw Fault(
-                    .invalidValue, "The key lacks \"\(name)\", a part of the identity of \(entity.name).", path: place,
+                    .invalidValue, "The key lacks \"\(name)\", a part of the identity of \(entity.name).",
+                    path: pointer,
                     entity: entity.name, attribute: name)
             }
-            cells.append(try value(member, index, attribute, at: "\(place)/\(name.asPointerToken)"))
+            cells.append(try value(member, index, attribute, at: "\(pointer)/\(name.asPointerToken)"))
         }
         return cells
     }
 
     private func value(
-        _ json: JSONValue, _ entity: Int, _ attribute: Int, at place: String
+        _ json: JSONValue, _ entity: Int, _ attribute: Int, at pointer: String
     ) throws(Fault) -> OwnedCell {
         var arena = ByteArena()
         let name = model.entities[entity].name
@@ -62,7 +63,7 @@ extension StagingPlan {
             }
             return OwnedCell(copying: cell)
         } catch {
-            throw Fault(.invalidValue, "\(error.message).", path: place, entity: name, attribute: attributeName)
+            throw Fault(.invalidValue, "\(error.message).", path: pointer, entity: name, attribute: attributeName)
         }
     }
 }

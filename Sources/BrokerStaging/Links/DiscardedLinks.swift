@@ -15,14 +15,14 @@ struct DiscardedLinks {
         for deletion in deletions where part.tables.exists(deletion.entity) {
             guard
                 let row = part.tables[deletion.entity].pointee.find(
-                    identity: deletion.identity, kind: deletion.kind)
+                    identity: deletion.identity, concreteEntity: deletion.concreteEntity)
             else { continue }
             deletedAt[deletion.entity][row] = max(deletion.offset, deletedAt[deletion.entity][row] ?? 0)
         }
     }
 
     /// Discards the assertions that precede the deletions.
-    func forget() {
+    func discard() {
         for (index, table) in plan.layout.linkTables.enumerated() {
             part.links[index].removeAll {
                 ending(table.source, Int($0.source), $0.sourceOffset) != nil
@@ -30,14 +30,14 @@ struct DiscardedLinks {
             }
         }
         part.pairs = part.pairs.compactMap(remaining)
-        part.places.removeAll { place in
-            let destination = plan.destinationTable(of: place)
+        part.listPositions.removeAll { position in
+            let destination = plan.destinationTable(of: position)
             // A record may name an object before and after a tombstone inside the record, so the offset of its value
             // counts, not that of the record.
-            return ending(destination, place.element, place.offset) != nil
-                || place.row.map { ending(place.entity, $0, place.offset) != nil } ?? false
+            return ending(destination, position.element, position.offset) != nil
+                || position.row.map { ending(position.entity, $0, position.offset) != nil } ?? false
         }
-        for entity in plan.layout.entities.indices where part.tables.exists(entity) { forgetCells(of: entity) }
+        for entity in plan.layout.entities.indices where part.tables.exists(entity) { discardCells(of: entity) }
     }
 
     /// Returns the offset of a deletion of the object that follows the assertion.
@@ -54,7 +54,7 @@ struct DiscardedLinks {
         return StagedPair(entity: pair.entity, row: pair.row, column: pair.column, partner: nil, sourceOffset: offset)
     }
 
-    private func forgetCells(of entity: Int) {
+    private func discardCells(of entity: Int) {
         let layout = plan.layout.entities[entity]
         for column in layout.attributeCount..<layout.columnCount {
             let destination = layout.link(atColumn: column).destination
@@ -73,7 +73,7 @@ struct DiscardedLinks {
 /// An object that a record deletes.
 struct StagedDeletion {
     let entity: Int
-    let kind: Int
+    let concreteEntity: Int
     /// A row's worth of cells; valid as long as the part that has the record.
     let identity: UnsafePointer<Cell>
     let offset: UInt32

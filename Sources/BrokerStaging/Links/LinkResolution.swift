@@ -3,7 +3,7 @@ internal import BrokerModel
 /// Resolves the assertions of a job's records about links, as if the records were applied one by one, in the order in
 /// which they begin in the text.
 ///
-/// To-one columns need no resolution: a later assertion overwrites an earlier one during staging (``say(_:in:)``).
+/// To-one columns need no resolution: a later assertion overwrites an earlier one during staging (``assertLink(_:in:)``).
 /// ```
 /// one-to-one   from the last assertion to the first: a row paired by a later record keeps that pairing
 /// to-many      assertions that precede a clearing of the set go; the rest is united
@@ -25,7 +25,7 @@ struct LinkResolution {
 
     /// Writes an assertion into a to-one column, unless the column has a later one.
     @inline(__always)
-    static func say(_ link: Cell, in cell: UnsafeMutablePointer<Cell>) {
+    static func assertLink(_ link: Cell, in cell: UnsafeMutablePointer<Cell>) {
         if cell.pointee.kind == .absent || cell.pointee.sourceOffset <= link.sourceOffset { cell.pointee = link }
     }
 
@@ -38,9 +38,9 @@ struct LinkResolution {
         for pair in order.lazy.map({ pairs[$0] }) {
             let link = plan.layout.entities[pair.entity].link(atColumn: pair.column)
             let own = tables.cell(pair.entity, pair.row, pair.column)
-            let nobody = Cell.unlinked(sourceOffset: pair.sourceOffset)
+            let unlinked = Cell.unlinked(sourceOffset: pair.sourceOffset)
             guard let partner = pair.partner, let back = link.oneToOneColumn else {
-                if own.pointee.kind == .absent { own.pointee = nobody }
+                if own.pointee.kind == .absent { own.pointee = unlinked }
                 continue
             }
             let other = tables.cell(link.destination, partner, back)
@@ -48,8 +48,8 @@ struct LinkResolution {
             case (true, true):
                 own.pointee = .object(row: partner, sourceOffset: pair.sourceOffset)
                 other.pointee = .object(row: pair.row, sourceOffset: pair.sourceOffset)
-            case (true, false): own.pointee = nobody
-            case (false, true): other.pointee = nobody
+            case (true, false): own.pointee = unlinked
+            case (false, true): other.pointee = unlinked
             case (false, false): break
             }
         }
@@ -64,10 +64,10 @@ struct LinkResolution {
         /// Offset of the previous clearing; 0 when there is none, and the store's links count as asserted.
         var since: UInt32 = 0
         /// Rows of the other entity.
-        var spared = Set<Int>()
+        var retainedRows = Set<Int>()
 
         func takes(_ other: Int, sourceOffset: UInt32) -> Bool {
-            sourceOffset < before && !(sourceOffset >= since && spared.contains(other))
+            sourceOffset < before && !(sourceOffset >= since && retainedRows.contains(other))
         }
     }
 
@@ -75,8 +75,8 @@ struct LinkResolution {
     ///
     /// - Returns: one replacement for each cleared relationship; the rejected elements whose stored links remain.
     func resolve(
-        _ replacements: [StagedReplacement], _ spared: [RetainedLink], _ links: inout [[StagedLink]],
-        _ places: inout [StagedListPosition]
+        _ replacements: [StagedReplacement], _ retainedLinks: [RetainedLink], _ links: inout [[StagedLink]],
+        _ listPositions: inout [StagedListPosition]
     ) -> ([StagedReplacement], [RetainedLink]) {
         var cleared: [ClearedSet: Clearing] = [:]
         var remaining: [StagedReplacement] = []
@@ -87,17 +87,17 @@ struct LinkResolution {
             let clearing = Clearing(before: before)
             if cleared.updateValue(clearing, forKey: set) == nil { remaining.append(replacement) }
         }
-        let staying = spared.isEmpty ? [] : spare(spared, replacements, &cleared)
+        let remainingLinks = retainedLinks.isEmpty ? [] : retain(retainedLinks, replacements, &cleared)
         // A link that was cleared and then asserted again counts as named by both records.
         for table in links.indices { unite(&links[table]) }
         if !cleared.isEmpty { clear(cleared, &links) }
-        if !places.isEmpty { places = order(places, cleared, replacements) }
-        return (remaining, staying)
+        if !listPositions.isEmpty { listPositions = order(listPositions, cleared, replacements) }
+        return (remaining, remainingLinks)
     }
 
     /// If the last clearing is a set that replaces, it retains the links to elements that it rejected.
-    private func spare(
-        _ spared: [RetainedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
+    private func retain(
+        _ retainedLinks: [RetainedLink], _ replacements: [StagedReplacement], _ cleared: inout [ClearedSet: Clearing]
     ) -> [RetainedLink] {
         for replacement in replacements {
             let set = ClearedSet(
@@ -105,14 +105,14 @@ struct LinkResolution {
             guard let last = cleared[set], replacement.clearsBefore < last.before else { continue }
             cleared[set]!.since = max(last.since, replacement.clearsBefore)
         }
-        var staying: [RetainedLink] = []
-        for link in spared {
+        var remainingLinks: [RetainedLink] = []
+        for link in retainedLinks {
             let set = ClearedSet(entity: link.entity, row: link.row, relationship: link.relationship)
             guard let last = cleared[set], last.before == link.operation else { continue }
-            if last.since == 0 { staying.append(link) }
-            if let row = row(of: link) { cleared[set]!.spared.insert(row) }
+            if last.since == 0 { remainingLinks.append(link) }
+            if let row = row(of: link) { cleared[set]!.retainedRows.insert(row) }
         }
-        return staying
+        return remainingLinks
     }
 
     /// Returns the row of the rejected element, if another record or key named it.
@@ -121,9 +121,9 @@ struct LinkResolution {
         guard tables.exists(entity) else { return nil }
         let plan = plan.entities[entity]
         var cells = [Cell](repeating: .absent, count: plan.layout.columnCount)
-        for (column, cell) in zip(plan.identityColumns(of: link.kind), link.identity) { cells[column] = cell }
+        for (column, cell) in zip(plan.identityColumns(of: link.concreteEntity), link.identity) { cells[column] = cell }
         return cells.withUnsafeBufferPointer {
-            tables[entity].pointee.find(identity: $0.baseAddress!, kind: link.kind)
+            tables[entity].pointee.find(identity: $0.baseAddress!, concreteEntity: link.concreteEntity)
         }
     }
 
@@ -143,7 +143,7 @@ struct LinkResolution {
                 if plan.layout.linkTables[table].isSymmetric { sides[[table, 1], default: [:]][set.row] = clearing }
             }
         }
-        for (place, rows) in columns { clearColumn(place[0], place[1], rows) }
+        for (column, rows) in columns { clearColumn(column[0], column[1], rows) }
         for table in links.indices {
             guard let sources = sides[[table, 0]] ?? (sides[[table, 1]] == nil ? nil : [:]) else { continue }
             let destinations = sides[[table, 1]] ?? [:]
@@ -169,16 +169,16 @@ struct LinkResolution {
     /// Unites equal links and their flags. A link can occur twice with different flags only if both sides assert links.
     private func unite(_ links: inout [StagedLink]) {
         guard links.contains(where: \.isNamedByDestination), links.contains(where: \.isNamedBySource) else { return }
-        var places: [UInt64: Int] = [:]
+        var indices: [UInt64: Int] = [:]
         var united: [StagedLink] = []
         for link in links {
             let ends = UInt64(link.source) << 32 | UInt64(link.destination)
-            if let place = places[ends] {
-                united[place].sourceOffset = max(united[place].sourceOffset, link.sourceOffset)
-                united[place].isNamedBySource = united[place].isNamedBySource || link.isNamedBySource
-                united[place].isNamedByDestination = united[place].isNamedByDestination || link.isNamedByDestination
+            if let index = indices[ends] {
+                united[index].sourceOffset = max(united[index].sourceOffset, link.sourceOffset)
+                united[index].isNamedBySource = united[index].isNamedBySource || link.isNamedBySource
+                united[index].isNamedByDestination = united[index].isNamedByDestination || link.isNamedByDestination
             } else {
-                places[ends] = united.count
+                indices[ends] = united.count
                 united.append(link)
             }
         }

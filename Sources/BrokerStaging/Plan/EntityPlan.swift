@@ -61,9 +61,9 @@ final class EntityPlan: Sendable {
     /// Index of the entity whose table has the rows: the entity itself, or the topmost one of its hierarchy.
     let index: Int
     /// Index of the entity itself.
-    let kind: Int
+    let ownIndex: Int
     /// Nil for an entity outside of a hierarchy.
-    let family: HierarchyPlan?
+    let hierarchy: HierarchyPlan?
     let name: String
     let isAbstract: Bool
     let identity: [Int]
@@ -93,7 +93,7 @@ final class EntityPlan: Sendable {
     var hasUniqueLists: Bool { !uniqueColumns.isEmpty }
     /// The result for its objects depends on their rows alone: no concrete entities to decide, no modified values, no
     /// one-to-one links that end other links.
-    let isJoinable: Bool
+    let isBatchable: Bool
     /// By attribute of the identity, the message for a record that has no value for it.
     let missingIdentityMessages: [Int: String]
     /// Keys that may wrap a record.
@@ -102,8 +102,8 @@ final class EntityPlan: Sendable {
     let nesting: NestingPlan?
 
     /// The plan of an entity's own records.
-    init(_ kind: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
-        let entity = model.entities[kind]
+    init(_ ownIndex: Int, _ layout: EntityLayout, firstNode: Int, of model: Model) throws(ModelError) {
+        let entity = model.entities[ownIndex]
         var faults: [ModelFault] = []
         var converters: [ValueConverter] = []
         for attribute in entity.attributes {
@@ -115,15 +115,15 @@ final class EntityPlan: Sendable {
         }
         var tombstone: Tombstone?
         do throws(ModelError) {
-            tombstone = try Tombstone(of: kind, in: model)
+            tombstone = try Tombstone(of: ownIndex, in: model)
         } catch {
             faults += error.faults
         }
         guard faults.isEmpty, converters.count == entity.attributes.count else { throw ModelError(faults: faults) }
         self.tombstone = tombstone
         let keys = EntityKeys(entity, layout, converters, nil, of: model)
-        index = model.topmost(of: kind)
-        self.kind = kind
+        index = model.topmost(of: ownIndex)
+        self.ownIndex = ownIndex
         self.firstNode = firstNode
         self.layout = layout
         allColumns = Array(0..<layout.columnCount)
@@ -131,7 +131,7 @@ final class EntityPlan: Sendable {
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         ownColumns = entity.attributeIndices
         ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
-        family = model.isInHierarchy(kind) ? HierarchyPlan(kind, of: model) : nil
+        hierarchy = model.isInHierarchy(ownIndex) ? HierarchyPlan(ownIndex, of: model) : nil
         name = entity.name
         isAbstract = entity.isAbstract
         identity = entity.identity
@@ -142,8 +142,8 @@ final class EntityPlan: Sendable {
             uniqueKeysWithValues: entity.identity.map { ($0, Self.missingIdentityMessage(entity, $0)) })
         hasIntegerIdentity = entity.singleIdentity?.type.isInteger ?? false
         wrappers = keys.wrappers
-        isJoinable =
-            family == nil && modified == nil && !entity.isIdentityOptional
+        isBatchable =
+            hierarchy == nil && modified == nil && !entity.isIdentityOptional
             && layout.links.allSatisfy { $0.oneToOneColumn == nil }
     }
 
@@ -152,16 +152,18 @@ final class EntityPlan: Sendable {
     /// - Parameter selectors: key paths by which a `select` chooses the mapping. They count as known keys, though no
     ///   attribute has them.
     init(_ mapping: RecordMapping, of plan: EntityPlan, firstNode: Int, selectors: [[String]], in model: Model) {
-        let entity = model.entities[plan.kind]
+        let entity = model.entities[plan.ownIndex]
         let keys = EntityKeys(
             entity, plan.layout, plan.attributes.map(\.converter), mapping, selectors: selectors, of: model)
-        (index, kind, family, name, isAbstract) = (plan.index, plan.kind, plan.family, plan.name, plan.isAbstract)
+        (index, ownIndex, hierarchy, name, isAbstract) = (
+            plan.index, plan.ownIndex, plan.hierarchy, plan.name, plan.isAbstract
+        )
         (identity, hasIntegerIdentity) = (plan.identity, plan.hasIntegerIdentity)
         isIdentityOptional = plan.isIdentityOptional
         self.firstNode = firstNode
         (layout, allColumns) = (plan.layout, plan.allColumns)
         (uniqueColumns, modified, tombstone) = (plan.uniqueColumns, plan.modified, plan.tombstone)
-        isJoinable = plan.isJoinable
+        isBatchable = plan.isBatchable
         (tree, innerNodes) = (keys.tree, keys.tree.innerNodes)
         (attributes, relationships, nesting) = (keys.attributes, keys.relationships, keys.nesting)
         ownColumns = plan.ownColumns

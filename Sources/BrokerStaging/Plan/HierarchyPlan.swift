@@ -11,15 +11,15 @@ final class HierarchyPlan: Sendable {
     /// By entity index, the index of its identity in `identities`.
     private let identityNumbers: [Int: Int]
 
-    init(_ kind: Int, of model: Model) {
-        ancestors = Set(model.ancestors(of: kind))
-        hasConcreteAncestor = model.ancestors(of: kind).contains { !model.entities[$0].isAbstract }
-        descendants = Set(model.subentities(of: kind)).subtracting([kind])
+    init(_ entity: Int, of model: Model) {
+        ancestors = Set(model.ancestors(of: entity))
+        hasConcreteAncestor = model.ancestors(of: entity).contains { !model.entities[$0].isAbstract }
+        descendants = Set(model.subentities(of: entity)).subtracting([entity])
         var identities: [[Int]] = []
         var numbers: [Int: Int] = [:]
         /// By the entity that declares an identity, the index of that identity.
         var byHead: [Int: Int] = [:]
-        for member in model.subentities(of: model.topmost(of: kind)) {
+        for member in model.subentities(of: model.topmost(of: entity)) {
             let path = [member] + model.ancestors(of: member)
             guard let head = path.last(where: { !model.entities[$0].identity.isEmpty }) else { continue }
             let number = byHead[head] ?? identities.count
@@ -35,5 +35,5 @@ final class HierarchyPlan: Sendable {
 
     func isInherited(by other: Int) -> Bool { descendants.contains(other) }
 
-    func identityNumber(of kind: Int) -> Int? { identityNumbers[kind] }
+    func identityNumber(of entity: Int) -> Int? { identityNumbers[entity] }
 }

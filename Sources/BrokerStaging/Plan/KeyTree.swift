@@ -83,8 +83,8 @@ private final class ChildIndex: @unchecked Sendable {
         _ = bytes.initialize(fromContentsOf: keys.flatMap(\.key))
         var start = 0
         for (key, child) in keys {
-            let place = UnsafeBufferPointer(rebasing: bytes[start..<start + key.count])
-            children[BytesKey(bytes: place)] = child
+            let keyBytes = UnsafeBufferPointer(rebasing: bytes[start..<start + key.count])
+            children[BytesKey(bytes: keyBytes)] = child
             start += key.count
         }
     }

@@ -22,7 +22,7 @@ public final class RowOrder: Sendable {
 /// Rows of one entity that one SQL statement can merge.
 public struct RowGroup: Sendable {
     /// In a hierarchy, the index of the concrete entity of the rows' objects, as far as the job says.
-    public let kind: Int
+    public let concreteEntity: Int
     /// The columns that every row of the group brings, with the identity's columns, ascending; nil when the rows bring
     /// different columns.
     public let columns: [Int]?
@@ -35,14 +35,14 @@ public struct RowGroup: Sendable {
 struct RowGrouping {
     private let entity: EntityPlan
     private let cells: UnsafePointer<Cell>
-    private let kinds: [Int32]
+    private let concreteEntities: [Int32]
     private let rowCount: Int
     private let columnCount: Int
 
-    init(_ entity: EntityPlan, _ cells: UnsafePointer<Cell>, _ kinds: [Int32], _ rowCount: Int) {
+    init(_ entity: EntityPlan, _ cells: UnsafePointer<Cell>, _ concreteEntities: [Int32], _ rowCount: Int) {
         self.entity = entity
         self.cells = cells
-        self.kinds = kinds
+        self.concreteEntities = concreteEntities
         self.rowCount = rowCount
         columnCount = entity.layout.columnCount
     }
@@ -50,37 +50,38 @@ struct RowGrouping {
     /// All rows, one group per concrete entity.
     func groups() -> [RowGroup] {
         guard rowCount > 1 else { return rowCount == 0 ? [] : [single] }
-        var rowsByKind: [(kind: Int, rows: [UInt32])] = []
-        if kinds.isEmpty {
-            rowsByKind = [(entity.kind, Array(0..<UInt32(rowCount)))]
+        var rowsByEntity: [(concreteEntity: Int, rows: [UInt32])] = []
+        if concreteEntities.isEmpty {
+            rowsByEntity = [(entity.ownIndex, Array(0..<UInt32(rowCount)))]
         } else {
             var positions: [Int32: Int] = [:]
-            for (row, kind) in kinds.enumerated() {
-                let position = positions[kind] ?? rowsByKind.count
-                if position == rowsByKind.count {
-                    rowsByKind.append((Int(kind), []))
-                    positions[kind] = position
+            for (row, concreteEntity) in concreteEntities.enumerated() {
+                let position = positions[concreteEntity] ?? rowsByEntity.count
+                if position == rowsByEntity.count {
+                    rowsByEntity.append((Int(concreteEntity), []))
+                    positions[concreteEntity] = position
                 }
-                rowsByKind[position].rows.append(UInt32(row))
+                rowsByEntity[position].rows.append(UInt32(row))
             }
         }
         return united(
-            rowsByKind.map { kind, rows in
+            rowsByEntity.map { concreteEntity, rows in
                 let columns = columns(ofRow: rows[0])
                 let isUniform = rows.allSatisfy { brings($0, exactly: columns) }
-                return (kind, isUniform ? columns : nil, sorted(rows, kind))
+                return (concreteEntity, isUniform ? columns : nil, sorted(rows, concreteEntity))
             })
     }
 
     /// The group of a table with one row, as most small jobs have.
     private var single: RowGroup {
         RowGroup(
-            kind: kinds.first.map(Int.init) ?? entity.kind, columns: columns(ofRow: 0), order: .single, range: 0..<1)
+            concreteEntity: concreteEntities.first.map(Int.init) ?? entity.ownIndex, columns: columns(ofRow: 0),
+            order: .single, range: 0..<1)
     }
 
     /// Splits a group by the columns that its rows bring; each part has the group's order.
     func uniform(_ group: RowGroup) -> [RowGroup] {
-        var parts: [(kind: Int, columns: [Int]?, rows: [UInt32])] = []
+        var parts: [(concreteEntity: Int, columns: [Int]?, rows: [UInt32])] = []
         var positions: [[Int]: Int] = [:]
         var last = 0
         for position in group.range {
@@ -92,7 +93,7 @@ struct RowGrouping {
             let columns = columns(ofRow: row)
             last = positions[columns] ?? parts.count
             if last == parts.count {
-                parts.append((group.kind, columns, []))
+                parts.append((group.concreteEntity, columns, []))
                 positions[columns] = last
             }
             parts[last].rows.append(row)
@@ -100,13 +101,14 @@ struct RowGrouping {
         return united(parts)
     }
 
-    private func united(_ parts: [(kind: Int, columns: [Int]?, rows: [UInt32])]) -> [RowGroup] {
+    private func united(_ parts: [(concreteEntity: Int, columns: [Int]?, rows: [UInt32])]) -> [RowGroup] {
         let order = RowOrder(parts.count == 1 ? parts[0].rows : parts.flatMap(\.rows))
         var start = 0
         return parts.map { part in
             defer { start += part.rows.count }
             return RowGroup(
-                kind: part.kind, columns: part.columns, order: order, range: start..<start + part.rows.count)
+                concreteEntity: part.concreteEntity, columns: part.columns, order: order,
+                range: start..<start + part.rows.count)
         }
     }
 
@@ -126,8 +128,8 @@ struct RowGrouping {
         return position == columns.count
     }
 
-    private func sorted(_ rows: [UInt32], _ kind: Int) -> [UInt32] {
-        let identity = entity.identityColumns(of: kind)
+    private func sorted(_ rows: [UInt32], _ concreteEntity: Int) -> [UInt32] {
+        let identity = entity.identityColumns(of: concreteEntity)
         guard let first = identity.first else { return rows }
         if entity.hasIntegerIdentity {
             return sorted(rows) {

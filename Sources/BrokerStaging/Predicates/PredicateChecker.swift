@@ -155,28 +155,28 @@ extension Predicate {
     }
 
     static func conjunction(_ parts: [Predicate]) -> Predicate {
-        var kept: [Predicate] = []
+        var simplified: [Predicate] = []
         for part in parts {
             switch part {
             case .always(true): continue
             case .always(false): return part
-            case .all(let inner): kept += inner
-            default: kept.append(part)
+            case .all(let inner): simplified += inner
+            default: simplified.append(part)
             }
         }
-        return kept.isEmpty ? .always(true) : kept.count == 1 ? kept[0] : .all(kept)
+        return simplified.isEmpty ? .always(true) : simplified.count == 1 ? simplified[0] : .all(simplified)
     }
 
     static func alternative(_ parts: [Predicate]) -> Predicate {
-        var kept: [Predicate] = []
+        var simplified: [Predicate] = []
         for part in parts {
             switch part {
             case .always(false): continue
             case .always(true): return part
-            case .any(let inner): kept += inner
-            default: kept.append(part)
+            case .any(let inner): simplified += inner
+            default: simplified.append(part)
             }
         }
-        return kept.isEmpty ? .always(false) : kept.count == 1 ? kept[0] : .any(kept)
+        return simplified.isEmpty ? .always(false) : simplified.count == 1 ? simplified[0] : .any(simplified)
     }
 }

@@ -67,12 +67,12 @@ struct TextFolding: Sendable {
     }
 
     private static func withoutMarks(_ scalar: Unicode.Scalar) -> String {
-        var kept = String.UnicodeScalarView()
+        var base = String.UnicodeScalarView()
         for part in String(scalar).decomposedStringWithCanonicalMapping.unicodeScalars
         where part.properties.canonicalCombiningClass == .notReordered {
-            kept.append(part)
+            base.append(part)
         }
-        return String(kept)
+        return String(base)
     }
 
     private static func withoutCase(_ text: String) -> String {

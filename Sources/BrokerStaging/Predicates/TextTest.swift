@@ -101,9 +101,9 @@ struct TextTest: Sendable {
         case .equals(let other): return Self.order(text, other) == 0
         case .isOneOf(let others): return others.contains(Array(text))
         case .isOrdered(let order, let other): return order.holds(Self.order(text, other))
-        case .beginsWith(let other): return text.count >= other.count && Self.stands(other, in: text, at: 0)
+        case .beginsWith(let other): return text.count >= other.count && Self.occurs(other, in: text, at: 0)
         case .endsWith(let other):
-            return text.count >= other.count && Self.stands(other, in: text, at: text.count - other.count)
+            return text.count >= other.count && Self.occurs(other, in: text, at: text.count - other.count)
         case .contains(let other):
             budget.charge(text.count / Self.searchedBytesPerUnit)
             return Self.isWithin(text, other)
@@ -137,8 +137,8 @@ struct TextTest: Sendable {
         return broker_contains(start, text.count, other, other.count)
     }
 
-    private static func stands(_ other: [UInt8], in text: UnsafeBufferPointer<UInt8>, at place: Int) -> Bool {
-        other.isEmpty || memcmp(text.baseAddress! + place, other, other.count) == 0
+    private static func occurs(_ other: [UInt8], in text: UnsafeBufferPointer<UInt8>, at offset: Int) -> Bool {
+        other.isEmpty || memcmp(text.baseAddress! + offset, other, other.count) == 0
     }
 
     private static func order(_ text: UnsafeBufferPointer<UInt8>, _ other: [UInt8]) -> Int {

@@ -55,40 +55,40 @@ struct WildcardPattern: Sendable {
 
     /// Returns nil when the steps were not enough.
     private func matches(_ text: UnsafeBufferPointer<UInt8>, _ steps: inout Int, _ allowed: Int) -> Bool? {
-        var place = 0
+        var index = 0
         var part = 0
-        var star: (part: Int, place: Int)?
-        while place < text.count || part < parts.count {
+        var star: (part: Int, index: Int)?
+        while index < text.count || part < parts.count {
             steps += 1
             guard steps <= allowed else { return nil }
             if part < parts.count {
                 switch parts[part] {
                 case .anything:
-                    star = (part, place)
+                    star = (part, index)
                     part += 1
                     continue
-                case .byte(let byte) where place < text.count && text[place] == byte:
-                    place += 1
+                case .byte(let byte) where index < text.count && text[index] == byte:
+                    index += 1
                     part += 1
                     continue
-                case .oneCharacter where place < text.count:
-                    place = Self.next(text, place)
+                case .oneCharacter where index < text.count:
+                    index = Self.next(text, index)
                     part += 1
                     continue
                 case .byte, .oneCharacter: break
                 }
             }
-            guard let last = star, last.place < text.count else { return false }
+            guard let last = star, last.index < text.count else { return false }
             // The star matches one character more.
-            star = (last.part, Self.next(text, last.place))
-            place = star!.place
+            star = (last.part, Self.next(text, last.index))
+            index = star!.index
             part = last.part + 1
         }
         return true
     }
 
-    private static func next(_ text: UnsafeBufferPointer<UInt8>, _ place: Int) -> Int {
-        var next = place + 1
+    private static func next(_ text: UnsafeBufferPointer<UInt8>, _ index: Int) -> Int {
+        var next = index + 1
         while next < text.count, text[next] & 0xC0 == 0x80 { next += 1 }
         return next
     }

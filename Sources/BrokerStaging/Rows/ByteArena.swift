@@ -59,7 +59,7 @@ struct ByteArena: ~Copyable {
     }
 
     /// Retains an object as long as the memory.
-    func hold(_ object: any AnyObject & Sendable) { chunks.hold(object) }
+    func retain(_ object: any AnyObject & Sendable) { chunks.retain(object) }
 
     /// Hands over the memory; its owner may use cells that point into it.
     consuming func release() -> ArenaChunks { chunks }
@@ -80,9 +80,9 @@ struct ByteArena: ~Copyable {
 final class ArenaChunks: @unchecked Sendable {
     private var chunks: [UnsafeMutablePointer<UInt8>] = []
 
-    private var held: [any AnyObject & Sendable] = []
+    private var retained: [any AnyObject & Sendable] = []
 
-    fileprivate func hold(_ object: any AnyObject & Sendable) { held.append(object) }
+    fileprivate func retain(_ object: any AnyObject & Sendable) { retained.append(object) }
 
     fileprivate func append(_ chunk: UnsafeMutablePointer<UInt8>) { chunks.append(chunk) }
 

@@ -19,8 +19,8 @@ public final class FrozenTable: Sendable {
     let offsets: [UInt32]
     let index: IdentityIndex
     private let otherIndexes: [IdentityIndex]
-    private let kinds: [Int32]
-    private let recordKinds: [Int32]
+    private let concreteEntities: [Int32]
+    private let recordEntities: [Int32]
     /// Rows of objects that were named by the store's own key, by that key.
     public let givenKeys: [Int64: Int]
     private let storage: CellStorage
@@ -31,8 +31,9 @@ public final class FrozenTable: Sendable {
 
     init(
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
-        claims: [UInt32], firstModified: [Cell], index: IdentityIndex, otherIndexes: [IdentityIndex], kinds: [Int32],
-        recordKinds: [Int32], givenKeys: [Int64: Int]
+        claims: [UInt32], firstModified: [Cell], index: IdentityIndex, otherIndexes: [IdentityIndex],
+        concreteEntities: [Int32],
+        recordEntities: [Int32], givenKeys: [Int64: Int]
     ) {
         self.entity = entity
         self.rowCount = rowCount
@@ -44,18 +45,18 @@ public final class FrozenTable: Sendable {
         self.firstModified = firstModified
         self.index = index
         self.otherIndexes = otherIndexes
-        self.kinds = kinds
-        self.recordKinds = recordKinds
+        self.concreteEntities = concreteEntities
+        self.recordEntities = recordEntities
         self.givenKeys = givenKeys
         entityIndex = entity.index
         columnCount = entity.layout.columnCount
-        groups = RowGrouping(entity, cells, kinds, rowCount).groups()
+        groups = RowGrouping(entity, cells, concreteEntities, rowCount).groups()
         order = groups.first?.order ?? RowOrder([])
     }
 
     /// Returns the rows of a group by the columns that they bring: groups with ``RowGroup/columns``.
     public func uniform(_ group: RowGroup) -> [RowGroup] {
-        group.columns == nil ? RowGrouping(entity, cells, kinds, rowCount).uniform(group) : [group]
+        group.columns == nil ? RowGrouping(entity, cells, concreteEntities, rowCount).uniform(group) : [group]
     }
 
     /// Returns the offsets of the records that last brought these attributes, which are unique together; without such a
@@ -69,9 +70,11 @@ public final class FrozenTable: Sendable {
 
     /// Returns the index of the concrete entity that the row's object would have without its bare keys; nil when these
     /// make no difference.
-    public func kindWithoutKeys(of row: Int) -> Int? {
-        guard !recordKinds.isEmpty, recordKinds[row] >= 0, recordKinds[row] != kinds[row] else { return nil }
-        return Int(recordKinds[row])
+    public func entityWithoutKeys(of row: Int) -> Int? {
+        guard !recordEntities.isEmpty, recordEntities[row] >= 0, recordEntities[row] != concreteEntities[row] else {
+            return nil
+        }
+        return Int(recordEntities[row])
     }
 
     /// Estimated memory in bytes of a row with its entries in the indexes.
@@ -81,10 +84,10 @@ public final class FrozenTable: Sendable {
 
     /// Returns the row whose identity cells equal those of `identity` (a row's worth of cells); nil without such a row.
     ///
-    /// - Parameter kind: the entity whose identity it is, or one of its subentities.
-    public func find(identity: UnsafePointer<Cell>, kind: Int) -> Int? {
-        let columns = entity.identityColumns(of: kind)
-        let number = entity.family?.identityNumber(of: kind) ?? 0
+    /// - Parameter concreteEntity: the entity whose identity it is, or one of its subentities.
+    public func find(identity: UnsafePointer<Cell>, concreteEntity: Int) -> Int? {
+        let columns = entity.identityColumns(of: concreteEntity)
+        let number = entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0
         let index = number == 0 ? index : otherIndexes[number - 1]
         return index.find(IdentityIndex.hash(identity, columns)) { candidate in
             let own = row(candidate)
@@ -93,15 +96,17 @@ public final class FrozenTable: Sendable {
     }
 
     /// Its rows are found and inserted by their identities, or are always new; the result depends on nothing else.
-    var isJoinable: Bool {
-        entity.isJoinable && givenKeys.isEmpty && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
+    var isBatchable: Bool {
+        entity.isBatchable && givenKeys.isEmpty && origins.allSatisfy { $0.rawValue <= RowOrigin.stub.rawValue }
     }
 
     /// Returns the index of the object's concrete entity, as far as the job says.
-    public func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
+    public func concreteEntity(of row: Int) -> Int {
+        concreteEntities.isEmpty ? entity.ownIndex : Int(concreteEntities[row])
+    }
 
     /// Returns the columns that identify the row's object.
-    public func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: kind(of: row)) }
+    public func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: concreteEntity(of: row)) }
 
     /// Returns the identity of the row's object; without identity an empty list, or one with NULL in it. Valid as long
     /// as the rows.

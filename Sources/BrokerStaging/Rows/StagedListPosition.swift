@@ -8,7 +8,7 @@ public struct StagedListPosition: Sendable {
     /// A row of the destination.
     public let element: Int
     /// The link had ended earlier in the job: a stored link moves to the end of the list.
-    public internal(set) var isAfresh = false
+    public internal(set) var isRelinked = false
     /// Offset of the asserting record; 0 when a later key of that record has ended the link.
     var sourceOffset: UInt32
     /// Offset of its operation.
@@ -17,15 +17,15 @@ public struct StagedListPosition: Sendable {
     let offset: UInt32
 
     /// Compares assertions by their order in the text.
-    static func isSaidBefore(_ one: StagedListPosition, _ other: StagedListPosition) -> Bool {
+    static func precedes(_ one: StagedListPosition, _ other: StagedListPosition) -> Bool {
         (one.sourceOffset, one.offset) < (other.sourceOffset, other.offset)
     }
 }
 
 extension StagingPlan {
     /// Returns the entity whose table has the element.
-    func destinationTable(of place: StagedListPosition) -> Int {
-        entities[place.entity].relationships[place.relationship].destinationTable
+    func destinationTable(of position: StagedListPosition) -> Int {
+        entities[position.entity].relationships[position.relationship].destinationTable
     }
 }
 
@@ -34,7 +34,7 @@ extension StagingContext {
     ///
     /// - Parameter destination: nil ends the link.
     @inline(__always)
-    mutating func notePlaces(
+    mutating func noteListPositions(
         _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int?, at offset: Int
     ) throws(StagingFault) {
         if plan.relationship.isOrdered, let destination {
@@ -54,8 +54,8 @@ extension StagingContext {
         }
     }
 
-    private mutating func note(_ place: StagedListPosition) throws(StagingFault) {
+    private mutating func note(_ position: StagedListPosition) throws(StagingFault) {
         try take(2 * MemoryLayout<StagedListPosition>.stride)
-        places.append(place)
+        listPositions.append(position)
     }
 }

@@ -10,9 +10,9 @@ public final class StagedRows: Sendable {
     public let links: [[StagedLink]]
     /// Each relationship of an object at most once.
     public let replacements: [StagedReplacement]
-    public let spared: [RetainedLink]
+    public let retainedLinks: [RetainedLink]
     /// Positions in ordered relationships: by object and relationship, in list order.
-    public let places: [StagedListPosition]
+    public let listPositions: [StagedListPosition]
     /// For entities with unique values only.
     public let nestings: [StagedNesting]
     /// The listed rejections, with their paths, in payload order.
@@ -25,16 +25,16 @@ public final class StagedRows: Sendable {
     private let conditionalFault: ConditionalFault?
     /// Only the store can check the concrete entities of all objects: the job must be staged again with the stored
     /// facts.
-    public let hasDoubtfulKinds: Bool
+    public let hasUncertainEntities: Bool
     /// A record was accepted that is not newer than an earlier one in the job, or that deletes an object that may be
     /// newer: the job must be staged again.
-    public let hasOvertaken: Bool
+    public let needsComparison: Bool
     /// The job was staged with the stored values: records that are not newer were skipped.
     public let isCompared: Bool
     /// The object that the operation names, which must exist; nil for a `process` without one.
-    public let subject: StagedTarget?
+    public let target: StagedTarget?
     /// Nil when no record deletes its object.
-    public let buried: TombstoneDeletions?
+    public let tombstoneDeletions: TombstoneDeletions?
     /// Objects of one table that records name inside others whose contents do not count: tombstones, and records that
     /// are not newer than their objects. Nil unless an operation gathers them.
     public let innerNames: FrozenTable?
@@ -42,43 +42,45 @@ public final class StagedRows: Sendable {
     public let payload: StagedPayload?
     /// The rows may be merged in one batch with the rows of other jobs: their result depends only on the values of the
     /// objects that they name.
-    public let isJoinable: Bool
+    public let isBatchable: Bool
     /// The staged collections, in payload order.
     let collections: [JobCollection]
     private let exclusions: StagedExclusions?
     private let memory: [ArenaChunks]
 
     init(
-        tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], spared: [RetainedLink],
-        places: [StagedListPosition], nestings: [StagedNesting], rejections: RejectionList,
-        conditionalFault: ConditionalFault?, hasDoubtfulKinds: Bool, hasOvertaken: Bool, isCompared: Bool,
-        warnings: [Warning], subject: StagedTarget?, buried: TombstoneDeletions?, innerNames: FrozenTable?,
+        tables: [FrozenTable?], links: [[StagedLink]], replacements: [StagedReplacement], retainedLinks: [RetainedLink],
+        listPositions: [StagedListPosition], nestings: [StagedNesting], rejections: RejectionList,
+        conditionalFault: ConditionalFault?, hasUncertainEntities: Bool, needsComparison: Bool, isCompared: Bool,
+        warnings: [Warning], target: StagedTarget?, tombstoneDeletions: TombstoneDeletions?, innerNames: FrozenTable?,
         payload: StagedPayload?, collections: [JobCollection], exclusions: StagedExclusions?, memory: [ArenaChunks]
     ) {
         self.tables = tables
         self.links = links
         self.replacements = replacements
-        self.spared = spared
-        self.places = places
+        self.retainedLinks = retainedLinks
+        self.listPositions = listPositions
         self.nestings = nestings
         rejected = rejections.located(in: collections[0].document)
         unlistedRejections = rejections.unlisted
         self.conditionalFault = conditionalFault
-        self.hasDoubtfulKinds = hasDoubtfulKinds
-        self.hasOvertaken = hasOvertaken
+        self.hasUncertainEntities = hasUncertainEntities
+        self.needsComparison = needsComparison
         self.isCompared = isCompared
         self.warnings = warnings
-        self.subject = subject
-        self.buried = buried
+        self.target = target
+        self.tombstoneDeletions = tombstoneDeletions
         self.innerNames = innerNames
         self.payload = payload
         self.collections = collections
         self.exclusions = exclusions
         self.memory = memory
-        let isPlain = replacements.isEmpty && spared.isEmpty && places.isEmpty && subject == nil && buried == nil
-        isJoinable =
-            isPlain && payload == nil && conditionalFault == nil && !hasDoubtfulKinds && !hasOvertaken
-            && tables.allSatisfy { $0?.isJoinable ?? true }
+        let isPlain =
+            replacements.isEmpty && retainedLinks.isEmpty && listPositions.isEmpty && target == nil
+            && tombstoneDeletions == nil
+        isBatchable =
+            isPlain && payload == nil && conditionalFault == nil && !hasUncertainEntities && !needsComparison
+            && tables.allSatisfy { $0?.isBatchable ?? true }
     }
 
     private var document: JSONDocument { collections[0].document }
@@ -99,7 +101,7 @@ public final class StagedRows: Sendable {
     /// The cost of staging the rows again: bytes of text, and an equivalent of 64 bytes for each row and link.
     public var stagingWork: Int {
         let bytes = collections.reduce(0) { $0 + $1.textBytes }
-        return bytes + 64 * (rowCount + places.count + links.reduce(0) { $0 + $1.count })
+        return bytes + 64 * (rowCount + listPositions.count + links.reduce(0) { $0 + $1.count })
     }
 
     /// Stages the job again without the objects and records of the exclusions, as if the job did not have them.
@@ -120,8 +122,8 @@ public final class StagedRows: Sendable {
     /// Returns the identities of a table's objects that the job names but that have no row: bare keys with `missing`
     /// `ignore` of objects that do not exist, and objects that a sync may not insert. For rows of the latest staging
     /// only.
-    public func namedAlone(_ table: Int) -> [[Cell]] {
+    public func namedWithoutRow(_ table: Int) -> [[Cell]] {
         let inner = innerNames.map { names in (0..<names.rowCount).map(names.identity) } ?? []
-        return (exclusions?.namedAlone(table) ?? []) + inner
+        return (exclusions?.namedWithoutRow(table) ?? []) + inner
     }
 }

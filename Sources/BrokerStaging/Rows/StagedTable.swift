@@ -12,7 +12,7 @@ public enum RowOrigin: UInt8, Sendable {
     /// A bare key named it; links to it are skipped if it does not exist.
     case mayBeMissing = 3
     /// A record named it that may not change it; the object exists, and the row is not merged.
-    case passedOver = 4
+    case ignored = 4
 }
 
 /// The staged rows of one table, an entity's or a hierarchy's: at most one per identity.
@@ -35,16 +35,16 @@ struct StagedTable: ~Copyable {
     /// In a hierarchy whose entities have several identities, the indexes of the other identities.
     private(set) var otherIndexes: [IdentityIndex]
     /// By row, in a hierarchy: the index of the object's concrete entity, as far as the job says.
-    private(set) var kinds: [Int32] = []
+    private(set) var concreteEntities: [Int32] = []
     /// By row, in a hierarchy: the index of the lowest entity among the row's records, without its bare keys; -1 for
     /// none.
-    private(set) var recordKinds: [Int32] = []
+    private(set) var recordEntities: [Int32] = []
     /// Rows of objects that were named by the store's own key, by that key.
     private(set) var givenKeys: [Int64: Int] = [:]
 
     init(_ entity: EntityPlan) {
         self.entity = entity
-        otherIndexes = Array(repeating: IdentityIndex(), count: max(0, (entity.family?.identities.count ?? 1) - 1))
+        otherIndexes = Array(repeating: IdentityIndex(), count: max(0, (entity.hierarchy?.identities.count ?? 1) - 1))
     }
 
     private var cells: UnsafeMutablePointer<Cell> { storage.cells }
@@ -58,23 +58,24 @@ struct StagedTable: ~Copyable {
     ///
     /// - Parameters:
     ///   - identity: a row's worth of cells, of which only the identity's are read; nil when there is no identity.
-    ///   - kind: in a hierarchy, the index of the object's concrete entity.
-    mutating func findOrAdd(identity: UnsafePointer<Cell>?, offset: Int, origin: RowOrigin, kind: Int) -> Int {
+    ///   - concreteEntity: in a hierarchy, the index of the object's concrete entity.
+    mutating func findOrAdd(identity: UnsafePointer<Cell>?, offset: Int, origin: RowOrigin, concreteEntity: Int) -> Int
+    {
         guard let identity else {
             index.skip()
             for other in otherIndexes.indices { otherIndexes[other].skip() }
-            return add(offset, origin, kind)
+            return add(offset, origin, concreteEntity)
         }
-        let columns = identityColumns(of: kind)
+        let columns = identityColumns(of: concreteEntity)
         let hash = IdentityIndex.hash(identity, columns)
-        if let row = find(hash, identity, columns, kind) {
+        if let row = find(hash, identity, columns, concreteEntity) {
             if origin.rawValue < origins[row].rawValue { origins[row] = origin }
-            if !kinds.isEmpty { kinds[row] = Int32(kind) }
+            if !concreteEntities.isEmpty { concreteEntities[row] = Int32(concreteEntity) }
             return row
         }
-        let row = add(offset, origin, kind)
+        let row = add(offset, origin, concreteEntity)
         for column in columns { self.row(row)[column] = identity[column] }
-        insert(hash, row, columns, number: entity.family?.identityNumber(of: kind) ?? 0)
+        insert(hash, row, columns, number: entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0)
         return row
     }
 
@@ -82,29 +83,30 @@ struct StagedTable: ~Copyable {
     ///
     /// - Parameters:
     ///   - identity: a row's worth of cells, if the object's identity is known.
-    ///   - kind: the entity whose identity that is.
+    ///   - concreteEntity: the entity whose identity that is.
     mutating func findOrAdd(
-        key: Int64, identity: UnsafePointer<Cell>? = nil, offset: Int, origin: RowOrigin, kind: Int
+        key: Int64, identity: UnsafePointer<Cell>? = nil, offset: Int, origin: RowOrigin, concreteEntity: Int
     ) -> Int {
         if let row = givenKeys[key] {
-            if !kinds.isEmpty { kinds[row] = Int32(kind) }
+            if !concreteEntities.isEmpty { concreteEntities[row] = Int32(concreteEntity) }
             return row
         }
-        let row = findOrAdd(identity: identity, offset: offset, origin: origin, kind: kind)
+        let row = findOrAdd(identity: identity, offset: offset, origin: origin, concreteEntity: concreteEntity)
         givenKeys[key] = row
         return row
     }
 
     /// Returns the row of that identity; nil without such a row.
     ///
-    /// - Parameter kind: the entity whose identity it is, or one of its subentities.
-    func find(identity: UnsafePointer<Cell>, kind: Int) -> Int? {
-        let columns = identityColumns(of: kind)
-        return find(IdentityIndex.hash(identity, columns), identity, columns, kind)
+    /// - Parameter concreteEntity: the entity whose identity it is, or one of its subentities.
+    func find(identity: UnsafePointer<Cell>, concreteEntity: Int) -> Int? {
+        let columns = identityColumns(of: concreteEntity)
+        return find(IdentityIndex.hash(identity, columns), identity, columns, concreteEntity)
     }
 
-    private func find(_ hash: UInt64, _ identity: UnsafePointer<Cell>, _ columns: [Int], _ kind: Int) -> Int? {
-        let number = entity.family?.identityNumber(of: kind) ?? 0
+    private func find(_ hash: UInt64, _ identity: UnsafePointer<Cell>, _ columns: [Int], _ concreteEntity: Int) -> Int?
+    {
+        let number = entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0
         if number == 0 { return index.find(hash) { isSame($0, identity, columns) } }
         return otherIndexes[number - 1].find(hash) { isSame($0, identity, columns) }
     }
@@ -123,22 +125,24 @@ struct StagedTable: ~Copyable {
     }
 
     /// Returns the columns that identify an object of that entity.
-    func identityColumns(of kind: Int) -> [Int] { entity.identityColumns(of: kind) }
+    func identityColumns(of concreteEntity: Int) -> [Int] { entity.identityColumns(of: concreteEntity) }
 
     /// Returns the index of the object's concrete entity, as far as the job says.
-    func kind(of row: Int) -> Int { kinds.isEmpty ? entity.kind : Int(kinds[row]) }
+    func concreteEntity(of row: Int) -> Int { concreteEntities.isEmpty ? entity.ownIndex : Int(concreteEntities[row]) }
 
     /// Notes that a record of that entity names the row's object.
     ///
-    /// - Parameter family: the hierarchy of the entity.
-    mutating func noteRecord(_ row: Int, of kind: Int, _ family: HierarchyPlan) {
-        if recordKinds[row] < 0 || family.inherits(from: Int(recordKinds[row])) { recordKinds[row] = Int32(kind) }
+    /// - Parameter hierarchy: the hierarchy of the entity.
+    mutating func noteRecord(_ row: Int, of concreteEntity: Int, _ hierarchy: HierarchyPlan) {
+        if recordEntities[row] < 0 || hierarchy.inherits(from: Int(recordEntities[row])) {
+            recordEntities[row] = Int32(concreteEntity)
+        }
     }
 
     /// Notes that the record at `offset` has a value for the unique column at `position`.
     mutating func claim(_ row: Int, _ position: Int, at offset: UInt32) {
-        let place = row * entity.uniqueColumns.count + position
-        claims[place] = max(claims[place], offset)
+        let slot = row * entity.uniqueColumns.count + position
+        claims[slot] = max(claims[slot], offset)
     }
 
     /// Notes the `modified` value of an accepted record, the row's first or a later one.
@@ -146,7 +150,7 @@ struct StagedTable: ~Copyable {
         if firstModified[row].kind == .absent { firstModified[row] = cell }
     }
 
-    private mutating func add(_ offset: Int, _ origin: RowOrigin, _ kind: Int) -> Int {
+    private mutating func add(_ offset: Int, _ origin: RowOrigin, _ concreteEntity: Int) -> Int {
         if rowCount == capacity {
             // Most small jobs have one row of a table.
             capacity = capacity == 0 ? 1 : max(8, capacity * 2)
@@ -158,9 +162,9 @@ struct StagedTable: ~Copyable {
         origins.append(origin)
         if entity.hasUniqueLists { claims.append(contentsOf: repeatElement(0, count: entity.uniqueColumns.count)) }
         if entity.modified != nil { firstModified.append(.absent) }
-        if entity.family != nil {
-            kinds.append(Int32(kind))
-            recordKinds.append(-1)
+        if entity.hierarchy != nil {
+            concreteEntities.append(Int32(concreteEntity))
+            recordEntities.append(-1)
         }
         rowCount += 1
         return rowCount - 1
@@ -177,26 +181,26 @@ struct StagedTable: ~Copyable {
     }
 
     /// Returns the identity of the row's object. Valid until the next row is added.
-    func identity(ofRow row: Int) -> [Cell] { identityColumns(of: kind(of: row)).map { self.row(row)[$0] } }
+    func identity(ofRow row: Int) -> [Cell] { identityColumns(of: concreteEntity(of: row)).map { self.row(row)[$0] } }
 
     /// Whether the row has a value for its entity's whole identity.
-    func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: kind(of: row)), self.row(row)) }
+    func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(of: concreteEntity(of: row)), self.row(row)) }
 
     /// Freezes the rows: grouped by the columns that they bring, each group in the identity's order.
     consuming func freeze() -> FrozenTable {
         FrozenTable(
             entity: entity, rowCount: rowCount, storage: storage, offsets: offsets, origins: origins, claims: claims,
-            firstModified: firstModified, index: index, otherIndexes: otherIndexes, kinds: kinds,
-            recordKinds: recordKinds,
+            firstModified: firstModified, index: index, otherIndexes: otherIndexes, concreteEntities: concreteEntities,
+            recordEntities: recordEntities,
             givenKeys: givenKeys)
     }
 }
 
 extension EntityPlan {
     /// Returns the columns that identify an object of an entity of the table.
-    func identityColumns(of kind: Int) -> [Int] {
-        guard let family else { return identity }
-        return family.identityNumber(of: kind).map { family.identities[$0] } ?? []
+    func identityColumns(of concreteEntity: Int) -> [Int] {
+        guard let hierarchy else { return identity }
+        return hierarchy.identityNumber(of: concreteEntity).map { hierarchy.identities[$0] } ?? []
     }
 
     /// Whether a row's worth of cells has a value for the whole identity.
@@ -270,7 +274,7 @@ final class TableSet {
     func exists(_ entity: Int) -> Bool { tables[entity] != nil }
 
     /// Returns the hierarchy of an entity; nil for an entity outside of a hierarchy.
-    func family(_ kind: Int) -> HierarchyPlan? { plan.entities[kind].family }
+    func hierarchy(of concreteEntity: Int) -> HierarchyPlan? { plan.entities[concreteEntity].hierarchy }
 
     var count: Int { tables.count }
 

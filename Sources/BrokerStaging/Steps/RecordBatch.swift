@@ -40,10 +40,10 @@ public struct RecordBatch: @unchecked Sendable {
                 records.append(Record(json: json, operation: UInt32(number), target: target))
             }
             func addAll(_ json: JSONValue, _ target: RouteTree.Target?) {
-                let place = target.map { _ in UInt32(targets.count) }
+                let index = target.map { _ in UInt32(targets.count) }
                 if let target { targets.append(target) }
-                guard json.kind == .array else { return add(json, place) }
-                for record in json.elements { add(record, place) }
+                guard json.kind == .array else { return add(json, index) }
+                for record in json.elements { add(record, index) }
             }
             switch operation.action {
             case .process: addAll(operation.json, nil)

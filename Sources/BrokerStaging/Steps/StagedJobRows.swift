@@ -17,27 +17,28 @@ public enum StagedJobRows {
         without exclusions: StagedExclusions?
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
-        let buried = StagedTombstones.united(parts, plan)
+        let tombstoneDeletions = StagedTombstones.united(parts, plan)
         let whole = parts[0]
         for part in parts.dropFirst() { PartTranslation(of: part, into: whole, plan).add() }
         if let rejections { whole.rejections.add(rejections) }
-        if buried != nil {
-            DiscardedLinks(StagedTombstones.deletions(parts, plan), in: whole, plan).forget()
+        if tombstoneDeletions != nil {
+            DiscardedLinks(StagedTombstones.deletions(parts, plan), in: whole, plan).discard()
         }
         let resolution = LinkResolution(plan, whole.tables)
         resolution.resolve(whole.pairs)
-        let (replacements, spared) = resolution.resolve(
-            whole.replacements, whole.spared, &whole.links, &whole.places)
+        let (replacements, retainedLinks) = resolution.resolve(
+            whole.replacements, whole.retainedLinks, &whole.links, &whole.listPositions)
         let modified = exclusions?.modified
-        let isKnown = modified?.isComplete ?? false, hasMetUnknown = modified?.hasMetUnknown ?? false
+        let isKnown = modified?.isComplete ?? false, hasUnknownObjects = modified?.hasUnknownObjects ?? false
         return StagedRows(
-            tables: whole.tables.freeze(), links: whole.links, replacements: replacements, spared: spared,
-            places: whole.places, nestings: whole.nestings, rejections: whole.rejections,
+            tables: whole.tables.freeze(), links: whole.links, replacements: replacements, retainedLinks: retainedLinks,
+            listPositions: whole.listPositions, nestings: whole.nestings, rejections: whole.rejections,
             conditionalFault: whole.conditionalFault,
-            hasDoubtfulKinds: whole.hasDoubtfulKinds, hasOvertaken: whole.hasOvertaken || isKnown && hasMetUnknown,
-            isCompared: isKnown && !hasMetUnknown,
-            warnings: whole.warnings, subject: whole.subject,
-            buried: buried,
+            hasUncertainEntities: whole.hasUncertainEntities,
+            needsComparison: whole.needsComparison || isKnown && hasUnknownObjects,
+            isCompared: isKnown && !hasUnknownObjects,
+            warnings: whole.warnings, target: whole.target,
+            tombstoneDeletions: tombstoneDeletions,
             innerNames: parts.compactMap { $0.innerNames?.freeze() }.first, payload: whole.payload,
             collections: parts.map(\.collection), exclusions: exclusions,
             memory: whole.memory)
@@ -68,11 +69,12 @@ private struct PartTranslation {
             let merged = target.pointee.findOrAdd(
                 identity: table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil,
                 offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row],
-                kind: whole.unitedKind(of: row, in: table, target))
-            if let kind = table.pointee.recordKinds.isEmpty ? nil : Int(table.pointee.recordKinds[row]), kind >= 0,
-                let family = whole.tables.family(kind)
+                concreteEntity: whole.unitedEntity(of: row, in: table, target))
+            if let concreteEntity = table.pointee.recordEntities.isEmpty ? nil : Int(table.pointee.recordEntities[row]),
+                concreteEntity >= 0,
+                let hierarchy = whole.tables.hierarchy(of: concreteEntity)
             {
-                target.pointee.noteRecord(merged, of: kind, family)
+                target.pointee.noteRecord(merged, of: concreteEntity, hierarchy)
             }
             let uniqueCount = table.pointee.entity.uniqueColumns.count
             for position in 0..<uniqueCount {
@@ -104,17 +106,20 @@ private struct PartTranslation {
                 entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship,
                 clearsBefore: $0.clearsBefore, isNull: $0.isNull)
         }
-        whole.spared += part.spared.map {
+        whole.retainedLinks += part.retainedLinks.map {
             RetainedLink(
-                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship, kind: $0.kind,
+                entity: $0.entity, row: rows[$0.entity][$0.row], relationship: $0.relationship,
+                concreteEntity: $0.concreteEntity,
                 identity: $0.identity, operation: $0.operation)
         }
-        whole.places += part.places.map { place in
-            let destination = plan.destinationTable(of: place)
+        whole.listPositions += part.listPositions.map { position in
+            let destination = plan.destinationTable(of: position)
             return StagedListPosition(
-                entity: place.entity, relationship: place.relationship, row: place.row.map { rows[place.entity][$0] },
-                element: rows[destination][place.element], sourceOffset: place.sourceOffset, operation: place.operation,
-                offset: place.offset)
+                entity: position.entity, relationship: position.relationship,
+                row: position.row.map { rows[position.entity][$0] },
+                element: rows[destination][position.element], sourceOffset: position.sourceOffset,
+                operation: position.operation,
+                offset: position.offset)
         }
         whole.nestings += part.nestings.map {
             StagedNesting(
@@ -123,8 +128,8 @@ private struct PartTranslation {
         whole.rejections.add(part.rejections)
         whole.conditionalFault = .first(whole.conditionalFault, part.conditionalFault)
         if let payload = part.payload { whole.payload?.add(payload, translating: rows) }
-        whole.hasOvertaken = whole.hasOvertaken || part.hasOvertaken
-        whole.hasDoubtfulKinds = whole.hasDoubtfulKinds || part.hasDoubtfulKinds
+        whole.needsComparison = whole.needsComparison || part.needsComparison
+        whole.hasUncertainEntities = whole.hasUncertainEntities || part.hasUncertainEntities
         addWarnings()
         whole.memory += part.memory
     }
@@ -143,7 +148,7 @@ private struct PartTranslation {
                     let destination = layout.link(atColumn: column).destination
                     link = .object(row: rows[destination][link.row], sourceOffset: link.sourceOffset)
                 }
-                LinkResolution.say(link, in: own + column)
+                LinkResolution.assertLink(link, in: own + column)
             }
         }
     }
@@ -154,29 +159,29 @@ private struct PartTranslation {
         for (row, target) in rows[entity].enumerated() {
             let first = part.tables[entity].pointee.firstModified[row]
             let known = whole.tables.cell(entity, target, modified.column).pointee
-            if modified.isStale(first, against: known) { whole.hasOvertaken = true }
+            if modified.isStale(first, against: known) { whole.needsComparison = true }
             whole.tables[entity].pointee.bring(modified: first, target)
         }
     }
 
     /// Adds the counts of unknown keys; each key has one warning, in the order of first occurrence.
     private func addWarnings() {
-        struct Subject: Hashable {
+        struct WarningKey: Hashable {
             let code: Warning.Code
             let entity: String
             let key: [UInt8]?
         }
-        func subject(_ warning: Warning) -> Subject {
-            Subject(code: warning.code, entity: warning.entity, key: warning.key.map { Array($0.utf8) })
+        func key(of warning: Warning) -> WarningKey {
+            WarningKey(code: warning.code, entity: warning.entity, key: warning.key.map { Array($0.utf8) })
         }
         guard !part.warnings.isEmpty else { return }
-        var places = Dictionary(
-            whole.warnings.enumerated().map { (subject($1), $0) }, uniquingKeysWith: { first, _ in first })
+        var indices = Dictionary(
+            whole.warnings.enumerated().map { (key(of: $1), $0) }, uniquingKeysWith: { first, _ in first })
         for warning in part.warnings {
-            if let place = places[subject(warning)] {
-                whole.warnings[place].count += warning.count
+            if let index = indices[key(of: warning)] {
+                whole.warnings[index].count += warning.count
             } else {
-                places[subject(warning)] = whole.warnings.count
+                indices[key(of: warning)] = whole.warnings.count
                 whole.warnings.append(warning)
             }
         }
@@ -187,16 +192,16 @@ extension StagedPart {
     /// Returns the concrete entity of an object that several parts name: the one furthest down in the hierarchy. If the
     /// entities are not on one path, or the result may depend on their order, the job is staged again with the store's
     /// facts.
-    fileprivate func unitedKind(
+    fileprivate func unitedEntity(
         of row: Int, in table: UnsafeMutablePointer<StagedTable>, _ target: UnsafeMutablePointer<StagedTable>
     ) -> Int {
-        let kind = table.pointee.kind(of: row)
-        guard let family = tables.family(kind), table.pointee.hasIdentity(row),
-            let known = target.pointee.find(identity: table.pointee.row(row), kind: kind)
-        else { return kind }
-        let staged = target.pointee.kind(of: known)
-        if staged == kind || family.inherits(from: staged) { return kind }
-        if !family.isInherited(by: staged) { hasDoubtfulKinds = true }
+        let concreteEntity = table.pointee.concreteEntity(of: row)
+        guard let hierarchy = tables.hierarchy(of: concreteEntity), table.pointee.hasIdentity(row),
+            let known = target.pointee.find(identity: table.pointee.row(row), concreteEntity: concreteEntity)
+        else { return concreteEntity }
+        let staged = target.pointee.concreteEntity(of: known)
+        if staged == concreteEntity || hierarchy.inherits(from: staged) { return concreteEntity }
+        if !hierarchy.isInherited(by: staged) { hasUncertainEntities = true }
         return staged
     }
 }

@@ -14,21 +14,21 @@ public final class StagedPart: @unchecked Sendable {
     var links: [[StagedLink]]
     var pairs: [StagedPair] = []
     var replacements: [StagedReplacement] = []
-    var spared: [RetainedLink] = []
-    var places: [StagedListPosition] = []
+    var retainedLinks: [RetainedLink] = []
+    var listPositions: [StagedListPosition] = []
     var nestings: [StagedNesting] = []
     var rejections: RejectionList
     /// The job fails with this fault if the merge accepts the enclosing records.
     var conditionalFault: ConditionalFault?
     /// A record is not newer than one of an earlier part, or deletes an object that may be newer. The records must be
     /// staged together again, with the stored facts, to decide which ones count.
-    var hasOvertaken = false
+    var needsComparison = false
     /// Objects named inside records whose contents do not count.
     var innerNames: InnerNames?
     /// A record was accepted whose concrete entity only the store can check.
-    var hasDoubtfulKinds = false
+    var hasUncertainEntities = false
     var warnings: [Warning]
-    let subject: StagedTarget?
+    let target: StagedTarget?
     let tombstones: StagedTombstones?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
@@ -37,22 +37,22 @@ public final class StagedPart: @unchecked Sendable {
 
     init(
         _ collection: JobCollection, _ tables: TableSet, links: [[StagedLink]], pairs: [StagedPair],
-        replacements: [StagedReplacement], spared: [RetainedLink], places: [StagedListPosition],
+        replacements: [StagedReplacement], retainedLinks: [RetainedLink], listPositions: [StagedListPosition],
         nestings: [StagedNesting], rejections: RejectionList, conditionalFault: ConditionalFault?, warnings: [Warning],
-        subject: StagedTarget?, tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
+        target: StagedTarget?, tombstones: StagedTombstones?, payload: StagedPayload?, memory: ArenaChunks
     ) {
         self.collection = collection
         self.tables = tables
         self.links = links
         self.pairs = pairs
         self.replacements = replacements
-        self.spared = spared
-        self.places = places
+        self.retainedLinks = retainedLinks
+        self.listPositions = listPositions
         self.nestings = nestings
         self.rejections = rejections
         self.conditionalFault = conditionalFault
         self.warnings = warnings
-        self.subject = subject
+        self.target = target
         self.tombstones = tombstones
         self.payload = payload
         self.memory = [memory]
@@ -100,7 +100,7 @@ public struct RetainedLink: Sendable {
     public let row: Int
     public let relationship: Int
     /// The entity of the element's record, to which the identity belongs.
-    public let kind: Int
+    public let concreteEntity: Int
     /// The identity of the element, in the order of its entity's identity. The rows own the memory of its cells.
     public let identity: [Cell]
     /// The offset of the operation that rejected the element.

@@ -8,7 +8,7 @@ public struct StagedPayload: Sendable {
     public struct Operation: Sendable {
         /// The index of the entity whose table has all the objects; nil if their tables differ.
         fileprivate let table: Int?
-        fileprivate var places: [UInt32] = []
+        fileprivate var rows: [UInt32] = []
         /// The tables of the objects, if they differ.
         fileprivate var tables: [UInt32] = []
 
@@ -17,16 +17,16 @@ public struct StagedPayload: Sendable {
         /// The table (by entity index) and the staged row of each record or bare key; nil for one without an object of
         /// its own.
         public var objects: some RandomAccessCollection<(table: Int, row: Int)?> {
-            places.indices.lazy.map { position in
-                let row = places[position]
+            rows.indices.lazy.map { position in
+                let row = rows[position]
                 return row == Self.nothing ? nil : (table ?? Int(tables[position]), Int(row))
             }
         }
 
-        public var count: Int { places.count }
+        public var count: Int { rows.count }
 
         fileprivate mutating func note(_ object: (table: Int, row: Int)?) {
-            places.append(object.map { UInt32($0.row) } ?? Self.nothing)
+            rows.append(object.map { UInt32($0.row) } ?? Self.nothing)
             if table == nil { tables.append(UInt32(object?.table ?? 0)) }
         }
     }
@@ -42,7 +42,7 @@ public struct StagedPayload: Sendable {
     mutating func note(_ object: (table: Int, row: Int)?) { operations[operations.count - 1].note(object) }
 
     /// The number of records noted for the latest operation.
-    var notedCount: Int { operations.last?.places.count ?? 0 }
+    var notedCount: Int { operations.last?.rows.count ?? 0 }
 
     /// Adds the operations of a later part.
     ///

@@ -27,7 +27,7 @@ public struct StagedSync: Sendable {
     }
 
     /// The sync may ignore records of the entity.
-    public var passesOver: Bool { !inserts || !updates }
+    public var ignoresRecords: Bool { !inserts || !updates }
 }
 
 /// A part of a sync that several jobs make up. The last part deletes.

@@ -56,7 +56,7 @@ struct Deletion {
 
     /// A record that deletes its object finds the same object as any other record.
     private func isOfKind(_ row: Int, _ table: FrozenTable) throws(StoreError) -> Bool {
-        let (model, kind) = (merger.plan.model, table.kind(of: row))
+        let (model, kind) = (merger.plan.model, table.concreteEntity(of: row))
         guard kind != table.entityIndex, table.hasIdentity(row) else { return true }
         guard let stored = try merger.kind(of: table.row(row), kind) else { return false }
         return model.isKind(stored, of: kind) || model.isKind(kind, of: stored)
@@ -237,7 +237,7 @@ struct NamedKeys {
     /// The row key of an object that was named by its identity.
     private func foundRowKey(_ row: Int) throws(StoreError) -> Int64? {
         guard table.hasIdentity(row) else { return nil }
-        let statements = statements[table.kind(of: row)]
+        let statements = statements[table.concreteEntity(of: row)]
         let find = try statements.findRowKey()
         statements.bindIdentity(table.row(row), to: find, from: 1)
         defer { find.reset() }

@@ -26,7 +26,7 @@ struct BaseConcreteEntities {
             let find = try merger.entities[entity].kind()
             var kinds: [Int] = []
             for row in 0..<table.rowCount {
-                let kind = table.kind(of: row)
+                let kind = table.concreteEntity(of: row)
                 kinds.append(kind)
                 let isKnown =
                     states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == recorded

@@ -38,7 +38,7 @@ final class BaseRows {
             }
             cells = Array(repeating: .absent, count: table.columnCount)
             for (position, column) in model.identity.enumerated() { cells[column] = key[position] }
-            found = cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: entity) }
+            found = cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, concreteEntity: entity) }
         }
         return found
     }

@@ -38,7 +38,7 @@ struct JobRun {
     }
 
     mutating func apply(_ step: StagedStep, isFirst: Bool, isLast: Bool) throws(MergeFailure) {
-        isFollowed = !isLast || step.rows?.buried != nil
+        isFollowed = !isLast || step.rows?.tombstoneDeletions != nil
         if case .sync(let sync) = step.action, sync.deletes { isFollowed = true }
         try JobWork.counting(step, on: merger.connection.work) { () throws(MergeFailure) in
             try act(step, isFirst: isFirst, isLast: isLast)
@@ -90,7 +90,7 @@ struct JobRun {
         _ step: StagedStep, isFirst: Bool, _ sync: StagedSync? = nil
     ) throws(MergeFailure) -> [MergedBatch] {
         let rows = step.rows!
-        guard rows.buried == nil else { return try mergeInOrder(rows, nil, step, sync) }
+        guard rows.tombstoneDeletions == nil else { return try mergeInOrder(rows, nil, step, sync) }
         // The stored names of a sync's part, and parked values, must outlast an attempt that is rolled back.
         let merged = try merge(
             rows, isFirst: isFirst, isAlone: isSingle && sync == nil, sync, preparing: { _ in })
@@ -161,20 +161,23 @@ struct JobRun {
         let merger = merger
         let isPiece = batch != nil
         func tombstones(_ rows: StagedRows, _ parts: (TombstoneDeletions) -> [[FrozenTable?]]) -> Tombstones? {
-            guard let deletions = rows.buried else { return nil }
+            guard let deletions = rows.tombstoneDeletions else { return nil }
             let tables = parts(deletions).joined().compactMap { $0 }
             guard !tables.isEmpty else { return nil }
-            return Tombstones(tables: tables, otherDeletions: isPiece ? step.rows!.buried?.all ?? [] : [])
+            return Tombstones(tables: tables, otherDeletions: isPiece ? step.rows!.tombstoneDeletions?.all ?? [] : [])
         }
         let merged = try merge(rows, isFirst: false, isAlone: false, sync) { rows throws(MergeFailure) in
-            let isNamedBefore = rows.buried?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
+            let isNamedBefore =
+                rows.tombstoneDeletions?.namedBefore.contains { merger.deletions.reachesOthers[$0] } ?? false
             if !isOneRecord, isNamedBefore { throw .entangled }
-            guard var first = tombstones(rows, { isOneRecord ? [$0.remade] : [$0.remade, $0.alone] }) else { return }
+            guard var first = tombstones(rows, { isOneRecord ? [$0.reinserted] : [$0.reinserted, $0.alone] }) else {
+                return
+            }
             if !isOneRecord { first.records = rows }
             try Deletion.delete(first, merger, at: step.pointer)
         }
         guard var merged else { return [] }
-        if let last = tombstones(merged.rows, { isOneRecord ? [$0.alone, $0.behind] : [$0.behind] }) {
+        if let last = tombstones(merged.rows, { isOneRecord ? [$0.alone, $0.afterMerge] : [$0.afterMerge] }) {
             try recording(false) { () throws(MergeFailure) in try Deletion.delete(last, merger, at: step.pointer) }
         }
         merged.firstOperation = batch?.firstOperation ?? 0
@@ -187,7 +190,7 @@ struct JobRun {
         _ rows: StagedRows, isFirst: Bool, isAlone: Bool, _ sync: StagedSync?,
         preparing prepare: (StagedRows) throws(MergeFailure) -> Void
     ) throws(MergeFailure) -> MergedBatch? {
-        let isBase = isFirst && rows.subject == nil
+        let isBase = isFirst && rows.target == nil
         let merge = StepMerge(
             merger: merger, savepoints: savepoints, policy: job.policy, isSingle: isAlone, sync: sync,
             resources: resources, isFollowed: isFollowed)
@@ -207,7 +210,7 @@ struct JobRun {
             try check(history)
             return MergedBatch(rows: rows, result: merged)
         } catch {
-            guard case .subjectRefused(let fault) = error else { throw error }
+            guard case .targetRejected(let fault) = error else { throw error }
             guard job.policy == .skip else { throw .fault(fault) }
             reported.reject(fault)
             return nil
@@ -220,7 +223,7 @@ struct JobRun {
             for (entity, table) in rows.tables.enumerated() {
                 guard let table else { continue }
                 let find = try merger.entities[entity].number()
-                for row in 0..<table.rowCount where table.origins[row] != .passedOver {
+                for row in 0..<table.rowCount where table.origins[row] != .ignored {
                     let key = try merger.key(of: row, table, merged)
                     key.bind(to: find, from: 1)
                     defer { find.reset() }

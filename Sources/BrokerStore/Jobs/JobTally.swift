@@ -41,7 +41,7 @@ struct JobTally {
         recordedChanges = Array(repeating: [], count: entities.count)
         kinds = BaseConcreteEntities(run.merger.plan.model)
         for case let table? in run.base?.rows.tables ?? [] {
-            for (row, origin) in table.origins.enumerated() where origin == .passedOver {
+            for (row, origin) in table.origins.enumerated() where origin == .ignored {
                 states[table.entityIndex][row] = Self.recorded
             }
         }

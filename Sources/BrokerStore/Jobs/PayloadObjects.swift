@@ -55,12 +55,12 @@ struct PayloadObjects {
     mutating func noteDeletion() { steps.append(Step(merged: [], counts: [0])) }
 
     private mutating func noteRenaming(_ rows: StagedRows, _ result: MergedRows) throws(StoreError) {
-        guard let subject = rows.subject, subject.isRenamed, let table = rows.tables[subject.entity] else { return }
-        let model = merger.entities[subject.entity].entity
+        guard let target = rows.target, target.isRenamed, let table = rows.tables[target.entity] else { return }
+        let model = merger.entities[target.entity].entity
         guard !model.hasRowKey else { return }
         renamings.add(
-            subject.entity, from: try merger.forms.key(subject.key, of: subject.entity),
-            to: try merger.key(of: subject.row, table, result), step: steps.count)
+            target.entity, from: try merger.forms.key(target.key, of: target.entity),
+            to: try merger.key(of: target.row, table, result), step: steps.count)
     }
 
     // MARK: - Reply

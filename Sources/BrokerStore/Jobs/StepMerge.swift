@@ -49,7 +49,7 @@ struct StepMerge {
                     rows = staged
                     memory.release()
                     rows = try restaged(staged, without: known, memory)
-                case .fault, .store, .subjectRefused, .entangled, .unsettled: throw error
+                case .fault, .store, .targetRejected, .entangled, .unsettled: throw error
                 }
             }
         }
@@ -58,13 +58,13 @@ struct StepMerge {
     /// The records that a sync ignores because not all actions are allowed: determined outside of the store, before
     /// anything is merged.
     private func ignoredRecords(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
-        guard let sync, sync.passesOver else { return nil }
+        guard let sync, sync.ignoresRecords else { return nil }
         let ignored = IgnoredRecords(sync, merger.plan)
         let entity = merger.plan.model.topmost(of: sync.selection.entity)
         do throws(StoreError) {
             if let table = staged.tables[entity] {
                 for row in 0..<table.rowCount where table.hasIdentity(row) {
-                    if try merger.hasObject(of: table.row(row), table.kind(of: row)) {
+                    if try merger.hasObject(of: table.row(row), table.concreteEntity(of: row)) {
                         ignored.noteExisting(row, of: staged)
                     }
                 }
@@ -73,7 +73,7 @@ struct StepMerge {
             throw .store(error)
         }
         let exclusions = StagedExclusions(merger.plan, policy)
-        exclusions.passedOver = ignored
+        exclusions.ignoredRecords = ignored
         return exclusions
     }
 
@@ -90,7 +90,7 @@ struct StepMerge {
             return
         }
         if case .namedTwice(let identity, let kind) = failure {
-            identity.withCells { known.note(identityOfSubject: $0, kind: kind) }
+            identity.withCells { known.note(targetIdentity: $0, concreteEntity: kind) }
             return
         }
         // The stored facts of an object take about as much memory as its staged row.
@@ -132,7 +132,7 @@ struct StepMerge {
             throw .store(error)
         }
         if isStale { throw .stale }
-        if rows.hasDoubtfulKinds { throw .misjudged }
+        if rows.hasUncertainEntities { throw .misjudged }
         if let fault = rows.openFault { throw .fault(fault) }
     }
 

@@ -61,7 +61,7 @@ final class NamedObjects {
         return tables.contains { table, stored in
             if let stored { return stored[StoredKey(values.map { Cell($0) })] != nil }
             return cells.withUnsafeBufferPointer {
-                table.find(identity: $0.baseAddress!, kind: table.entityIndex) != nil
+                table.find(identity: $0.baseAddress!, concreteEntity: table.entityIndex) != nil
             }
         }
     }

@@ -177,7 +177,7 @@ struct OpenSyncPart {
             }
         }
         // Another job may insert these objects before the last part arrives.
-        for identity in rows.namedAlone(entity) {
+        for identity in rows.namedWithoutRow(entity) {
             let identity = try merger.forms.stored(identity, of: entity)
             try keep(statements.entity.hasRowKey ? .naming(identity) : StoredKey(identity))
         }

@@ -51,23 +51,23 @@ extension StagingContext {
     func chosen(by mapping: Int, for value: JSONValue) throws(StagingFault) -> StagingHooks.Choice? {
         guard let chooser = plan.hooks?.choosers[mapping] else { return nil }
         let record = value.jsonText
-        return try heard(.unmappable, nil, value) { () throws(HookError) in
+        return try callHook(.unmappable, nil, value) { () throws(HookError) in
             do { return try chooser(record) } catch { throw HookError(description: "\(error)") }
         }
     }
 
     /// Returns the record that a rewriter made of this one; nil without a rewriter.
     ///
-    /// - Throws: `leftOut` when the rewriter ignores the record.
+    /// - Throws: `skipped` when the rewriter ignores the record.
     mutating func rewritten(_ record: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> JSONValue? {
-        guard let rewriter = plan.hooks?.rewriters[entity.kind] else { return nil }
+        guard let rewriter = plan.hooks?.rewriters[entity.ownIndex] else { return nil }
         let before = record.jsonText
-        let text = try heard(.invalidValue, entity, record) { () throws(HookError) in
+        let text = try callHook(.invalidValue, entity, record) { () throws(HookError) in
             do { return try rewriter(before) } catch { throw HookError(description: "\(error)") }
         }
-        guard let text else { throw .leftOut }
+        guard let text else { throw .skipped }
         try take(4 * text.count)
-        return try held(text, .invalidValue, entity, record)
+        return try parsed(text, .invalidValue, entity, record)
     }
 
     /// Asks the embedding program whether to accept a record's values.
@@ -76,24 +76,24 @@ extension StagingContext {
     ///
     /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
     mutating func validate(_ record: JSONValue, _ entity: EntityPlan, _ cells: Int) throws(StagingFault) {
-        guard let validator = plan.hooks?.validators[entity.kind] else { return }
+        guard let validator = plan.hooks?.validators[entity.ownIndex] else { return }
         try validate(record, entity, cells, by: validator)
     }
 
     private mutating func validate(
         _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, by validator: StagingHooks.Validator
     ) throws(StagingFault) {
-        let attributes = plan.model.entities[entity.kind].attributes
+        let attributes = plan.model.entities[entity.ownIndex].attributes
         var writer = JSONWriter()
         writer.object { writer in
             for column in entity.ownColumns where scratch[cells + column].kind != .absent {
                 writer.key(attributes[column].name)
-                plan.valueWriter(entity: entity.kind, attribute: column, .local).write(
+                plan.valueWriter(entity: entity.ownIndex, attribute: column, .local).write(
                     scratch[cells + column], to: &writer)
             }
         }
         let object = writer.bytes
-        try heard(.validationFailed, entity, record) { () throws(HookError) in
+        try callHook(.validationFailed, entity, record) { () throws(HookError) in
             do { try validator(object) } catch { throw HookError(description: "\(error)") }
         }
     }
@@ -102,31 +102,31 @@ extension StagingContext {
     mutating func converted(
         _ value: JSONValue, _ column: Int, _ entity: EntityPlan
     ) throws(StagingFault) -> JSONValue? {
-        guard let conversion = plan.hooks?.conversions[entity.kind]?[column] else { return nil }
+        guard let conversion = plan.hooks?.conversions[entity.ownIndex]?[column] else { return nil }
         let before = value.jsonText
-        let text = try heard(.invalidValue, entity, value) { () throws(HookError) in
+        let text = try callHook(.invalidValue, entity, value) { () throws(HookError) in
             do { return try conversion(before) } catch { throw HookError(description: "\(error)") }
         }
         try take(4 * text.count)
-        return try held(text, .invalidValue, entity, value)
+        return try parsed(text, .invalidValue, entity, value)
     }
 
     private struct HookError: Error {
         let description: String
     }
 
-    private func heard<Result>(
+    private func callHook<Result>(
         _ code: FaultCode, _ entity: EntityPlan?, _ value: JSONValue, _ body: () throws(HookError) -> Result
     ) throws(StagingFault) -> Result {
         do throws(HookError) {
             return try body()
         } catch {
-            throw .invalid(Fault(code, error.description, entity: entity?.name), offset: place(value))
+            throw .invalid(Fault(code, error.description, entity: entity?.name), offset: textOffset(of: value))
         }
     }
 
     /// Parses the text of a hook. The value lives as long as the rows.
-    private mutating func held(
+    private mutating func parsed(
         _ text: [UInt8], _ code: FaultCode, _ entity: EntityPlan, _ value: JSONValue
     ) throws(StagingFault) -> JSONValue {
         let document: JSONDocument
@@ -135,9 +135,9 @@ extension StagingContext {
         } catch {
             throw .invalid(
                 Fault(code, "The embedding program made no JSON of this: \(error.reason).", entity: entity.name),
-                offset: place(value))
+                offset: textOffset(of: value))
         }
-        arena.hold(document)
+        arena.retain(document)
         return document.root
     }
 }
@@ -148,14 +148,14 @@ extension StagingContext {
     /// Returns the offset of a value in the job's text; for a value of a rewritten record, an offset inside the
     /// original record.
     @inline(__always)
-    func place(_ value: JSONValue) -> Int {
+    func textOffset(of value: JSONValue) -> Int {
         guard let rewrittenAt else { return value.offset }
         return min(rewrittenAt.lowerBound + value.offset, rewrittenAt.upperBound - 1)
     }
 
     /// Returns the range of a record in the job's text.
     func extent(of record: JSONValue) -> Range<Int> {
-        let start = place(record)
+        let start = textOffset(of: record)
         let end = start + max(1, record.bytes.count)
         return start..<min(end, max(start + 1, rewrittenAt?.upperBound ?? end))
     }

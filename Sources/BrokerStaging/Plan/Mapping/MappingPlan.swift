@@ -141,6 +141,6 @@ extension StagingContext {
         let message =
             "\(saw), by which the mapping \"\(select.name)\" chooses; its cases are \(select.summary). Send one of those, or "
             + "give the mapping an \"otherwise\" (null declines such records)."
-        return .invalid(Fault(.unmappable, rejections.isListing ? message : ""), offset: place(value))
+        return .invalid(Fault(.unmappable, rejections.isListing ? message : ""), offset: textOffset(of: value))
     }
 }

@@ -26,9 +26,9 @@ public final class PathParameters: Sendable {
 
     /// Returns the value of the parameter of that name; nil when there is none. Valid while this object lives.
     func value(of name: String) -> JSONValue? {
-        guard let place = names.firstIndex(where: { $0.elementsEqual(name.utf8) }) else { return nil }
+        guard let index = names.firstIndex(where: { $0.elementsEqual(name.utf8) }) else { return nil }
         var elements = document.root.elements
-        for _ in 0..<place { _ = elements.next() }
+        for _ in 0..<index { _ = elements.next() }
         return elements.next()
     }
 }

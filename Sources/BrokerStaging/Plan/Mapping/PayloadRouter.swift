@@ -57,7 +57,7 @@ public struct PayloadRouter {
     ) throws(StagingRefusal) -> StagingOperation {
         let fitting = try routes(fitting: path)
         if fitting.isError { throw .fault(located(remoteError(payload), payload)) }
-        if let error = fitting.errors.first(in: payload, 0, { $0.isTelling }) {
+        if let error = fitting.errors.first(in: payload, 0, { $0.reportsError }) {
             throw .fault(located(remoteError(error), error))
         }
         if fitting.parts.first(in: payload, 0, { _ in true }) != nil {
@@ -118,17 +118,17 @@ public struct PayloadRouter {
 
     // MARK: - Faults
 
-    private static let toldNames = 20
+    private static let shownNames = 20
 
     private func unmappable(_ payload: JSONValue, _ path: String?) -> Fault {
         var sees = "it is \(payload.kind.phrase)"
         let object = payload.kind == .array ? payload.elements.first { _ in true } ?? payload : payload
         if object.kind == .object {
-            let keys = object.members.lazy.prefix(Self.toldNames).map(\.key.quotedBriefly).joined(separator: ", ")
+            let keys = object.members.lazy.prefix(Self.shownNames).map(\.key.quotedBriefly).joined(separator: ", ")
             let names = keys.isEmpty ? "no keys" : "the keys \(keys)"
             sees = payload.kind == .array ? "the first of its records has \(names)" : "it has \(names)"
         }
-        let routes = model.routes.prefix(Self.toldNames).map(\.summary).joined(separator: "; ")
+        let routes = model.routes.prefix(Self.shownNames).map(\.summary).joined(separator: "; ")
         let where_ = path.map { " with the path \($0.quotedBriefly)" } ?? ""
         return Fault(
             .unmappable,
@@ -139,13 +139,13 @@ public struct PayloadRouter {
     }
 
     /// Limit, in bytes, on the payload's own text in a fault.
-    private static let toldBytes = 1_000
+    private static let shownBytes = 1_000
 
     private func remoteError(_ value: JSONValue) -> Fault {
         var text: [UInt8] = []
         Self.gather(value, into: &text)
-        let isWhole = text.count <= Self.toldBytes
-        text.removeLast(max(0, text.count - Self.toldBytes))
+        let isWhole = text.count <= Self.shownBytes
+        text.removeLast(max(0, text.count - Self.shownBytes))
         // Removes a character that the limit cut in the middle.
         if !isWhole {
             while let last = text.last, last & 0xC0 == 0x80 { text.removeLast() }
@@ -160,27 +160,27 @@ public struct PayloadRouter {
     ]
 
     private static func gather(_ value: JSONValue, into text: inout [UInt8]) {
-        guard text.count <= toldBytes else { return }
+        guard text.count <= shownBytes else { return }
         switch value.kind {
         case .array:
             for element in value.elements {
-                guard text.count <= toldBytes else { return }
+                guard text.count <= shownBytes else { return }
                 if !text.isEmpty { text += "; ".utf8 }
                 gather(element, into: &text)
             }
         case .object:
-            if let own = textKeys.lazy.compactMap({ value[$0] }).first(where: \.isTelling) {
+            if let own = textKeys.lazy.compactMap({ value[$0] }).first(where: \.reportsError) {
                 return gather(own, into: &text)
             }
-            text += value.bytes.prefix(toldBytes + 1)
-        default: text += value.bytes.prefix(toldBytes + 1)
+            text += value.bytes.prefix(shownBytes + 1)
+        default: text += value.bytes.prefix(shownBytes + 1)
         }
     }
 }
 
 extension JSONValue {
     /// Whether the value reports an error.
-    fileprivate var isTelling: Bool {
+    fileprivate var reportsError: Bool {
         switch kind {
         case .null, .false: false
         case .true, .number: true

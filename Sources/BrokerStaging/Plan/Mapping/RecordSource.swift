@@ -15,7 +15,7 @@ struct RecordSource {
     /// Moves a fault in a path parameter to the record, because the parameter is not in the record's text.
     ///
     /// - Parameter extent: the text of the record.
-    func placed(_ fault: StagingFault, at offset: Int, in extent: Range<Int>) -> (StagingFault, Int) {
+    func relocated(_ fault: StagingFault, at offset: Int, in extent: Range<Int>) -> (StagingFault, Int) {
         guard parameters != nil, case .invalid(let fault, let own) = fault, !extent.contains(own) else {
             return (fault, offset)
         }
@@ -64,7 +64,7 @@ extension StagingContext {
                 found = (member.key, member.value)
                 continue
             }
-            let name = plan.model.entities[entity.kind].attributes[nesting.column].name
+            let name = plan.model.entities[entity.ownIndex].attributes[nesting.column].name
             throw fault(
                 .invalidValue,
                 "Two keys of this record may be its \(name): \(known.key.quotedBriefly) and \(member.key.quotedBriefly). If "

@@ -10,7 +10,7 @@ extension Store {
     }
 
     private func joinableRows(_ steps: [StagedStep], _ job: StoreJob) -> StagedRows? {
-        guard steps.count == 1, case .merge = steps[0].action, let rows = steps[0].rows, rows.isJoinable,
+        guard steps.count == 1, case .merge = steps[0].action, let rows = steps[0].rows, rows.isBatchable,
             !job.wantsKeys, !job.wantsObjects, !merger.isForeign
         else { return nil }
         return rows

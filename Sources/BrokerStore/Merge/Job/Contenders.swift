@@ -126,7 +126,7 @@ struct Contenders {
                 let value = OccupiedValue.Value(entity: list.entity, attributes: list.attributes, key: claim.new)
                 guard values.contains(value) else { continue }
                 let offset = merge.rows.offset(entity: object.entity, row: object.row)
-                let kind = merge.rows.tables[object.entity]!.kind(of: object.row)
+                let kind = merge.rows.tables[object.entity]!.concreteEntity(of: object.row)
                 occupied.append(OccupiedValue(value: value, claimant: kind, claimedAt: offset))
             }
         }
@@ -206,7 +206,7 @@ private struct ValueReader {
                 if staged[column].kind != .absent { return staged[column] }
                 return exists && !added.contains(column)
                     ? old[column]!
-                    : merge.merger.plan.defaultCell(entity: table.kind(of: row), attribute: column) ?? .null
+                    : merge.merger.plan.defaultCell(entity: table.concreteEntity(of: row), attribute: column) ?? .null
             }
             wants.append(
                 Want(

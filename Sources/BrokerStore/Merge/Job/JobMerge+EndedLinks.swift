@@ -141,14 +141,14 @@ extension JobMerge {
 
     /// Looks up the rejected elements, whose links stay.
     private mutating func collectRetainedLinks() throws(StoreError) {
-        for retained in rows.spared {
-            let destination = merger.entities[retained.kind].entity
-            var key = try merger.forms.key(retained.identity, of: retained.kind)
+        for retained in rows.retainedLinks {
+            let destination = merger.entities[retained.concreteEntity].entity
+            var key = try merger.forms.key(retained.identity, of: retained.concreteEntity)
             if destination.hasRowKey {
                 var cells = Array(repeating: Cell.absent, count: destination.attributes.count)
                 for (cell, column) in zip(retained.identity, destination.identity) { cells[column] = cell }
                 let rowKey = try cells.withUnsafeBufferPointer { cells throws(StoreError) in
-                    try merger.rowKey(of: cells.baseAddress!, retained.kind)
+                    try merger.rowKey(of: cells.baseAddress!, retained.concreteEntity)
                 }
                 guard let rowKey else { continue }
                 key = StoredKey([.integer(rowKey)])
@@ -170,12 +170,12 @@ extension JobMerge {
         }
         var cells = Array(repeating: Cell.absent, count: table.columnCount)
         for (position, column) in model.identity.enumerated() { cells[column] = statement.cell(first + position) }
-        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, kind: entity) }
+        return cells.withUnsafeBufferPointer { table.find(identity: $0.baseAddress!, concreteEntity: entity) }
     }
 
     /// The key of the entity in the statement's columns from 1 on.
     private func key(of entity: Int, _ statement: Statement) throws(StoreError) -> StoredKey {
-        guard !rows.spared.isEmpty else { return StoredKey([]) }
+        guard !rows.retainedLinks.isEmpty else { return StoredKey([]) }
         let cells = merger.entities[entity].keyNames.indices.map { statement.cell(1 + $0) }
         return try merger.entities[entity].entity.hasRowKey ? StoredKey(cells) : merger.forms.key(cells, of: entity)
     }

@@ -7,19 +7,19 @@ internal import BrokerStaging
 /// positions are those of the payload, from 0.
 extension JobMerge {
     mutating func mergeListPositions() throws(MergeFailure) {
-        guard !rows.places.isEmpty else { return }
+        guard !rows.listPositions.isEmpty else { return }
         do throws(StoreError) {
             let replaced = Set(rows.replacements.map { ToManySet($0.entity, $0.row, $0.relationship) })
-            let retaining = Set(rows.spared.map { ToManySet($0.entity, $0.row, $0.relationship) })
+            let retaining = Set(rows.retainedLinks.map { ToManySet($0.entity, $0.row, $0.relationship) })
             var start = 0
-            while start < rows.places.count {
-                let set = ToManySet(of: rows.places[start])
+            while start < rows.listPositions.count {
+                let set = ToManySet(of: rows.listPositions[start])
                 var end = start + 1
-                while end < rows.places.count, ToManySet(of: rows.places[end]) == set { end += 1 }
+                while end < rows.listPositions.count, ToManySet(of: rows.listPositions[end]) == set { end += 1 }
                 if replaced.contains(set) {
-                    try renumber(set, rows.places[start..<end], isRetaining: retaining.contains(set))
+                    try renumber(set, rows.listPositions[start..<end], isRetaining: retaining.contains(set))
                 } else {
-                    try append(set, rows.places[start..<end])
+                    try append(set, rows.listPositions[start..<end])
                 }
                 start = end
             }
@@ -49,7 +49,7 @@ extension JobMerge {
         var linked: [(entry: StagedListPosition, position: Cell)] = []
         for entry in entries {
             guard let position = try position(entry, set, statements) else { continue }
-            if position.kind == .null || entry.isAfresh { linked.append((entry, position)) }
+            if position.kind == .null || entry.isRelinked { linked.append((entry, position)) }
         }
         guard !linked.isEmpty else { return }
         let moving = linked.lazy.filter { $0.position.kind == .integer }.map(\.position.integer)

@@ -5,27 +5,27 @@ internal import BrokerStaging
 extension JobMerge {
     /// Checks that the target exists. If its record has another identity, the object gets that one, and all references
     /// to it follow.
-    mutating func settleSubject() throws(MergeFailure) {
-        guard let subject = rows.subject else { return }
+    mutating func settleTarget() throws(MergeFailure) {
+        guard let target = rows.target else { return }
         let fault: Fault?
         let otherIdentity: (identity: StoredKey, kind: Int)?
         do throws(StoreError) {
-            fault = try settle(subject)
-            otherIdentity = try fault == nil ? self.otherIdentity(of: subject) : nil
+            fault = try settle(target)
+            otherIdentity = try fault == nil ? self.otherIdentity(of: target) : nil
         } catch {
             throw .store(error)
         }
-        if let fault { throw .subjectRefused(rows.located(fault, at: subject.offset)) }
+        if let fault { throw .targetRejected(rows.located(fault, at: target.offset)) }
         if let otherIdentity { throw .namedTwice(identity: otherIdentity.identity, kind: otherIdentity.kind) }
     }
 
     /// The identity of an object that is named by a row key, when other rows name it by that identity, so that one
     /// object has two rows.
-    private func otherIdentity(of subject: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
-        let (entity, key) = (subject.entity, StoredKey(subject.key))
-        let isNamedByRowKey = merger.entities[subject.kind].entity.isNamedByRowKey
-        guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(subject.row) else { return nil }
-        var kind = subject.kind
+    private func otherIdentity(of target: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
+        let (entity, key) = (target.entity, StoredKey(target.key))
+        let isNamedByRowKey = merger.entities[target.concreteEntity].entity.isNamedByRowKey
+        guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(target.row) else { return nil }
+        var kind = target.concreteEntity
         if merger.plan.model.isInHierarchy(entity) {
             let find = try merger.entities[entity].kind()
             key.bind(to: find, from: 1)
@@ -41,40 +41,40 @@ extension JobMerge {
         var cells = Array(repeating: Cell.absent, count: merger.plan.layout.entities[entity].columnCount)
         for (position, column) in identity.enumerated() { cells[column] = values.cell(position) }
         guard identity.allSatisfy({ cells[$0].kind != .null }) else { return nil }
-        let buried = rows.buried?.all.filter { $0.entityIndex == entity } ?? []
+        let buried = rows.tombstoneDeletions?.all.filter { $0.entityIndex == entity } ?? []
         let tables = [rows.tables[entity]].compactMap(\.self) + buried
         let isNamed = cells.withUnsafeBufferPointer { cells in
-            tables.contains { $0.find(identity: cells.baseAddress!, kind: kind) != nil }
+            tables.contains { $0.find(identity: cells.baseAddress!, concreteEntity: kind) != nil }
         }
         return isNamed ? (StoredKey(identity.map { cells[$0] }), kind) : nil
     }
 
-    private mutating func settle(_ subject: StagedTarget) throws(StoreError) -> Fault? {
-        let statements = merger.entities[subject.entity]
-        let model = merger.entities[subject.kind].entity
-        let found = try merger.storedKey(of: subject)
-        guard let key = found, try exists(key, statements), try isFitting(subject, key) else {
+    private mutating func settle(_ target: StagedTarget) throws(StoreError) -> Fault? {
+        let statements = merger.entities[target.entity]
+        let model = merger.entities[target.concreteEntity].entity
+        let found = try merger.storedKey(of: target)
+        guard let key = found, try exists(key, statements), try isFitting(target, key) else {
             return Fault(
                 .objectNotFound,
-                "There is no \(model.name) \(StoredKey(subject.key).described). Process it without `object` first, or send another key.",
+                "There is no \(model.name) \(StoredKey(target.key).described). Process it without `object` first, or send another key.",
                 entity: model.name)
         }
-        let cells = rows.tables[subject.entity]!.row(subject.row)
+        let cells = rows.tables[target.entity]!.row(target.row)
         if model.hasRowKey {
-            key.withCells { subjectRowKey = $0[0].integer }
-            guard rows.tables[subject.entity]!.hasIdentity(subject.row) else { return nil }
-            if let holder = try merger.rowKey(of: cells, subject.kind) {
-                return holder == subjectRowKey ? nil : taken(model)
+            key.withCells { targetRowKey = $0[0].integer }
+            guard rows.tables[target.entity]!.hasIdentity(target.row) else { return nil }
+            if let holder = try merger.rowKey(of: cells, target.concreteEntity) {
+                return holder == targetRowKey ? nil : taken(model)
             }
             // From here on, the old identity names another object.
-            let identify = try merger.entities[subject.kind].identify()
+            let identify = try merger.entities[target.concreteEntity].identify()
             key.bind(to: identify, from: 1)
-            merger.entities[subject.kind].bindIdentity(cells, to: identify, from: 2)
+            merger.entities[target.concreteEntity].bindIdentity(cells, to: identify, from: 2)
             try identify.run()
             return nil
         }
-        guard subject.isRenamed else { return nil }
-        let new = try merger.forms.key(model.identity.map { cells[$0] }, of: subject.entity)
+        guard target.isRenamed else { return nil }
+        let new = try merger.forms.key(model.identity.map { cells[$0] }, of: target.entity)
         guard new != key else { return nil }
         if try exists(new, statements) { return taken(model) }
         let rename = try statements.rename()
@@ -85,15 +85,16 @@ extension JobMerge {
     }
 
     /// Whether an object of a hierarchy is of the operation's entity, or may become one.
-    private func isFitting(_ subject: StagedTarget, _ key: StoredKey) throws(StoreError) -> Bool {
+    private func isFitting(_ target: StagedTarget, _ key: StoredKey) throws(StoreError) -> Bool {
         let model = merger.plan.model
-        guard model.entities[subject.kind].parent != nil else { return true }
-        let find = try merger.entities[subject.entity].kind()
+        guard model.entities[target.concreteEntity].parent != nil else { return true }
+        let find = try merger.entities[target.entity].kind()
         key.bind(to: find, from: 1)
         defer { find.reset() }
         guard try find.step(), let stored = model.index(ofEntity: find.text(0)) else { return false }
-        if model.isKind(stored, of: subject.kind) { return true }
-        return subject.mayBecome && model.isKind(subject.kind, of: stored) && !model.entities[subject.kind].isAbstract
+        if model.isKind(stored, of: target.concreteEntity) { return true }
+        return target.mayBecome && model.isKind(target.concreteEntity, of: stored)
+            && !model.entities[target.concreteEntity].isAbstract
     }
 
     private func exists(_ key: StoredKey, _ statements: EntityStatements) throws(StoreError) -> Bool {

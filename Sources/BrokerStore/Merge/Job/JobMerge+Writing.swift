@@ -28,7 +28,7 @@ extension JobMerge {
         let group = planned.rows
         var row = 0
         do throws(StoreError) {
-            let upserts = merger.entities[group.kind].upserts
+            let upserts = merger.entities[group.concreteEntity].upserts
             if planned.isAtOnce {
                 try upsert(group, upserts, table, &row)
             } else {
@@ -68,7 +68,7 @@ extension JobMerge {
 
     /// Checks that a row that lacks a required column updated an existing object and did not insert one.
     private func checkInserted(_ group: RowGroup, _ table: FrozenTable) throws(MergeFailure) {
-        let upserts = merger.entities[group.kind].upserts
+        let upserts = merger.entities[group.concreteEntity].upserts
         let states = result.states[table.entityIndex]
         if let columns = group.columns, upserts.canInsert(columns) { return }
         let isMade = group.range.contains { position in
@@ -99,7 +99,7 @@ extension JobMerge {
         _ group: RowGroup, _ upserts: UpsertStatements, _ table: FrozenTable, _ row: inout Int
     ) throws(StoreError) {
         let entity = table.entityIndex
-        let model = merger.entities[group.kind].entity
+        let model = merger.entities[group.concreteEntity].entity
         guard case .rows(let statement) = try upserts.update(group.columns!) else { return }
         for position in group.range {
             row = group.order[position]

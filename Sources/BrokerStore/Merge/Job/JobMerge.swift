@@ -17,7 +17,7 @@ struct JobMerge {
     var result: MergedRows
     var lookups = StagedLookups()
     /// The row key of the object that the operation names, if it has one.
-    var subjectRowKey: Int64?
+    var targetRowKey: Int64?
     /// Indexed by entity: the rows that each statement merges.
     let groups: [[PlannedGroup]]
     private var rejected: [RejectedRow] = []
@@ -37,12 +37,13 @@ struct JobMerge {
         groups = rows.tables.map { table in
             guard let table else { return [] }
             return table.groups.flatMap { group in
-                if merger.entities[group.kind].upserts.mergesAtOnce(group, of: table) {
+                if merger.entities[group.concreteEntity].upserts.mergesAtOnce(group, of: table) {
                     return [PlannedGroup(rows: group, isAtOnce: true)]
                 }
                 return table.uniform(group).map { rows in
                     PlannedGroup(
-                        rows: rows, isAtOnce: merger.entities[rows.kind].upserts.mergesAtOnce(rows, of: table))
+                        rows: rows, isAtOnce: merger.entities[rows.concreteEntity].upserts.mergesAtOnce(rows, of: table)
+                    )
                 }
             }
         }
@@ -54,7 +55,7 @@ struct JobMerge {
     }
 
     mutating func run() throws(MergeFailure) -> MergedRows {
-        try settleSubject()
+        try settleTarget()
         do throws(StoreError) {
             try resolveRowKeys()
             try checkExistence()
@@ -116,7 +117,7 @@ struct JobMerge {
         }
         // A rejected record may be the one that made an object an instance of a subentity, for which it lacks values:
         // such objects are checked again.
-        let certain = rejected.filter { rows.tables[$0.entity]!.kind(of: $0.row) == $0.entity }
+        let certain = rejected.filter { rows.tables[$0.entity]!.concreteEntity(of: $0.row) == $0.entity }
         throw .rejected(certain.isEmpty ? rejected : certain)
     }
 
@@ -130,12 +131,12 @@ struct JobMerge {
             var keys: [Int64] = []
             keys.reserveCapacity(table.rowCount)
             for row in 0..<table.rowCount {
-                if let subject = rows.subject, subject.entity == entity, subject.row == row, let subjectRowKey {
-                    keys.append(subjectRowKey)
+                if let target = rows.target, target.entity == entity, target.row == row, let targetRowKey {
+                    keys.append(targetRowKey)
                 } else if let given = given[row] {
                     keys.append(given)
                 } else if table.hasIdentity(row),
-                    let known = try merger.rowKey(of: table.row(row), table.kind(of: row))
+                    let known = try merger.rowKey(of: table.row(row), table.concreteEntity(of: row))
                 {
                     keys.append(known)
                 } else {
@@ -152,7 +153,7 @@ struct JobMerge {
             guard let table else { continue }
             for planned in groups[entity] {
                 let group = planned.rows
-                let statements = merger.entities[group.kind]
+                let statements = merger.entities[group.concreteEntity]
                 // A group that one statement merges is checked by the insert itself; if an object does not exist, the
                 // rows are merged carefully.
                 let isTried = !isCareful && planned.isAtOnce
@@ -170,7 +171,7 @@ struct JobMerge {
                     }
                     let lacking = statements.upserts.lacking(table.row(row))
                     // The object may be valid without the bare keys that make it an instance of a subentity.
-                    let keysBelow = table.kindWithoutKeys(of: row)
+                    let keysBelow = table.entityWithoutKeys(of: row)
                     reject(
                         entity, row, absence: { Self.missing(statements, .mustExist, lacking, isTold: $0) },
                         keysBelow: keysBelow
@@ -198,7 +199,7 @@ struct JobMerge {
         let model = statements.entity
         // A bare key does not insert an object of an abstract entity.
         switch origin == .stub && model.isAbstract ? .mustExist : origin {
-        case .mayBeMissing, .passedOver: return nil
+        case .mayBeMissing, .ignored: return nil
         case .mustExist:
             return Fault(
                 .objectNotFound,
@@ -235,7 +236,7 @@ struct JobMerge {
     ) throws(StoreError) {
         guard statements.entity.parent != nil, let stored = try storedConcreteEntity(ofRow: row, table) else { return }
         let before = merger.plan.model.entities[stored]
-        guard merger.plan.model.ancestors(of: group.kind).contains(stored) else { return }
+        guard merger.plan.model.ancestors(of: group.concreteEntity).contains(stored) else { return }
         let cells = table.row(row)
         let lacking = statements.upserts.required.first {
             cells[$0].kind == .absent && !before.attributeIndices.contains($0)
@@ -244,7 +245,7 @@ struct JobMerge {
         let (name, model) = (statements.name(ofColumn: lacking), statements.entity)
         let what =
             "An object of \(before.name) becomes one of \(model.name), and has no value for \(name), which is required."
-        reject(table.entityIndex, row, keysBelow: table.kindWithoutKeys(of: row)) {
+        reject(table.entityIndex, row, keysBelow: table.entityWithoutKeys(of: row)) {
             Self.lacks(name, model, $0 ? what : nil)
         }
     }
@@ -261,7 +262,7 @@ struct JobMerge {
 
     /// Attributes that are new to the row's object, which becomes an instance of a subentity of its stored entity.
     func newAttributes(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Set<Int> {
-        let (model, kind) = (merger.plan.model, table.kind(of: row))
+        let (model, kind) = (merger.plan.model, table.concreteEntity(of: row))
         guard model.entities[kind].parent != nil, let stored = try storedConcreteEntity(ofRow: row, table),
             stored != kind, model.isKind(kind, of: stored)
         else { return [] }
@@ -270,7 +271,7 @@ struct JobMerge {
 
     /// The entity of the row's object, as far as the job and the store determine it.
     func model(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Entity {
-        let (model, kind) = (merger.plan.model, table.kind(of: row))
+        let (model, kind) = (merger.plan.model, table.concreteEntity(of: row))
         guard model.isInHierarchy(table.entityIndex), table.hasIdentity(row),
             let stored = try storedConcreteEntity(ofRow: row, table), model.isKind(stored, of: kind)
         else { return model.entities[kind] }
@@ -295,7 +296,7 @@ struct JobMerge {
             guard let table, model.isInHierarchy(entity) else { continue }
             for row in 0..<table.rowCount where table.hasIdentity(row) {
                 guard let stored = try storedConcreteEntity(ofRow: row, table) else { continue }
-                let kind = table.kind(of: row)
+                let kind = table.concreteEntity(of: row)
                 guard model.isKind(stored, of: kind) || model.isKind(kind, of: stored) else { return false }
             }
         }

@@ -144,7 +144,7 @@ final class Merger {
         for table in tables {
             keys.formUnion(table.givenKeys.keys)
             for row in 0..<table.rowCount where table.hasIdentity(row) {
-                if let key = try rowKey(of: table.row(row), table.kind(of: row)) { keys.insert(key) }
+                if let key = try rowKey(of: table.row(row), table.concreteEntity(of: row)) { keys.insert(key) }
             }
         }
         return keys
@@ -171,12 +171,12 @@ final class Merger {
 
     /// The stored key of the object that an operation names; nil when an identity of an entity below the topmost names
     /// none.
-    func storedKey(of subject: StagedTarget) throws(StoreError) -> StoredKey? {
-        guard entities[subject.entity].entity.hasRowKey, !entities[subject.kind].entity.isNamedByRowKey else {
-            return try forms.key(subject.key, of: subject.entity)
+    func storedKey(of target: StagedTarget) throws(StoreError) -> StoredKey? {
+        guard entities[target.entity].entity.hasRowKey, !entities[target.concreteEntity].entity.isNamedByRowKey else {
+            return try forms.key(target.key, of: target.entity)
         }
-        let find = try entities[subject.kind].findRowKey()
-        StoredKey(subject.key).bind(to: find, from: 1)
+        let find = try entities[target.concreteEntity].findRowKey()
+        StoredKey(target.key).bind(to: find, from: 1)
         defer { find.reset() }
         return try find.step() ? StoredKey([.integer(find.integer(0))]) : nil
     }
@@ -196,10 +196,11 @@ final class Merger {
 
     /// Adds the concrete entities of the hierarchy objects that the job names to the exclusions.
     func noteConcreteEntities(_ rows: StagedRows, in exclusions: StagedExclusions) throws(StoreError) {
-        for table in rows.tables.compactMap({ $0 }) + (rows.buried?.all ?? [])
+        for table in rows.tables.compactMap({ $0 }) + (rows.tombstoneDeletions?.all ?? [])
         where plan.model.isInHierarchy(table.entityIndex) {
             for row in 0..<table.rowCount where table.hasIdentity(row) {
-                exclusions.note(kind: try kind(of: table.row(row), table.kind(of: row)), of: row, in: table)
+                exclusions.note(
+                    concreteEntity: try kind(of: table.row(row), table.concreteEntity(of: row)), of: row, in: table)
             }
         }
     }
@@ -270,7 +271,7 @@ enum MergeFailure: Error {
     /// The rows also name the operation's object, which has a row key, by that identity: both are one row.
     case namedTwice(identity: StoredKey, kind: Int)
     /// The operation cannot be applied to the object that it names.
-    case subjectRefused(Fault)
+    case targetRejected(Fault)
     /// The store is at fault.
     case store(StoreError)
 }

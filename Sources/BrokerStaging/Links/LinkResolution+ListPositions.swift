@@ -4,19 +4,19 @@ import BrokerModel
 extension LinkResolution {
     /// The key of an element's position. An element of a set of to-one links belongs to one object, so the key has no
     /// row.
-    private struct Subject: Hashable {
+    private struct ElementKey: Hashable {
         let entity: Int
         let relationship: Int
         let row: Int?
         let element: Int
     }
 
-    private struct Standing {
+    private struct ElementState {
         /// Index of the assertion that decides the position.
         let index: Int
         /// Nil when the link has ended.
         let row: Int?
-        let isAfresh: Bool
+        let isRelinked: Bool
         /// Index of the latest assertion.
         var last: Int
     }
@@ -47,8 +47,8 @@ extension LinkResolution {
         ///
         /// - Parameters:
         ///   - earlier: source offset of the earlier assertion; 0 when there is none.
-        ///   - place: the later assertion.
-        func haveEnded(_ set: ClearedSet, since earlier: UInt32, before place: StagedListPosition) -> Bool {
+        ///   - position: the later assertion.
+        func haveEnded(_ set: ClearedSet, since earlier: UInt32, before position: StagedListPosition) -> Bool {
             guard let clearings = sets[set] else { return false }
             var (low, high) = (0, clearings.count)
             while low < high {
@@ -56,8 +56,8 @@ extension LinkResolution {
                 if clearings[middle].at > earlier { high = middle } else { low = middle + 1 }
             }
             for clearing in clearings[low...] {
-                if clearing.at > place.sourceOffset { return false }
-                if clearing.isNull || clearing.at != place.operation { return true }
+                if clearing.at > position.sourceOffset { return false }
+                if clearing.isNull || clearing.at != position.operation { return true }
             }
             return false
         }
@@ -67,60 +67,61 @@ extension LinkResolution {
     ///
     /// - Returns: by object and relationship, each element once, in list order.
     func order(
-        _ places: [StagedListPosition], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
+        _ listPositions: [StagedListPosition], _ cleared: [ClearedSet: Clearing], _ replacements: [StagedReplacement]
     ) -> [StagedListPosition] {
-        let said = places.sorted(by: StagedListPosition.isSaidBefore)
+        let assertions = listPositions.sorted(by: StagedListPosition.precedes)
         let clearings = ElementClearings(replacements)
-        var standing: [Subject: Standing] = [:]
-        for (index, place) in said.enumerated() {
-            let relationship = plan.model.entities[place.entity].relationships[place.relationship]
+        var states: [ElementKey: ElementState] = [:]
+        for (index, position) in assertions.enumerated() {
+            let relationship = plan.model.entities[position.entity].relationships[position.relationship]
             let isToOne = plan.model.inverse(of: relationship).map { !$0.isToMany } ?? false
-            let subject = Subject(
-                entity: place.entity, relationship: place.relationship, row: isToOne ? nil : place.row,
-                element: place.element)
-            let row = isClearedByObject(place, cleared) ? nil : place.row
-            let known = standing[subject]
-            let earlier = known.map { said[$0.last].sourceOffset } ?? 0
-            let hasEnded = elementSet(of: place).map { clearings.haveEnded($0, since: earlier, before: place) } ?? false
+            let key = ElementKey(
+                entity: position.entity, relationship: position.relationship, row: isToOne ? nil : position.row,
+                element: position.element)
+            let row = isClearedByObject(position, cleared) ? nil : position.row
+            let known = states[key]
+            let earlier = known.map { assertions[$0.last].sourceOffset } ?? 0
+            let hasEnded =
+                elementSet(of: position).map { clearings.haveEnded($0, since: earlier, before: position) } ?? false
             // An element that is named again retains its position.
             if let known, known.row == row, !hasEnded {
-                standing[subject]!.last = index
+                states[key]!.last = index
                 continue
             }
-            standing[subject] = Standing(
-                index: index, row: row, isAfresh: isToOne ? known != nil : hasEnded || known?.isAfresh ?? false,
+            states[key] = ElementState(
+                index: index, row: row, isRelinked: isToOne ? known != nil : hasEnded || known?.isRelinked ?? false,
                 last: index)
         }
-        return standing.values.filter { $0.row != nil && !isClearedByElement(said[$0.last], cleared) }
-            .sorted { Self.key(said[$0.index], $0.index) < Self.key(said[$1.index], $1.index) }
-            .map { standing in
-                var place = said[standing.index]
-                place.isAfresh = standing.isAfresh
-                return place
+        return states.values.filter { $0.row != nil && !isClearedByElement(assertions[$0.last], cleared) }
+            .sorted { Self.sortKey(assertions[$0.index], $0.index) < Self.sortKey(assertions[$1.index], $1.index) }
+            .map { state in
+                var position = assertions[state.index]
+                position.isRelinked = state.isRelinked
+                return position
             }
     }
 
-    private static func key(_ place: StagedListPosition, _ index: Int) -> (Int, Int, Int, Int) {
-        (place.entity, place.relationship, place.row!, index)
+    private static func sortKey(_ position: StagedListPosition, _ index: Int) -> (Int, Int, Int, Int) {
+        (position.entity, position.relationship, position.row!, index)
     }
 
     /// Whether the ordered set itself was cleared later. Such a set gets new positions.
-    private func isClearedByObject(_ place: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
-        guard let row = place.row, !cleared.isEmpty else { return false }
-        let own = ClearedSet(entity: place.entity, row: row, relationship: place.relationship)
-        return cleared[own]?.takes(place.element, sourceOffset: place.sourceOffset) ?? false
+    private func isClearedByObject(_ position: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
+        guard let row = position.row, !cleared.isEmpty else { return false }
+        let own = ClearedSet(entity: position.entity, row: row, relationship: position.relationship)
+        return cleared[own]?.takes(position.element, sourceOffset: position.sourceOffset) ?? false
     }
 
     /// Whether the set of the inverse was cleared after the last assertion of a link.
-    private func isClearedByElement(_ place: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
-        guard let row = place.row, !cleared.isEmpty, let set = elementSet(of: place) else { return false }
-        return cleared[set]?.takes(row, sourceOffset: place.sourceOffset) ?? false
+    private func isClearedByElement(_ position: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
+        guard let row = position.row, !cleared.isEmpty, let set = elementSet(of: position) else { return false }
+        return cleared[set]?.takes(row, sourceOffset: position.sourceOffset) ?? false
     }
 
     /// Returns the set of the inverse, which the element's own records name.
-    private func elementSet(of place: StagedListPosition) -> ClearedSet? {
-        let relationship = plan.model.entities[place.entity].relationships[place.relationship]
+    private func elementSet(of position: StagedListPosition) -> ClearedSet? {
+        let relationship = plan.model.entities[position.entity].relationships[position.relationship]
         guard let inverse = relationship.inverse else { return nil }
-        return ClearedSet(entity: plan.destinationTable(of: place), row: place.element, relationship: inverse)
+        return ClearedSet(entity: plan.destinationTable(of: position), row: position.element, relationship: inverse)
     }
 }

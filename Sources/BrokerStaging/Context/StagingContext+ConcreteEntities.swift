@@ -17,60 +17,68 @@ extension StagingContext {
     /// - Throws: `constraintViolation` when the object is of another branch, `unmappable` when the entity is abstract
     ///   and the object does not exist.
     @inline(__always)
-    mutating func kind(
+    mutating func concreteEntity(
         of entity: EntityPlan, identity: Int, offset: Int, _ origin: RowOrigin
-    ) throws(StagingFault) -> (kind: Int, RowOrigin) {
-        guard let family = entity.family else { return (entity.kind, origin) }
-        return try kind(of: entity, family, identity: identity, offset: offset, origin)
+    ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
+        guard let hierarchy = entity.hierarchy else { return (entity.ownIndex, origin) }
+        return try concreteEntity(of: entity, hierarchy, identity: identity, offset: offset, origin)
     }
 
-    private mutating func kind(
-        of entity: EntityPlan, _ family: HierarchyPlan, identity: Int, offset: Int, _ origin: RowOrigin
-    ) throws(StagingFault) -> (kind: Int, RowOrigin) {
-        let kinds = exclusions?.kinds
+    private mutating func concreteEntity(
+        of entity: EntityPlan, _ hierarchy: HierarchyPlan, identity: Int, offset: Int, _ origin: RowOrigin
+    ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
+        let knownEntities = exclusions?.knownEntities
         let table = tables[entity.index]
-        let known = kinds.flatMap { kinds in scratch.withCells(at: identity) { kinds.meet(entity, $0) } }
+        let known = knownEntities.flatMap { knownEntities in
+            scratch.withCells(at: identity) { knownEntities.find(entity, $0) }
+        }
         let staged =
-            if let known { known.kind } else {
+            if let known { known.concreteEntity } else {
                 scratch.withCells(at: identity) { cells -> Int? in
                     if tombstones?.isDeleted(entity, cells) ?? false { return nil }
-                    return table.pointee.find(identity: cells, kind: entity.kind).map { table.pointee.kind(of: $0) }
+                    return table.pointee.find(identity: cells, concreteEntity: entity.ownIndex).map {
+                        table.pointee.concreteEntity(of: $0)
+                    }
                 }
             }
-        if let staged, staged != entity.kind, !family.inherits(from: staged) {
-            guard family.isInherited(by: staged) else { throw stranger(entity, staged, offset: offset) }
+        if let staged, staged != entity.ownIndex, !hierarchy.inherits(from: staged) {
+            guard hierarchy.isInherited(by: staged) else { throw unrelatedObject(entity, staged, offset: offset) }
             return (staged, entity.isAbstract && origin == .stub ? .mustExist : origin)
         }
         if entity.isAbstract {
-            return try kind(ofAbstract: entity, family, known, offset: offset, origin)
+            return try concreteEntity(ofAbstract: entity, hierarchy, known, offset: offset, origin)
         }
         let makes = staged != nil || origin.rawValue <= RowOrigin.stub.rawValue
-        if let kinds, makes { scratch.withCells(at: identity) { kinds.note(current: entity.kind, entity, $0) } }
-        return (entity.kind, origin)
+        if let knownEntities, makes {
+            scratch.withCells(at: identity) { knownEntities.note(current: entity.ownIndex, entity, $0) }
+        }
+        return (entity.ownIndex, origin)
     }
 
     /// No object of the entity is known; an object of an ancestor cannot become one, because the entity is abstract.
-    private mutating func kind(
-        ofAbstract entity: EntityPlan, _ family: HierarchyPlan, _ known: KnownEntities.Known?, offset: Int,
+    private mutating func concreteEntity(
+        ofAbstract entity: EntityPlan, _ hierarchy: HierarchyPlan, _ known: KnownEntities.Known?, offset: Int,
         _ origin: RowOrigin
-    ) throws(StagingFault) -> (kind: Int, RowOrigin) {
+    ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
         if let known {
             if origin == .record { throw abstract(entity, offset: offset) }
-            if known.kind != nil { throw origin == .mayBeMissing ? .leftOut : notFound(entity, offset: offset) }
-        } else if origin == .record || family.hasConcreteAncestor {
-            hasDoubtfulKinds = true
+            if known.concreteEntity != nil {
+                throw origin == .mayBeMissing ? .skipped : notFound(entity, offset: offset)
+            }
+        } else if origin == .record || hierarchy.hasConcreteAncestor {
+            hasUncertainEntities = true
         }
-        return (entity.kind, origin == .stub ? .mustExist : origin)
+        return (entity.ownIndex, origin == .stub ? .mustExist : origin)
     }
 
     /// Returns the concrete entity of a record without identity.
-    func kind(ofFresh entity: EntityPlan, at offset: Int) throws(StagingFault) -> Int {
+    func concreteEntity(ofNew entity: EntityPlan, at offset: Int) throws(StagingFault) -> Int {
         if entity.isAbstract { throw abstract(entity, offset: offset) }
-        return entity.kind
+        return entity.ownIndex
     }
 
     private func abstract(_ entity: EntityPlan, offset: Int) -> StagingFault {
-        let below = plan.model.subentities(of: entity.kind).filter { !plan.model.entities[$0].isAbstract }
+        let below = plan.model.subentities(of: entity.ownIndex).filter { !plan.model.entities[$0].isAbstract }
         let names = below.map { plan.model.entities[$0].name }.prefix(20).joined(separator: ", ")
         return .invalid(
             Fault(
@@ -91,12 +99,12 @@ extension StagingContext {
                 entity: entity.name), offset: offset)
     }
 
-    private func stranger(_ entity: EntityPlan, _ kind: Int, offset: Int) -> StagingFault {
+    private func unrelatedObject(_ entity: EntityPlan, _ concreteEntity: Int, offset: Int) -> StagingFault {
         .invalid(
             Fault(
                 .constraintViolation,
                 rejections.isListing
-                    ? "The object with this identity is one of \(plan.model.entities[kind].name), and cannot be one of "
+                    ? "The object with this identity is one of \(plan.model.entities[concreteEntity].name), and cannot be one of "
                         + "\(entity.name), too: both share one space of identities. Send another identity, or delete the object "
                         + "first." : "", entity: entity.name), offset: offset)
     }

@@ -6,12 +6,12 @@ public struct StagedTarget: @unchecked Sendable {
     /// The entity whose table has the object.
     public let entity: Int
     /// The object must be of that entity or of one of its subentities.
-    public let kind: Int
+    public let concreteEntity: Int
     /// An object of an ancestor becomes an object of that entity.
     public let mayBecome: Bool
     /// Its staged row.
     public internal(set) var row: Int
-    /// The object's key: the values of the identity of ``kind``, or the store's own key. The rows own the memory of
+    /// The object's key: the values of the identity of ``concreteEntity``, or the store's own key. The rows own the memory of
     /// these cells.
     public let key: [Cell]
     /// The record has another identity, which the object gets.
@@ -39,14 +39,15 @@ extension StagingContext {
         }
         let cells = try keyCells(key, entity)
         let record = entity.unwrap(json)
-        subject = StagedTarget(
-            entity: entity.index, kind: entity.kind, mayBecome: true, row: 0, key: cells, offset: key.offset,
+        target = StagedTarget(
+            entity: entity.index, concreteEntity: entity.ownIndex, mayBecome: true, row: 0, key: cells,
+            offset: key.offset,
             recordOffset: record.offset)
         do throws(StagingFault) {
             try stageOwn(MappedRecord(value: json, entity: entity))
         } catch {
             // A rejected record asserts nothing about the object.
-            subject = nil
+            target = nil
             throw error
         }
     }
@@ -58,8 +59,9 @@ extension StagingContext {
         let cells = try keyCells(key, entity)
         isRelating = true
         let row = try row(ofKey: cells, at: key.offset, entity, .mustExist)
-        subject = StagedTarget(
-            entity: entity.index, kind: entity.kind, mayBecome: false, row: row, key: cells, offset: key.offset,
+        target = StagedTarget(
+            entity: entity.index, concreteEntity: entity.ownIndex, mayBecome: false, row: row, key: cells,
+            offset: key.offset,
             recordOffset: -1)
         // The assertion counts as a record that contains the value and begins before it, so assertions of nested
         // records are later.
@@ -86,45 +88,46 @@ extension StagingContext {
     /// Takes the identity of a record without one, or with null, from the target's key.
     mutating func completeIdentity(_ entity: EntityPlan, _ cells: Int) {
         for column in entity.identity where scratch[cells + column].kind == .null { scratch[cells + column] = .absent }
-        guard let subject else { return }
-        guard !plan.model.entities[subject.kind].isNamedByRowKey else {
+        guard let target else { return }
+        guard !plan.model.entities[target.concreteEntity].isNamedByRowKey else {
             let isAbsent = entity.identity.allSatisfy { scratch[cells + $0].kind == .absent }
-            guard isAbsent, let known = exclusions?.identityOfSubject else { return }
+            guard isAbsent, let known = exclusions?.targetIdentity else { return }
             for column in entity.identity { scratch[cells + column] = known.cells[column] }
             return
         }
         for (position, column) in entity.identity.enumerated() {
-            if scratch[cells + column].kind == .absent { scratch[cells + column] = subject.key[position] }
-            if !scratch[cells + column].isSame(as: subject.key[position]) { self.subject?.isRenamed = true }
+            if scratch[cells + column].kind == .absent { scratch[cells + column] = target.key[position] }
+            if !scratch[cells + column].isSame(as: target.key[position]) { self.target?.isRenamed = true }
         }
     }
 
-    mutating func subjectRow(
+    mutating func targetRow(
         of record: JSONValue, _ entity: EntityPlan, identity: Int?
     ) throws(StagingFault) -> Int {
-        guard let subject, plan.model.entities[subject.kind].isNamedByRowKey else {
+        guard let target, plan.model.entities[target.concreteEntity].isNamedByRowKey else {
             let row =
                 if let identity {
                     try findOrAdd(
-                        entity, identity: identity, offset: place(record), .record, ofSubject: true)
+                        entity, identity: identity, offset: textOffset(of: record), .record, isTarget: true)
                 } else {
                     try row(of: record, entity, identity: nil)
                 }
-            self.subject?.row = row
+            self.target?.row = row
             return row
         }
-        let key = subject.key[0].integer
-        if let exclusions, exclusions.meet(recordAt: place(record)) { throw .leftOut }
+        let key = target.key[0].integer
+        if let exclusions, exclusions.excludes(recordAt: textOffset(of: record)) { throw .skipped }
         let row =
             if let identity {
                 try copiedCells(entity, identity).withUnsafeBufferPointer { cells throws(StagingFault) in
                     try self.row(
-                        ofKey: key, cells.baseAddress, at: place(record), entity, .record, kind: entity.kind)
+                        ofKey: key, cells.baseAddress, at: textOffset(of: record), entity, .record,
+                        concreteEntity: entity.ownIndex)
                 }
             } else {
-                try rowOfSubject(key, at: place(record), entity, .record, kind: entity.kind)
+                try rowOfTarget(key, at: textOffset(of: record), entity, .record, concreteEntity: entity.ownIndex)
             }
-        self.subject?.row = row
+        self.target?.row = row
         return row
     }
 
@@ -137,37 +140,37 @@ extension StagingContext {
 
     /// Returns the row of the object that the operation names by the store's own key, with the object's identity if
     /// that is known.
-    private mutating func rowOfSubject(
-        _ key: Int64, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin, kind: Int
+    private mutating func rowOfTarget(
+        _ key: Int64, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin, concreteEntity: Int
     ) throws(StagingFault) -> Int {
-        guard let known = exclusions?.identityOfSubject else {
-            return try row(ofKey: key, nil, at: offset, entity, origin, kind: kind)
+        guard let known = exclusions?.targetIdentity else {
+            return try row(ofKey: key, nil, at: offset, entity, origin, concreteEntity: concreteEntity)
         }
         return try known.cells.withUnsafeBufferPointer { cells throws(StagingFault) in
-            try row(ofKey: key, cells.baseAddress, at: offset, entity, origin, kind: known.kind)
+            try row(ofKey: key, cells.baseAddress, at: offset, entity, origin, concreteEntity: known.concreteEntity)
         }
     }
 
     /// - Parameter identity: a row's worth of cells.
     private mutating func row(
         ofKey key: Int64, _ identity: UnsafePointer<Cell>?, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin,
-        kind: Int
+        concreteEntity: Int
     ) throws(StagingFault) -> Int {
         if let identity, let exclusions,
-            exclusions.meet(plan.entities[kind], identity: identity, at: offset, as: origin)
+            exclusions.excludes(plan.entities[concreteEntity], identity: identity, at: offset, as: origin)
         {
-            throw .leftOut
+            throw .skipped
         }
         try take(entity.rowByteCount)
         return tables[entity.index].pointee.findOrAdd(
-            key: key, identity: identity, offset: offset, origin: origin, kind: kind)
+            key: key, identity: identity, offset: offset, origin: origin, concreteEntity: concreteEntity)
     }
 
     // MARK: - Keys
 
     /// Returns the key's cells: of the identity, in its order, or the store's own key.
     private mutating func keyCells(_ key: JSONValue, _ entity: EntityPlan) throws(StagingFault) -> [Cell] {
-        let model = plan.model.entities[entity.kind]
+        let model = plan.model.entities[entity.ownIndex]
         guard !model.isNamedByRowKey else {
             guard key.kind == .number, let number = key.int64 else {
                 throw fault(
@@ -217,12 +220,12 @@ extension StagingContext {
     mutating func row(
         ofKey cells: [Cell], at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin
     ) throws(StagingFault) -> Int {
-        if plan.model.entities[entity.kind].isNamedByRowKey {
+        if plan.model.entities[entity.ownIndex].isNamedByRowKey {
             // Keys that only name objects belong to many objects.
-            guard subject != nil || isRelating else {
-                return try row(ofKey: cells[0].integer, nil, at: offset, entity, origin, kind: entity.index)
+            guard target != nil || isRelating else {
+                return try row(ofKey: cells[0].integer, nil, at: offset, entity, origin, concreteEntity: entity.index)
             }
-            return try rowOfSubject(cells[0].integer, at: offset, entity, origin, kind: entity.index)
+            return try rowOfTarget(cells[0].integer, at: offset, entity, origin, concreteEntity: entity.index)
         }
         // A key does not decide its object's concrete entity, unless it is the identity of entities below the topmost.
         let entity = plan.model.entities[entity.index].hasRowKey ? entity : plan.entities[entity.index]
