@@ -10,7 +10,8 @@ public enum Synchronous: String, Sendable, CaseIterable {
 public struct StoreOptions: Sendable {
     public var synchronous = Synchronous.full
     public var retention = LedgerRetention()
-    /// Bytes of database pages kept in memory; SQLite's own 2 MB halve the rate as soon as there is an index.
+    /// Bytes of database pages cached in memory; with SQLite's own 2 MB, the rate is halved as soon as there is an
+    /// index.
     public var cacheBytes = 64 << 20
     /// The maximum number of pages of the database, for tests and quotas; nil is SQLite's limit.
     public var maximumPages: Int?

@@ -17,11 +17,12 @@ public struct StoreBackup: Sendable {
         public let ofPages: Int
     }
 
-    /// What was copied.
+    /// The result of a backup.
     public struct Copy: Sendable, Equatable {
-        /// The newest job in it: every job up to this one is, and none behind it. 0 of a store without jobs.
+        /// The highest sequence in the copy: it has every job up to this one, and no later job. 0 for a store without
+        /// jobs.
         public let sequence: Int64
-        /// Of the file.
+        /// The size of the file.
         public let bytes: Int
     }
 

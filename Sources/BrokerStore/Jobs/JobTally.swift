@@ -62,14 +62,14 @@ struct JobTally {
         }
     }
 
-    /// What the first step did to an object.
+    /// The first step's effect on an object.
     private struct BaseState {
         let isInserted: Bool
         let isLinkChanged: Bool
     }
 
-    /// What the first step did to the entry's object; nil when it did not touch it. From now on the net changes count
-    /// the object.
+    /// Returns the first step's effect on the entry's object; nil when the step did not touch it. From now on the net
+    /// changes count the object.
     private mutating func takeBaseState(_ entry: NetChanges.Entry, _ base: BaseRows?) -> BaseState? {
         // A later step inserted the row: the object that the first step named by this key has been renamed since.
         guard entry.original != .absent else { return nil }

@@ -3,7 +3,7 @@ internal import BrokerStaging
 internal import CSQLite
 
 extension Statement {
-    /// Binds without a copy: the cell's bytes must stay until the statement is reset or bound anew.
+    /// Binds without a copy: the cell's bytes must stay valid until the statement is reset or bound again.
     func bind(_ cell: Cell, at index: Int) {
         let index = Int32(index)
         switch cell.kind {

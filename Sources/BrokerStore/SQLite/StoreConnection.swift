@@ -1,6 +1,6 @@
 public import BrokerSQLite
 
-/// A part of the store's interface: other targets name it without importing BrokerSQLite.
+/// Part of the store's interface: other targets name it without importing BrokerSQLite.
 public typealias StoreError = BrokerSQLite.StoreError
 typealias Connection = BrokerSQLite.Connection
 typealias Statement = BrokerSQLite.Statement
@@ -14,7 +14,8 @@ extension Connection {
     }
 
     /// Bounds what is read before it is known whose file it is: the model in a store is the largest value, and a table of 2,000
-    /// columns with the longest names is the longest statement.
+    /// Bounds what is read before the owner of the file is known: the model in a store is the largest value, and a
+    /// table of 2,000 columns with the longest names is the longest statement.
     func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 4 << 20, memory: 256 << 20) }
 
     /// The meter of ``init(store:_:vfs:)``.
