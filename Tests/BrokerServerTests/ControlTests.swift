@@ -16,8 +16,9 @@ import TestSupport
             #expect(try client.ask(#"{"type": "cancel", "id": "a"}"#).type == "cancelled")
             let failed = try #require(try client.receive())
             #expect(failed.type == "failed" && failed.code == "cancelled")
-            #expect(try client.ask(#"{"type": "admin", "action": "resume"}"#).type == "done")
-            #expect(try client.receive()?.type == "completed")
+            // The job may end before the answer to its resume is written.
+            let resumed = try [client.ask(#"{"type": "admin", "action": "resume"}"#), client.next()]
+            #expect(Set(resumed.map(\.type)) == ["done", "completed"])
             #expect(try client.ask(#"{"type": "cancel", "id": "b"}"#).code == "tooLate")
             #expect(try client.ask(#"{"type": "cancel", "id": "c"}"#).code == "unknownJob")
             #expect(try client.ask(#"{"type": "admin", "action": "dance"}"#).code == "unsupportedMessage")
