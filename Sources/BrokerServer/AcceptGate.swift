@@ -1,20 +1,20 @@
 internal import Glibc
 internal import NIOCore
 
-/// Stops accepting for a while when the system gives no more descriptors, so that the server does not spin: clients wait
-/// in the socket's queue. Lives in the listener's pipeline.
+/// Stops accepting for a while when the system has no more descriptors, so that the server does not spin: clients wait
+/// in the socket's queue. Part of the listener's pipeline.
 final class AcceptGate: ChannelInboundHandler {
     typealias InboundIn = any Channel
 
-    /// What accept(2) says when it is worth trying again later.
+    /// The errors of accept(2) after which a later attempt may succeed.
     private static let passing = [EMFILE, ENFILE, ENOBUFS, ENOMEM]
-    /// Tried again after that, or when a connection ends.
+    /// The pause before the next attempt, which also comes when a connection ends.
     private static let pause = TimeAmount.seconds(1)
 
     private let log: ServerLog
     private var timer: Scheduled<Void>?
     private var context: ChannelHandlerContext?
-    /// Told once, until a client is accepted again.
+    /// Whether the pause has been logged, until a client is accepted again.
     private var isShort = false
 
     init(_ log: ServerLog) { self.log = log }
@@ -37,7 +37,7 @@ final class AcceptGate: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? IOError, Self.passing.contains(error.errnoCode) else {
-            // A client that has gone before it was accepted; the listener itself closes when it must.
+            // A client that left before it was accepted; the listener itself closes when it must.
             return log.logger.debug("A client could not be accepted.", metadata: ["cause": "\(error)"])
         }
         guard timer == nil else { return }
@@ -54,7 +54,7 @@ final class AcceptGate: ChannelInboundHandler {
         timer = context.eventLoop.scheduleTask(in: Self.pause) { gate.value.resume() }
     }
 
-    /// There may be descriptors again.
+    /// A connection has ended: there may be descriptors again.
     func resume() {
         guard let timer else { return }
         timer.cancel()
@@ -62,7 +62,7 @@ final class AcceptGate: ChannelInboundHandler {
         setAccepting(true)
     }
 
-    /// The listener is only told to stop by its option: an error of accept(2) leaves it registered for reading.
+    /// Only its option stops the listener: an error of accept(2) leaves it registered for reading.
     private func setAccepting(_ isAccepting: Bool) {
         guard let context else { return }
         do {

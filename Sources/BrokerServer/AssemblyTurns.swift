@@ -1,7 +1,8 @@
-/// Who may read a large frame now: at most so many bytes of unfinished ones, over all connections. A pure machine.
+/// Which connections may read a large frame: a bound on the bytes of unfinished ones, over all connections. A pure
+/// machine.
 ///
-/// Processes take turns, and the connections of one process in the order of their asking, so that a process with many
-/// connections holds up itself and not the others. One frame may always be read, so that nothing stands still.
+/// Processes take turns, and the connections of one process in the order of their requests, so that a process with many
+/// connections delays itself and not the others. One frame may always be read, so that reading never stalls.
 struct AssemblyTurns<Holder: Hashable> {
     private struct Process {
         let identifier: Int32
@@ -15,13 +16,13 @@ struct AssemblyTurns<Holder: Hashable> {
 
     init(byteLimit: Int) { self.byteLimit = byteLimit }
 
-    /// Those that read a large frame.
+    /// The holders that read a large frame.
     var current: [Holder] { Array(holders.keys) }
 
-    /// Somebody waits.
+    /// Whether a holder waits.
     var isContended: Bool { !processes.isEmpty }
 
-    /// - Returns: whether it is the holder's turn at once; otherwise a later ``leave(_:)`` tells.
+    /// - Returns: whether it is the holder's turn at once; otherwise a later ``leave(_:)`` names it.
     mutating func ask(_ holder: Holder, process: Int32, bytes: Int) -> Bool {
         if processes.isEmpty, fits(bytes) {
             give(holder, bytes)
@@ -35,9 +36,9 @@ struct AssemblyTurns<Holder: Hashable> {
         return false
     }
 
-    /// The holder is done, or waits no longer.
+    /// The holder has its frame, or waits no longer.
     ///
-    /// - Returns: those whose turn it is now.
+    /// - Returns: the holders whose turn it is now.
     mutating func leave(_ holder: Holder) -> [Holder] {
         if let bytes = holders.removeValue(forKey: holder) {
             heldBytes -= bytes

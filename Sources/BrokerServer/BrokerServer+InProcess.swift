@@ -15,7 +15,7 @@ extension BrokerServer {
             guard socketpair(AF_UNIX, kind, 0, &pair) == 0 else {
                 throw ServerError("No pair of sockets can be made: \(String(cString: strerror(errno))).")
             }
-            // Where it cannot be served it is closed, and the client learns it like any loss of a connection.
+            // A connection that cannot be served is closed, which the client sees as a lost connection.
             _ = ClientBootstrap(group: group)
                 .channelInitializer { [connections] in FrameHandler.install(on: $0, connections) }
                 .withConnectedSocket(pair[0])
@@ -25,7 +25,7 @@ extension BrokerServer {
 }
 
 extension FrameHandler {
-    /// Makes a new channel a client's connection.
+    /// Makes a new channel the connection of a client.
     static func install(
         on channel: any Channel, _ connections: NIOLoopBound<ConnectionSet>
     ) -> EventLoopFuture<Void> {
@@ -34,8 +34,8 @@ extension FrameHandler {
             let peer = try Peer(of: channel, wantsGroups: !server.allowedGroups.isEmpty)
             guard let options = channel.syncOptions else { throw ChannelError.operationUnsupported }
             try options.setOption(.allowRemoteHalfClosure, value: true)
-            // One small read at a time: what is read before it is known to have room is little, and so is what an idle
-            // connection keeps. A socket's own pieces are not much larger.
+            // One small read at a time: what is read before it is known to have room is little, and so is the memory of
+            // an idle connection. A socket's own pieces are not much larger.
             try options.setOption(.maxMessagesPerRead, value: 1)
             try options.setOption(
                 .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount))

@@ -13,7 +13,7 @@ public final class BrokerServer: Sendable {
     private let log: ServerLog
     let group: MultiThreadedEventLoopGroup
     let connections: NIOLoopBound<ConnectionSet>
-    /// Nil when it listens nowhere.
+    /// Nil when the server listens on no socket.
     private let listener: Listener?
     private let handlersAlive: HandlerCount
     /// No more connections are made within the process.
@@ -37,14 +37,14 @@ public final class BrokerServer: Sendable {
         self.handlersAlive = handlersAlive
     }
 
-    /// Looks whether the socket is free and can be made, and changes nothing but a stale socket file.
+    /// Checks that the socket is free and can be made, and changes nothing but a stale socket file.
     public static func claimSocket(_ path: String, access: SocketAccess = SocketAccess()) throws(ServerError) {
         try SocketFile(path: path, access: access).claim()
     }
 
-    /// Listens on the socket, if there is to be one, and serves from then on.
+    /// Listens on the socket, if there is one, and serves from then on.
     ///
-    /// - Throws: ``ServerError`` when the socket is somebody else's or cannot be made.
+    /// - Throws: ``ServerError`` when another process has the socket, or it cannot be made.
     public static func start(
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
@@ -55,7 +55,7 @@ public final class BrokerServer: Sendable {
         let messages = MessageHandler(coordinator, codecs, options, log)
         let handlersAlive = HandlerCount()
         try await replay(coordinator, messages, logger)
-        // One loop moves bytes faster than one writer merges them, and what connections share needs no locks.
+        // One loop moves bytes faster than one writer merges them, and state that connections share needs no locks.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let eventLoop = group.next()
         do {
@@ -81,7 +81,7 @@ public final class BrokerServer: Sendable {
         }
     }
 
-    /// What was accepted before takes effect before anybody is listened to.
+    /// Jobs that were accepted before take effect before the server listens.
     private static func replay(
         _ coordinator: Coordinator, _ messages: MessageHandler, _ logger: Logger
     ) async throws(ServerError) {
@@ -96,7 +96,8 @@ public final class BrokerServer: Sendable {
         }
     }
 
-    /// Clients that wait to be accepted; more have to try again. The system's own limit (listen(2), somaxconn) is higher.
+    /// Clients that wait to be accepted; further ones have to try again. The system's own limit (listen(2), somaxconn)
+    /// is higher.
     private static let backlog: Int32 = 1_024
 
     private static func listen(
@@ -129,10 +130,11 @@ public final class BrokerServer: Sendable {
         get async throws { try await group.next().submit { [connections] in connections.value.answers.held }.get() }
     }
 
-    /// Takes no more clients and reads no more, finishes what was read, lets the clients take their answers, and closes
-    /// everything. Called once.
+    /// Accepts no more clients and reads no more, finishes what was read, lets the clients take their answers, and
+    /// closes everything. Called once.
     ///
-    /// A job that was read but had no room is refused (`draining`). Those that had are finished however long that takes; then clients have `ServerOptions.drainSeconds` for their answers.
+    /// A job that was read but had no room is refused (`draining`). Jobs that had room are finished however long that
+    /// takes; then clients have `ServerOptions.drainSeconds` for their answers.
     public func stop() async throws {
         log.logger.notice("Stopping: no more is read, and what was read is finished.")
         isStopping.withLock { $0 = true }
@@ -141,7 +143,7 @@ public final class BrokerServer: Sendable {
         let eventLoop = group.next()
         let closed = eventLoop.flatSubmit { [connections, coordinator] in
             let closed = connections.value.drain()
-            // Those for which there was no room until now.
+            // Jobs for which there was no room until now.
             coordinator.refuseNewJobs()
             return closed
         }
@@ -157,10 +159,10 @@ public final class BrokerServer: Sendable {
         log.logger.notice("Stopped.")
     }
 
-    /// Takes the socket's file away, for an end without ``stop()``.
+    /// Deletes the socket's file, for an end without ``stop()``.
     public func abandonSocket() { listener?.file.remove() }
 
-    /// The same; calls `end` when all that was told before has been given to the clients' sockets.
+    /// The same; calls `end` when everything sent before has been given to the clients' sockets.
     public func abandonSocket(_ end: @escaping @Sendable () -> Void) {
         abandonSocket()
         group.next().execute(end)

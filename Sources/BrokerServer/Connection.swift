@@ -6,7 +6,7 @@ internal import DequeModule
 internal import NIOCore
 internal import Synchronization
 
-/// One client, as the threads that answer it see it: a place to put frames. Any thread may call.
+/// One client, as seen by the threads that answer it: a destination for frames. Any thread may call.
 ///
 /// ```
 /// send ───────────────────────────▶ frames ──event loop──▶ kernel
@@ -15,25 +15,25 @@ internal import Synchronization
 /// ```
 ///
 /// Invariants:
-/// 1. Answers to jobs leave in the order of ``answer(_:tag:isBrief:)``; of what else is sent, in the order of sending.
-/// 2. A large answer is held in memory only while little else is unread by the client and there is room in the budget
-///    of all. Otherwise its place is kept, and it is read from the ledger when its turn has come. So who reads slowly
-///    gets everything, and who does not read costs next to nothing. Objects (`reply: objects`) are not in the ledger:
-///    more of them are held, and beyond that they are left out, with a warning.
-/// 3. It does not hold its handler, nor what the client sent; closed, it holds nothing.
+/// 1. Answers to jobs leave in the order of ``answer(_:tag:isBrief:)``; other messages in the order of sending.
+/// 2. A large answer is held in memory only while the client has little else unread and there is room in the budget of
+///    all. Otherwise only its position is retained, and it is read from the ledger when its turn has come. So a client
+///    that reads slowly gets everything, and one that does not read costs next to nothing. Objects (`reply: objects`)
+///    are not in the ledger: more of them are held, and above that bound they are omitted, with a warning.
+/// 3. The connection retains neither its handler nor the client's messages; a closed one retains nothing.
 final class Connection: Sendable {
     /// An answer whose turn has not come.
     fileprivate enum Waiting {
-        /// Small, and behind a large one.
+        /// Small, and after a large one.
         case frame([UInt8])
-        /// In the ledger: of a job of this client's, or of what was asked for at a place in the order of frames.
+        /// In the ledger: the outcome of a job of this client's, or of one that was asked for with a ticket.
         case stored(id: String, FrameReference, Source)
         /// In the store, and long.
         case fetch(PendingFetch)
     }
 
     fileprivate enum Source {
-        /// - lostObjects: how many were to be told beside what the ledger has; nil when none were asked for.
+        /// - lostObjects: the number of objects that the ledger lacks; nil when none were asked for.
         case job(sequence: Int64?, isDuplicate: Bool, lostObjects: Int?)
         case question(place: Int)
     }
@@ -41,7 +41,7 @@ final class Connection: Sendable {
     private struct Outbox {
         var frames: [[UInt8]] = []
         var finished = 0
-        /// Bytes of frames that are not in the kernel.
+        /// Bytes of frames that the kernel has not taken.
         var bytes = 0
         var waiting = Deque<Waiting>()
         /// The answer that was first among `waiting` is being read from the ledger.
@@ -63,13 +63,14 @@ final class Connection: Sendable {
 
     /// Bytes of an answer that are not worth a second look into the ledger.
     static let smallAnswerBytes = 4 << 10
-    /// Bytes of what a fetch found that are not worth finding again.
+    /// Bytes of a fetch's answer that are not worth a second fetch.
     static let smallFetchBytes = 64 << 10
-    /// While the client has so much to read, large answers wait, and it is not listened to.
+    /// While the client has that much to read, large answers wait, and the server does not read from it.
     static let readAheadBytes = 1 << 20
-    /// While the client has so much to read, it is told no objects of jobs: less than what cuts it off, by a whole frame.
+    /// While the client has that much to read, it gets no objects of jobs: a whole frame less than the bound at which
+    /// it is cut off.
     static let objectsAheadBytes = 16 << 20
-    /// All clients together may let so much gather, before the one with the most is cut off.
+    /// When the answers of all clients together exceed this, the client with the most is cut off.
     static let cutOffBytesOfAll = 48 << 20
 
     let peer: PeerCredentials
@@ -81,7 +82,7 @@ final class Connection: Sendable {
     private let cutOffBytes: Int
     private let outbox = Mutex(Outbox())
 
-    /// To be called on the handler's event loop.
+    /// Called on the handler's event loop.
     init(
         _ handler: FrameHandler, on eventLoop: any EventLoop, peer: PeerCredentials, _ coordinator: Coordinator,
         _ codecs: FrameCodecs, _ budget: SharedBudget, cutOffBytes: Int
@@ -100,7 +101,7 @@ final class Connection: Sendable {
     /// Sends a message.
     ///
     /// - Parameters:
-    ///   - frame: the one that is answered.
+    ///   - frame: the frame that is answered.
     ///   - finishing: this is the last answer to a message that arrived.
     func send(_ content: [UInt8], about frame: FrameReference, finishing: Bool = true) {
         guard !isClosed else { return }
@@ -110,7 +111,7 @@ final class Connection: Sendable {
     /// Sends an error.
     ///
     /// - Parameters:
-    ///   - frame: the one at fault; nil when the error is about the connection.
+    ///   - frame: the frame at fault; nil when the error is about the connection.
     ///   - finishing: it answers a message that arrived.
     func send(_ error: WireError, about frame: FrameReference?, finishing: Bool = true) {
         let frame = frame ?? FrameReference()
@@ -125,7 +126,7 @@ final class Connection: Sendable {
     /// A message that arrived needs no further answer.
     func finish() { put(nil, finishing: true) }
 
-    /// Tells how a job of this client ended. Called on one thread for all jobs, in their order.
+    /// Sends the outcome of a job of this client. Called on one thread for all jobs, in their order.
     func answer(_ outcome: JobCompletion, about frame: FrameReference, isBrief: Bool) {
         guard !isClosed else { return }
         if !isBrief, outcome.byteCount > Self.smallAnswerBytes, case .completed(_, let isDuplicate) = outcome.result {
@@ -138,15 +139,15 @@ final class Connection: Sendable {
         if isSomethingWaiting { wait(.frame(answer)) } else { put(answer, finishing: true) }
     }
 
-    /// Asks how a job ended, and tells it when it has.
+    /// Asks for the outcome of a job, and sends it when the job has ended.
     ///
     /// - Parameters:
-    ///   - place: of the question in the order of frames.
-    ///   - whenTold: called once, also when nobody is there to be told any more.
+    ///   - place: the ticket of the question.
+    ///   - whenTold: called once, also when the client has left.
     func answer(
         awaitOf id: String, before place: Int, about frame: FrameReference, whenTold: @escaping @Sendable () -> Void
     ) {
-        // Who has much to read is not asked for twice.
+        // The ledger is not asked twice for a client that has much to read.
         if isSomethingWaiting {
             whenTold()
             return wait(.stored(id: id, frame, .question(place: place)))
@@ -195,7 +196,7 @@ final class Connection: Sendable {
         }
     }
 
-    /// Whose everything is that it sends, for turns.
+    /// The process that sent everything on this connection, for turns.
     var source: Int { Int(bitPattern: ObjectIdentifier(self)) }
 
     var isClosed: Bool { outbox.withLock { $0.isClosed } }
@@ -230,7 +231,7 @@ final class Connection: Sendable {
         sendWaiting()
     }
 
-    /// Sends the answers that wait, as far as there is room.
+    /// Sends the waiting answers, as far as there is room.
     private func sendWaiting() {
         while true {
             let hasRoom = budget.hasRoom(peer.process)
@@ -270,7 +271,7 @@ final class Connection: Sendable {
         guard case .job(let sequence, let isDuplicate, let lostObjects) = source else {
             return put(awaited: result, id, frame)
         }
-        // The job is committed, whatever the ledger has forgotten since.
+        // The job is committed, whatever the ledger has deleted since.
         var outcome = JobCompletion.committed(id, sequence: sequence, isDuplicate: isDuplicate)
         if case .success(let found?) = result, case .completed(let members, _) = found.result,
             found.sequence == sequence
@@ -316,7 +317,7 @@ final class Connection: Sendable {
     /// Bytes of answers that the client has not taken.
     var bytes: Int { outbox.withLock { $0.bytes } }
 
-    /// Nothing is left to be sent.
+    /// Whether nothing is left to be sent.
     var isEmpty: Bool { outbox.withLock { $0.bytes == 0 && $0.waiting.isEmpty && !$0.isReading } }
 
     /// The frames to be written, and how many messages they finish.
@@ -331,7 +332,7 @@ final class Connection: Sendable {
         }
     }
 
-    /// So many bytes of the frames are in the kernel.
+    /// The kernel has taken that many bytes of the frames.
     func wrote(_ bytes: Int) {
         let isOpen = outbox.withLock { outbox in
             if !outbox.isClosed { outbox.bytes -= bytes }
@@ -342,7 +343,7 @@ final class Connection: Sendable {
         sendWaiting()
     }
 
-    /// The channel is closed: what is not sent is dropped, and nothing is taken any more.
+    /// The channel is closed: unsent frames are dropped, and no more are taken.
     func close() {
         handler.value = nil
         let bytes = outbox.withLock { outbox in
@@ -358,7 +359,7 @@ final class Connection: Sendable {
 }
 
 extension Connection.Waiting {
-    /// It needs room when it is read.
+    /// Reading it needs room.
     fileprivate var isLarge: Bool {
         if case .frame = self { false } else { true }
     }

@@ -3,29 +3,32 @@ internal import BrokerWire
 internal import NIOCore
 internal import Synchronization
 
-/// The open connections and what they share. Lives on the one event loop.
+/// The open connections and their shared limits. Lives on the one event loop.
 ///
-/// What one client can hold is bounded here for all of them together: places, memory for frames that are not whole, and
-/// answers that are not taken. As long as nobody waits, a client may be as slow as it likes; while others wait, one that
-/// stands still is cut off.
+/// It bounds what clients can hold, for all of them together: places, memory for incomplete frames, and answers that
+/// are not taken. As long as no client waits, a client may be as slow as it likes; while others wait, one that stands
+/// still is cut off.
 final class ConnectionSet {
     /// Bytes of large frames that are being read: two of the largest.
     static let assemblyBytes = 2 * (FrameLimits.largestPayloadCount + FrameScanner.prefixCount)
-    /// Frames up to this have memory of their own, so that they do not wait for the largest.
+    /// Frames up to this size have a budget of their own, so that they do not wait for the largest.
     static let middleFrameBytes = 1 << 20
-    /// Bytes of middling frames that are being read.
+    /// Bytes of the frames of medium size that are being read.
     static let middleAssemblyBytes = 8 << 20
-    /// Bytes that came unasked, with the end of clients' sending sides: what a socket holds, of some hundred clients.
+    /// Bytes that arrived unasked, with the end of clients' sending sides: the contents of some hundred clients'
+    /// sockets.
     static let backlogBytes = 32 << 20
-    /// Bytes of answers that are not taken, before large ones wait and connections have but one message at a time.
+    /// Bytes of answers that are not taken, above which large ones wait and connections have one message at a time.
     static let answerBytes = 32 << 20
-    /// Refused connections that may read why at the same time; beyond, they are closed as soon as it is written.
+    /// Refused connections that may read the reason at the same time; above that, they are closed as soon as it is
+    /// written.
     static let lingeringRefused = 64
-    /// While others wait for its turn, a large frame must come on within this: a thousand times what a socket needs.
+    /// While others wait for its turn, a large frame must get more bytes within this time: a thousand times what a
+    /// socket needs.
     static let stall = TimeAmount.milliseconds(500)
-    /// While others wait, a large frame must be whole within this.
+    /// While others wait, a large frame must be complete within this time.
     static let longestTurn = TimeAmount.seconds(5)
-    /// While others wait for room for their answers, a client must take some of its own within this.
+    /// While others wait for room for their answers, a client must take some of its own within this time.
     static let longestPause = TimeAmount.seconds(5)
 
     let eventLoop: any EventLoop
@@ -96,12 +99,12 @@ final class ConnectionSet {
         if handlers.isEmpty { whenEmpty?.succeed() }
     }
 
-    /// Whether a refused client is closed at once, because enough others are reading why.
+    /// Whether a refused client is closed at once, because enough others are reading the reason.
     func hasNoPlaceToLinger(_ handler: FrameHandler) -> Bool {
         !served.contains(ObjectIdentifier(handler)) && handlers.count - served.count > Self.lingeringRefused
     }
 
-    /// A connection is to end because of what its client sent, or who it is.
+    /// A connection must end because of what its client sent, or because of its user.
     func logEnd(of handler: FrameHandler, _ error: WireError) {
         var metadata = handler.peer.metadata
         metadata["code"] = "\(error.code.rawValue)"
@@ -114,7 +117,7 @@ final class ConnectionSet {
 
     // MARK: - Stopping
 
-    /// Takes what has been read, reads no more, and is done when everything is answered and closed.
+    /// Handles what has been read, reads no more, and ends when everything is answered and closed.
     func drain() -> EventLoopFuture<Void> {
         let promise = eventLoop.makePromise(of: Void.self)
         whenEmpty = promise
@@ -144,12 +147,12 @@ final class ConnectionSet {
         let identifier = ObjectIdentifier(handler)
         for next in middleTurns.leave(identifier) + largeTurns.leave(identifier) {
             guard let connection = handlers[next]?.connection else { continue }
-            // Not at once: it may be done with it at once, too, and so on.
+            // Not at once: the next one may end at once, too, and so on.
             connection.onHandler { $0.turnCame() }
         }
     }
 
-    /// - Returns: whether too much has come unasked.
+    /// - Returns: whether too many bytes have arrived unasked.
     func count(backlog change: Int) -> Bool {
         backlog += change
         return backlog > Self.backlogBytes
@@ -157,7 +160,7 @@ final class ConnectionSet {
 
     // MARK: - Clients that stand still
 
-    /// Looks from time to time, as long as somebody waits.
+    /// Looks from time to time, as long as a client waits.
     func watch() {
         guard !isWatching else { return }
         isWatching = true
@@ -179,7 +182,7 @@ final class ConnectionSet {
         }
         if answers.isAwaited {
             for handler in Array(handlers.values) where handler.lastTakenAt < now - Self.longestPause {
-                // A process that holds less than is free keeps nobody from anything.
+                // A process that holds less than is free delays no other.
                 guard let connection = handler.connection, connection.bytes > 0,
                     !answers.hasRoom(handler.peer.process)
                 else { continue }
@@ -189,7 +192,8 @@ final class ConnectionSet {
         if middleTurns.isContended || largeTurns.isContended || answers.isAwaited { watch() }
     }
 
-    /// All clients together have left too much: of the process that left most, the connection with most.
+    /// All clients together have left too many answers: cuts off the connection with most of the process that left
+    /// most.
     func cutOffLargest() {
         guard answers.held > Connection.cutOffBytesOfAll else { return }
         let largest = handlers.values.max {
@@ -201,7 +205,7 @@ final class ConnectionSet {
     }
 }
 
-/// How many handlers there are: more than connections would be a leak.
+/// The number of handlers: more than connections would be a leak.
 final class HandlerCount: Sendable {
     private let count = Atomic<Int>(0)
 

@@ -1,20 +1,20 @@
 internal import BrokerWire
 internal import NIOCore
 
-/// Cuts what a connection has read into frames, and holds what is not handed on yet. A pure machine.
+/// Cuts the bytes of a connection into frames, and holds those that are not handed on yet. A pure machine.
 ///
 /// Invariants:
-/// 1. A frame is handed on in memory of its own, so that it pins nothing else and nothing else pins it.
-/// 2. What holds nothing takes no memory.
-/// 3. Of a frame longer than ``freeByteCount``, only what came before ``beginLarge()`` is held until then; after it,
+/// 1. A frame is handed on in memory of its own, so that it retains no other bytes and no other bytes retain it.
+/// 2. An empty assembler takes no memory.
+/// 3. Of a frame longer than ``freeByteCount``, only the bytes before ``beginLarge()`` are held until then; after it,
 ///    the frame's own bytes and no more.
 struct FrameAssembler {
     enum Step: Equatable {
-        /// A whole frame is there, to be taken with ``take()``; it holds so many bytes of content at most.
+        /// A whole frame is there, to be taken with ``take()``; its content has that many bytes at most.
         case frame(contentBytesAtMost: Int)
         /// A large frame, length included, has begun: it goes on with ``beginLarge()``, once there is memory for it.
         case large(totalCount: Int)
-        /// More bytes are needed: so many in all, or nil while the length itself is not whole.
+        /// More bytes are needed: that many in all, or nil while the length itself is incomplete.
         case incomplete(totalCount: Int?)
     }
 
@@ -28,13 +28,13 @@ struct FrameAssembler {
 
     init(limits: FrameLimits) { self.limits = limits }
 
-    /// Bytes that are not handed on, but for those of a large frame.
+    /// Bytes that are not handed on, without those of a large frame.
     var backlog: Int { unread.readableBytes }
 
-    /// A large frame is being read and is not whole.
+    /// Whether a large frame is being read and is incomplete.
     var isAssembling: Bool { large.map { $0.payload.count < $0.payloadCount } ?? false }
 
-    /// Bytes of the unfinished frame that are there, its length included.
+    /// Bytes of the incomplete frame so far, its length included.
     var unfinishedCount: Int { large.map { $0.payload.count + FrameScanner.prefixCount } ?? unread.readableBytes }
 
     mutating func append(_ bytes: ByteBuffer) {
@@ -48,7 +48,7 @@ struct FrameAssembler {
         unread.writeBuffer(&bytes)
     }
 
-    /// What is at the front.
+    /// The step at the front.
     ///
     /// - Throws: `malformedFrame` or `frameTooLarge`; nothing more can be read then.
     mutating func next() throws(WireError) -> Step {

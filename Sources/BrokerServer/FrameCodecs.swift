@@ -17,8 +17,7 @@ final class FrameCodecs: Sendable {
     private let limits: FrameLimits
     private let answers: FrameLimits
 
-    /// - Parameter answers: what an answer is held to: the protocol's own limits, not those that a server sets for what
-    ///   it takes.
+    /// - Parameter answers: the limits of answers: the protocol's own, not those that a server sets for what it reads.
     init(limits: FrameLimits, answers: FrameLimits = FrameLimits()) {
         self.limits = limits
         self.answers = answers
@@ -30,7 +29,7 @@ final class FrameCodecs: Sendable {
 
     /// A frame of the content, or of an `error` when no frame can hold it.
     ///
-    /// - Parameter frame: the one that is answered.
+    /// - Parameter frame: the frame that is answered.
     func encode(_ content: [UInt8], about frame: FrameReference) -> [UInt8] {
         do throws(WireError) {
             return try encode(content)
@@ -74,7 +73,7 @@ final class FrameCodecs: Sendable {
         }
     }
 
-    /// A frame of what a fetch found: of all of it, or of as much as a frame can hold.
+    /// A frame of a fetch's answer: of all of it, or of as much as a frame can hold.
     func encode(_ objects: FetchedObjects, about frame: FrameReference) -> [UInt8] {
         do throws(WireError) {
             return try encode(objects.bytes)
@@ -95,7 +94,7 @@ final class FrameCodecs: Sendable {
     /// Bytes of a frame whose decoder is used again.
     private static let pooledPayloadBytes = 64 << 10
 
-    /// What an answer to a frame gives back of it, found in little memory. Blocking work, by the size of the content.
+    /// The parts of a frame that its answer repeats, found in little memory. Blocking work, by the size of the content.
     func scan(_ payload: UnsafeRawBufferPointer) throws(WireError) -> EnvelopeScan {
         var decoder = FrameDecoder(limits: limits)
         var scan = EnvelopeScan()
@@ -106,7 +105,7 @@ final class FrameCodecs: Sendable {
     /// Blocking work, by the size of the content.
     func decode(_ payload: UnsafeRawBufferPointer, _ memory: JobMemory) throws(FrameRefusal) -> JSONText {
         let pooled = decoders.withLock { $0.popLast() } ?? PooledDecoder(limits)
-        // A decoder keeps buffers of the largest block that it met, megabytes perhaps.
+        // A decoder retains buffers of the largest block that it met, megabytes perhaps.
         defer { if payload.count <= Self.pooledPayloadBytes { decoders.withLock { $0.append(pooled) } } }
         let result = pooled.decoder.withLock { decoder in
             Result { () throws(FrameRefusal) in try decoder.decode(payload, allowance: memory) }

@@ -2,7 +2,7 @@ internal import BrokerCoordinator
 internal import BrokerWire
 internal import NIOCore
 
-/// Cuts what a client sends into frames and admits them, one connection's worth. Lives on its event loop.
+/// Cuts the bytes of one client into frames and admits them. Lives on the connection's event loop.
 ///
 /// ```
 /// reading ──input ends──────────────▶ finishing ──all answered──▶ closed
@@ -10,10 +10,10 @@ internal import NIOCore
 ///    │ └──server stops──▶ draining ──▶ finishing ──all answered──▶ lingering
 /// ```
 ///
-/// - draining: what has been read is taken, and nothing more is read.
+/// - draining: what has been read is handled, and no more is read.
 /// - finishing: no frame is taken; what is due is answered.
-/// - lingering: our side is closed, and what still comes is thrown away, so that a client in the middle of sending gets
-///   to read how it ended.
+/// - lingering: the server's side is closed, and further bytes are dropped, so that a client in the middle of sending
+///   can read how the connection ended.
 ///
 /// Backpressure is by not reading: while too much is unanswered, or the coordinator has no room, or the client does not
 /// take its answers, or others read large frames, bytes stay in the socket, so that order holds and nothing is refused.
@@ -22,9 +22,9 @@ final class FrameHandler: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// What a refused client may still send before the connection is cut: enough for any frame it was in the middle of.
+    /// Bytes that a refused client may still send before the connection is cut: enough for any frame in progress.
     private static let thrownAwayBytes = 64 << 20
-    /// Handed to the channel in one go: enough for a system call to be worth it.
+    /// Bytes handed to the channel at a time: enough to be worth a system call.
     private static let chunkBytes = 64 << 10
 
     enum Phase {
@@ -33,17 +33,17 @@ final class FrameHandler: ChannelDuplexHandler {
 
     let connections: ConnectionSet
     let peer: PeerCredentials
-    /// Why its user is not served; nil when it is.
+    /// Why the peer's user is not served; nil when it is.
     let refusalOfPeer: WireError?
-    /// When bytes of the large frame that is being read came last, and when its turn began.
+    /// When bytes of the current large frame came last, and when its turn began.
     private(set) var lastReadAt = NIODeadline.now()
     private(set) var turnAt = NIODeadline.now()
-    /// When the client took something last.
+    /// When the client last took bytes.
     private(set) var lastTakenAt = NIODeadline.now()
 
     private(set) var phase = Phase.reading
     private var assembler: FrameAssembler
-    /// Of the assembler's bytes, those that `connections` counts.
+    /// Bytes of the assembler that `connections` counts.
     private var countedBacklog = 0
     /// Frames admitted.
     private var admitted = 0
@@ -92,7 +92,7 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A client that goes away in the middle is nothing to report; its jobs take effect all the same.
+        // A client that leaves in the middle is not worth a line; its jobs take effect all the same.
         context.close(promise: nil)
     }
 
@@ -113,7 +113,7 @@ final class FrameHandler: ChannelDuplexHandler {
 
     /// Takes no more frames, after one `error`.
     ///
-    /// - Parameter isOfFrame: the frame that is being read is at fault; otherwise the error is about the connection.
+    /// - Parameter isOfFrame: the current frame is at fault; otherwise the error is about the connection.
     func refuse(_ error: WireError, isOfFrame: Bool = true) {
         guard phase == .reading || phase == .draining else { return }
         let frame = isOfFrame ? FrameReference(ordinal: admitted + 1) : nil
@@ -121,7 +121,7 @@ final class FrameHandler: ChannelDuplexHandler {
         breakOff(error)
     }
 
-    /// Takes no more frames; the `error` that says why is on its way.
+    /// Takes no more frames; the `error` with the reason is being sent.
     func breakOff(_ error: WireError) {
         guard phase == .reading || phase == .draining else { return closeIfDone() }
         connections.logEnd(of: self, error)
@@ -139,7 +139,7 @@ final class FrameHandler: ChannelDuplexHandler {
         closeIfDone()
     }
 
-    /// The server stops: what has been read is taken, and no more is read.
+    /// The server stops: what has been read is handled, and no more is read.
     func drain() {
         guard phase == .reading else { return }
         phase = .draining
@@ -224,8 +224,9 @@ final class FrameHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Whether another message may be admitted. A connection that has nothing unanswered always may send a small one, so
-    /// that `stats` is answered whatever the others do; but nobody is listened to who leaves much unread.
+    /// Whether another message may be admitted. A connection with nothing unanswered may always send a small one, so
+    /// that `stats` is answered whatever the others do; but the server does not read from a client that leaves much
+    /// unread.
     private func mayAdmit(contentBytesAtMost most: Int) -> Bool {
         guard leavesLittleUnread else { return false }
         if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
@@ -236,7 +237,7 @@ final class FrameHandler: ChannelDuplexHandler {
     private var hasRoom: Bool { connection.map { connections.coordinator.hasRoom(for: $0.source) } ?? false }
     private var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
 
-    /// Admits the whole frames that are there, as far as there is room.
+    /// Admits the whole frames that have arrived, as far as there is room.
     private func process() {
         isBlocked = false
         while phase == .reading || phase == .draining {
@@ -267,7 +268,7 @@ final class FrameHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Nothing more comes.
+    /// No more bytes will come.
     private func endInput(_ totalCount: Int?) throws(WireError) {
         if isInputClosed, let error = FrameScanner.endOfStream(assembler.unfinishedCount, totalCount: totalCount) {
             throw error
@@ -312,7 +313,7 @@ final class FrameHandler: ChannelDuplexHandler {
         resume()
     }
 
-    /// Goes on where room was wanting.
+    /// Goes on after a lack of room.
     private func resume() {
         process()
         readIfWanted()
@@ -342,7 +343,7 @@ final class FrameHandler: ChannelDuplexHandler {
         connections.leaveTurn(self)
     }
 
-    /// The frame whose turn it is does not come on, and others wait.
+    /// The frame whose turn it is gets no bytes, and others wait.
     func isHoldingUp(stalledSince: NIODeadline, begunBefore: NIODeadline) -> Bool {
         assembler.isAssembling && (lastReadAt < stalledSince || turnAt < begunBefore)
     }
@@ -356,7 +357,7 @@ final class FrameHandler: ChannelDuplexHandler {
 
     // MARK: - Writing
 
-    /// Takes what gathered, and writes it as far as the client reads.
+    /// Takes the frames that gathered, and writes them as far as the client reads.
     func flush() {
         guard let connection else { return }
         let (frames, finished) = connection.takeFrames()

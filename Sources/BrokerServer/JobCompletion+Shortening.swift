@@ -12,7 +12,7 @@ extension JobCompletion {
         }
     }
 
-    /// The same end without the objects that were asked for, and a warning that they are missing.
+    /// The same outcome without the objects that were asked for, and a warning that they are missing.
     func withoutObjects() -> JobCompletion {
         guard let objects, case .completed(let members, let isDuplicate) = result else { return self }
         var outcome = self
@@ -22,7 +22,7 @@ extension JobCompletion {
         return outcome
     }
 
-    /// The same end, told in less than two megabytes: what happened is there, and what is missing is named.
+    /// The same outcome in less than two megabytes: what happened is there, and what is missing is named.
     func shortened() -> JobCompletion {
         var outcome = self
         switch result {
@@ -34,7 +34,7 @@ extension JobCompletion {
         return outcome
     }
 
-    /// A job that is committed, of which no more is known than that.
+    /// The outcome of a job of which only the COMMIT is known.
     static func committed(_ id: String, sequence: Int64?, isDuplicate: Bool) -> JobCompletion {
         JobCompletion(
             id: id, owner: nil, sequence: sequence,
@@ -42,16 +42,16 @@ extension JobCompletion {
     }
 }
 
-/// Makes answers small that fit no frame.
+/// Shortens answers that fit no frame.
 private enum ShortenedOutcome {
-    /// Bytes of each list that is kept from its beginning.
+    /// Bytes of the beginning of each list that are retained.
     private static let listBytes = 64 << 10
-    /// Bytes of anything else that is kept.
+    /// Bytes of any other member that are retained.
     private static let valueBytes = 1 << 20
-    /// Bytes of a text that is kept.
+    /// Bytes of a text that are retained.
     private static let textBytes = 1_000
 
-    /// The members as they are, and a warning that so many objects are missing.
+    /// The members as they are, and a warning with the number of missing objects.
     static func members(_ members: [UInt8], lacking objects: Int) -> [UInt8] {
         let document = parse([UInt8(ascii: "{")] + members + [UInt8(ascii: "}")])
         guard let document else { return members }
@@ -73,7 +73,7 @@ private enum ShortenedOutcome {
         }
     }
 
-    /// Members of `completed` without what is large, and a warning for each that is missing.
+    /// Members of `completed` without the large ones, and a warning for each that is missing.
     static func members(of members: [UInt8]) -> [UInt8] {
         let text = [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]
         let document = parse(text)
@@ -122,7 +122,7 @@ private enum ShortenedOutcome {
     }
 
     private static func parse(_ text: [UInt8]) -> JSONDocument? {
-        // What the server wrote is JSON; if it were not, what is known without it is told.
+        // The server's own text is JSON; if it were not, only the facts known without it are sent.
         guard
             case .success(let document) = Result(catching: { () throws(JSONError) in
                 try JSONDocument(parsing: JSONText(copying: text))

@@ -5,20 +5,20 @@ internal import BrokerStore
 internal import BrokerWire
 internal import Logging
 
-/// What ``ServerOptions/reload`` tells.
+/// The result of ``ServerOptions/reload``.
 public enum ReloadEnd: Sendable {
-    /// The new model is in force; what changed in the store, a line each.
+    /// The new model is in force; the changes of the store, a line each.
     case applied([String])
     /// The old model stays in force.
     case refused(Fault)
 }
 
 extension PeerCredentials {
-    /// As whom its user's jobs are remembered.
+    /// The owner under which the jobs of its user are recorded.
     var owner: JobOwner { JobOwner(user: user) }
 }
 
-/// Jobs that are taken back, and whoever operates the server.
+/// Cancellation, and the operator's commands.
 extension MessageHandler {
     func cancelJob(_ id: String, before place: Int, _ frame: FrameReference, _ connection: Connection) {
         coordinator.cancel(id, before: place, as: connection.peer.owner) { result in
@@ -95,7 +95,7 @@ extension MessageHandler {
         }
     }
 
-    /// Whether the client may; if not, it is told.
+    /// Whether the client may; if not, it gets an error.
     private func mayAdminister(_ frame: FrameReference, _ connection: Connection) -> Bool {
         guard connection.peer.owner.isPrivileged else {
             let error = WireError(

@@ -8,15 +8,15 @@ internal import BrokerWire
 /// A fetch that waits for its turn.
 struct PendingFetch: Sendable {
     let request: FetchRequest
-    /// Of the question among the frames.
+    /// The ticket of the question.
     let place: Int
     let frame: FrameReference
-    /// Of what all fetches that wait may hold.
+    /// Its part of the budget of all waiting fetches.
     let share: BudgetShare
 }
 
 extension MessageHandler {
-    /// Checks a fetch; what is wrong with it is told at once.
+    /// Checks a fetch; a fault is sent at once.
     func fetch(
         _ message: FetchMessage, _ content: JSONText, _ memory: JobMemory, _ frame: FrameReference,
         _ connection: Connection
@@ -51,7 +51,7 @@ extension MessageHandler {
 
     /// Bytes that a fetch takes beside its text.
     private static let bytesPerFetch = 4 << 10
-    /// What each byte of a fetch becomes.
+    /// The memory that each byte of a fetch becomes.
     private static let memoryPerFetchByte = 8
 }
 

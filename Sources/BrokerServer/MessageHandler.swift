@@ -6,7 +6,7 @@ internal import BrokerStaging
 internal import BrokerWire
 internal import Logging
 
-/// Opens frames on the workers: a job goes on to the coordinator, anything else is answered here.
+/// Opens frames on the workers: a job goes on to the coordinator, any other message is answered here.
 ///
 /// Every message that arrives is finished exactly once on its connection: by the last answer to it, or silently.
 final class MessageHandler: Sendable {
@@ -16,16 +16,16 @@ final class MessageHandler: Sendable {
     private let logCodecs = FrameCodecs(limits: .largest)
     let options: ServerOptions
     let log: ServerLog
-    /// What is held for clients that await the ends of jobs.
+    /// Bytes held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
-    /// What is held for fetches that wait for their turn.
+    /// Bytes held for fetches that wait for their turn.
     let fetches = SharedBudget(byteLimit: fetchBytes)
 
-    /// Of the tags of all that await something; with defaults, that is some ten thousand of them.
+    /// Bytes of the tags of all awaits; enough for some ten thousand of them with the defaults.
     private static let awaitBytes = 16 << 20
-    /// Of fetches that are not answered; of ordinary ones, that is some thousand.
+    /// Bytes of unanswered fetches; enough for some thousand ordinary ones.
     private static let fetchBytes = 16 << 20
-    /// One that awaits, beside its tag.
+    /// Bytes of one await, beside its tag.
     private static let bytesPerAwait = 512
 
     init(_ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ log: ServerLog) {
@@ -35,9 +35,9 @@ final class MessageHandler: Sendable {
         self.log = log
     }
 
-    /// Answers what is no job, also when it ends the connection.
+    /// Answers messages that are not jobs, also when the answer ends the connection.
     ///
-    /// - Parameter memory: asked for what the content and its tape take.
+    /// - Parameter memory: asked for the memory of the content and its tape.
     func open(
         _ payload: UnsafeRawBufferPointer, _ ordinal: Int, _ memory: JobMemory, from connection: Connection
     ) -> Opened {
@@ -55,7 +55,7 @@ final class MessageHandler: Sendable {
     /// Answers a frame whose message needs more memory than one job may take. The frame is searched for the `id` and the
     /// `tag` in little memory. The connection goes on, unless the frame itself is at fault.
     ///
-    /// - Parameter message: what is too large, and the remedy.
+    /// - Parameter message: which limit is exceeded, and the remedy.
     func refuseTooLarge(
         _ payload: UnsafeRawBufferPointer, _ ordinal: Int, _ message: String, on connection: Connection
     ) {
@@ -73,8 +73,8 @@ final class MessageHandler: Sendable {
         }
     }
 
-    /// Opens the frame of a job that an earlier run of the server has accepted. No client waits for an answer. The limits that
-    /// this server sets for frames and contents do not apply.
+    /// Opens the frame of a job that an earlier run of the server accepted. No client waits for an answer. The limits
+    /// that this server sets for frames and contents do not apply.
     func reopen(_ payload: UnsafeRawBufferPointer, _ logged: JournaledJob, _ memory: JobMemory) -> ReopenedJob {
         do throws(FrameRefusal) {
             let content = try logCodecs.decode(payload, memory)
@@ -87,7 +87,7 @@ final class MessageHandler: Sendable {
         }
     }
 
-    /// Answers a frame that cannot be opened, or whose message is not understood.
+    /// Answers a frame that cannot be opened, or whose message is not valid.
     private func refuse(_ error: WireError, _ frame: FrameReference, on connection: Connection) {
         if !error.endsConnection {
             var metadata = connection.peer.metadata
@@ -125,7 +125,7 @@ final class MessageHandler: Sendable {
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
         case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, frame, connection) }
-        // At once, whatever is in front of it: what a pause holds up ends with it.
+        // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)
         case .backup(let backup): backUp(backup, frame, connection)
         case .await(let id): return .question { [self] place in awaitJob(id, before: place, frame, connection) }
@@ -159,7 +159,7 @@ final class MessageHandler: Sendable {
                 connection.send(
                     ServerMessageWriter.accepted(id: id, sequence: sequence, tag: tag), about: frame, finishing: false)
             case .progress(let id, let staged, let merged):
-                // Whoever has something to read learns enough from that.
+                // A client that has other answers to read learns enough from those.
                 guard connection.bytes == 0 else { break }
                 connection.send(
                     ServerMessageWriter.progress(id: id, staged: staged, merged: merged, tag: tag), about: frame,

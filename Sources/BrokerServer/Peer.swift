@@ -2,17 +2,18 @@ internal import BrokerWire
 internal import Glibc
 internal import NIOCore
 
-/// Who is at the other end of a Unix socket: the kernel's `struct ucred`, which only GNU's headers declare (unix(7)).
+/// The credentials of the peer of a Unix socket: the kernel's `struct ucred`, which only GNU's headers declare
+/// (unix(7)).
 struct PeerCredentials: Sendable {
     var process: Int32 = 0
     var user: UInt32 = 0
     var group: UInt32 = 0
 }
 
-/// Who may connect, as the kernel saw it when it did: what becomes of its user and groups later changes nothing.
+/// The peer as the kernel saw it when it connected: later changes of its user and groups have no effect.
 struct Peer: Sendable {
     var credentials = PeerCredentials()
-    /// The process's own at that time; empty where nobody asks for them.
+    /// The groups of the process at that time; empty where no rule asks for them.
     var supplementaryGroups: [UInt32] = []
 
     /// - Parameter wantsGroups: whether the supplementary groups are looked up, too.
@@ -24,7 +25,7 @@ struct Peer: Sendable {
         self = peer
     }
 
-    /// - Throws: ``ServerError``, and then nobody may be served.
+    /// - Throws: ``ServerError``; the peer may not be served then.
     init(descriptor: Int32, wantsGroups: Bool) throws(ServerError) {
         var size = socklen_t(MemoryLayout<PeerCredentials>.size)
         guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 else {
@@ -33,13 +34,13 @@ struct Peer: Sendable {
         if wantsGroups { supplementaryGroups = try Self.supplementaryGroups(of: descriptor) }
     }
 
-    /// Of the process itself, and not what the system's list of groups says of its user: to read that may mean to ask
-    /// another machine, and it is not what the process may do.
+    /// The groups of the process itself, not those that the system lists for its user: reading that list may mean
+    /// asking another machine, and it does not say what the process may do.
     private static func supplementaryGroups(of descriptor: Int32) throws(ServerError) -> [UInt32] {
         var groups: [UInt32] = []
         var size: socklen_t = 0
         while getsockopt(descriptor, SOL_SOCKET, SO_PEERGROUPS, &groups, &size) != 0 {
-            // The size is now what it must be.
+            // The size is right now.
             guard errno == ERANGE, Int(size) > groups.count * MemoryLayout<UInt32>.size else {
                 throw ServerError(
                     "The groups of who connects cannot be found out: \(String(cString: strerror(errno))).")
@@ -51,7 +52,7 @@ struct Peer: Sendable {
 }
 
 extension ServerOptions {
-    /// Why that peer is not served; nil when it is.
+    /// Why the peer is not served; nil when it is.
     func refusal(of peer: Peer) -> WireError? {
         let (user, group) = (peer.credentials.user, peer.credentials.group)
         guard !allowedUsers.contains(user), !allowedGroups.contains(group),
@@ -65,7 +66,7 @@ extension ServerOptions {
 }
 
 extension WireError {
-    /// That there is no room for a client now; it is worth trying again in about a second.
+    /// The server has no room for a client now; another attempt is worth it in about a second.
     static func busy(_ message: String) -> WireError {
         var error = WireError(.busy, message)
         error.retryAfterMilliseconds = 1_000

@@ -1,18 +1,18 @@
 internal import Logging
 internal import Synchronization
 
-/// The server's log. What clients can cause is rationed at the levels that operators see, so that no client fills a disk
-/// with it, or blocks the server when nobody reads the log.
+/// The server's log. Lines that clients can cause are rationed at the levels that operators see, so that no client
+/// fills a disk with them, or blocks the server when no process reads the log.
 ///
 /// | level | what |
 /// |---|---|
 /// | error | the socket is no longer listened on |
 /// | warning | users who are refused, no place, no descriptors, clients that are cut off |
 /// | notice | start, stop, frames that end their connection |
-/// | info | jobs that fail, messages that are not understood |
-/// | debug | who says hello, and what is beyond the ration |
+/// | info | jobs that fail, messages that are not valid |
+/// | debug | the names in `hello`, and lines above the ration |
 final class ServerLog: Sendable {
-    /// What a client can cause.
+    /// The events that a client can cause.
     enum Cause: Hashable {
         case refusedUser, noPlace, badFrame, cutOff
     }
@@ -23,7 +23,7 @@ final class ServerLog: Sendable {
         var unjournaled = 0
     }
 
-    /// Lines for each cause in a minute.
+    /// Lines for each event in a minute.
     private static let linesPerMinute = 10
 
     let logger: Logger
@@ -31,7 +31,7 @@ final class ServerLog: Sendable {
 
     init(_ logger: Logger) { self.logger = logger.escaping }
 
-    /// Logs what a client has caused.
+    /// Logs an event that a client has caused.
     func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
         let now = ContinuousClock.now
         let unjournaled = rations.withLock { rations -> Int? in
@@ -57,7 +57,7 @@ final class ServerLog: Sendable {
 }
 
 extension ServerLog {
-    /// A job of a client's has failed: its own affair, so nothing that an operator sees at once.
+    /// A job of a client has failed: the client's affair, so not at a level that operators see.
     ///
     /// - Parameter error: the `error` object.
     func note(failed id: String, _ error: [UInt8], of peer: PeerCredentials) {
@@ -70,6 +70,6 @@ extension ServerLog {
 }
 
 extension PeerCredentials {
-    /// For the log: who it is.
+    /// The peer, for the log.
     var metadata: Logger.Metadata { ["user": "\(user)", "process": "\(process)"] }
 }

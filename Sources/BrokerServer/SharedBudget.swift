@@ -32,9 +32,9 @@ final class SharedBudget: Sendable {
 
     private struct State {
         var held = 0
-        /// By process; never 0.
+        /// Bytes by process; never 0.
         var shares: [Int32: Int] = [:]
-        /// Each is called once, when there is room for its process.
+        /// Waiters by client; each is called once, when there is room for its process.
         var waiters: [ObjectIdentifier: Waiter] = [:]
 
         func hasRoom(_ process: Int32, _ byteLimit: Int) -> Bool {
@@ -49,16 +49,16 @@ final class SharedBudget: Sendable {
 
     var held: Int { state.withLock { $0.held } }
 
-    /// The process may hold more.
+    /// Whether the process may hold more.
     func hasRoom(_ process: Int32) -> Bool { state.withLock { $0.hasRoom(process, byteLimit) } }
 
     /// Bytes that the process holds.
     func share(of process: Int32) -> Int { state.withLock { $0.shares[process, default: 0] } }
 
-    /// A client waits for room.
+    /// Whether a client waits for room.
     var isAwaited: Bool { state.withLock { !$0.waiters.isEmpty } }
 
-    /// - Returns: what is held now.
+    /// - Returns: the bytes held now.
     @discardableResult func add(_ bytes: Int, _ process: Int32) -> Int {
         state.withLock { state in
             guard bytes > 0 else { return state.held }
@@ -82,8 +82,8 @@ final class SharedBudget: Sendable {
         for waiter in woken { waiter.tell() }
     }
 
-    /// Calls `tell` once when there is room for the process: at once, or on whatever thread makes it. A later call for the
-    /// same waiter takes the place of an earlier one.
+    /// Calls `tell` once when there is room for the process: at once, or on the thread that frees it. A later call for
+    /// the same waiter replaces an earlier one.
     func whenRoom(for waiter: ObjectIdentifier, of process: Int32, _ tell: @escaping @Sendable () -> Void) {
         let hasRoom = state.withLock { state in
             if state.hasRoom(process, byteLimit) { return true }

@@ -1,13 +1,13 @@
 internal import Glibc
 
-/// Who can reach a socket by the permissions of its file.
+/// The permissions of a socket's file.
 public struct SocketAccess: Sendable, Equatable {
-    /// Not open to others, unless told otherwise.
+    /// Not open to others by default.
     public static let defaultMode: UInt32 = 0o660
 
-    /// Whatever the mask of the process is.
+    /// Independent of the process's mask.
     public var mode: UInt32
-    /// By its number; nil leaves the one that the system gives a new file.
+    /// The group by its number; nil leaves the one that the system gives a new file.
     public var group: UInt32?
 
     public init(mode: UInt32 = defaultMode, group: UInt32? = nil) {
@@ -16,15 +16,15 @@ public struct SocketAccess: Sendable, Equatable {
     }
 }
 
-/// The socket's file: claimed before listening, and taken away at the end.
+/// The socket's file: claimed before listening, and deleted at the end.
 struct SocketFile {
     let path: String
     var access = SocketAccess()
 
-    /// Makes the path free, and makes sure that a socket can be made there: a stale file is removed, one that somebody
-    /// has open is left alone.
+    /// Frees the path, and makes sure that a socket can be made there: deletes a stale file, and leaves one that a
+    /// process has open.
     ///
-    /// - Throws: ``ServerError``, saying which process has the socket.
+    /// - Throws: ``ServerError``, which names the process that has the socket.
     func claim() throws(ServerError) {
         // An empty path would be a socket without a file (unix(7), "abstract").
         guard !path.isEmpty else { throw ServerError("The socket's path is empty. Give a path.") }
@@ -45,7 +45,7 @@ struct SocketFile {
         try tryOut()
     }
 
-    /// Makes the socket and its file, which is nobody else's at any time than ``access`` says.
+    /// Makes the socket and its file, which never has more permissions than ``access``.
     ///
     /// - Returns: the socket, bound, for the caller to close; and its file.
     func bind() throws(ServerError) -> (descriptor: Int32, file: Bound) {
@@ -72,9 +72,9 @@ struct SocketFile {
         return (descriptor, Bound(path: path, identity: Bound.Identity(status)))
     }
 
-    /// The file of a socket of ours.
+    /// The file of a socket of this server.
     struct Bound: Sendable {
-        /// A file's number comes again when it is deleted, so the time of its making belongs to it.
+        /// The number of a deleted file is used again, so the time of creation is part of its identity.
         fileprivate struct Identity: Sendable, Equatable {
             let numbers: [UInt64]
 
@@ -89,20 +89,20 @@ struct SocketFile {
         let path: String
         fileprivate let identity: Identity
 
-        /// Takes the file away, unless another has been put in its place.
+        /// Deletes the file, unless another has replaced it.
         func remove() {
             var status = stat()
             if lstat(path, &status) == 0, Identity(status) == identity { unlink(path) }
         }
     }
 
-    /// - Throws: unless nobody has the socket open.
+    /// - Throws: unless no process has the socket open.
     private func requireStale() throws(ServerError) {
         let descriptor = try makeSocket()
         defer { close(descriptor) }
         guard try call(Glibc.connect, descriptor) else {
             switch errno {
-            // Nobody has it open (connect(2)), or it has just gone.
+            // No process has it open (connect(2)), or the last has just ended.
             case ECONNREFUSED, ENOENT: return
             case EPROTOTYPE:
                 throw ServerError(
@@ -122,7 +122,7 @@ struct SocketFile {
         )
     }
 
-    /// Makes a socket there and takes it away again, so that a server that cannot have it touches nothing else.
+    /// Makes a socket there and deletes it again, so that a server that cannot have it touches nothing else.
     private func tryOut() throws(ServerError) {
         let descriptor = try makeSocket()
         defer { close(descriptor) }
