@@ -96,6 +96,17 @@ import Testing
         }
     }
 
+    @Test(arguments: ["", #", {"op": "delete", "entity": "Tag", "objects": []}"#])
+    func `the object of an ignored record counts when another record changes its row`(later: String) async throws {
+        try await OperationSession.run { session in
+            try session.process("Employee", #"[{"id": 1, "department": 3}]"#)
+            let json = #"[{"id": 1}, {"id": 2, "department": {"id": 3, "staff": null}}]"#
+            let operation = sync("Employee", json, #", "actions": []"#)
+            #expect(try session.job(operation + later) == "Department =1, Employee ~1")
+            #expect(try session.rows("SELECT id, department FROM Employee") == ["1|NULL"])
+        }
+    }
+
     @Test func `delete alone deletes what is not named`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)

@@ -41,7 +41,10 @@ struct JobTally {
         recordedChanges = Array(repeating: [], count: entities.count)
         kinds = BaseConcreteEntities(run.merger.plan.model)
         for case let table? in run.base?.rows.tables ?? [] {
-            for (row, origin) in table.origins.enumerated() where origin == .ignored {
+            // The object of an ignored record counts only when the record of another object changes its row.
+            let unchanged = MergeTally.RowState.unchanged.rawValue
+            for (row, origin) in table.origins.enumerated()
+            where origin == .ignored && states[table.entityIndex][row] == unchanged {
                 states[table.entityIndex][row] = Self.recorded
             }
         }
