@@ -74,15 +74,14 @@ let package = Package(
         .target(name: "BrokerPaths", swiftSettings: strict),
         .target(name: "BrokerModel", dependencies: ["BrokerJSON", "BrokerPaths"], swiftSettings: strict),
         .target(name: "BrokerXML", dependencies: ["CXML2"], swiftSettings: strict),
-        .target(
-            name: "BrokerCoreData", dependencies: ["BrokerJSON", "BrokerModel", "BrokerXML"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(
             name: "BrokerStaging", dependencies: ["BrokerJSON", "BrokerModel", "BrokerPaths", "CRE2"],
             swiftSettings: strict),
         .target(name: "BrokerSQLite", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(
-            name: "BrokerImport", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite"], swiftSettings: strict),
+            name: "BrokerModelSources", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerXML"],
+            swiftSettings: strict),
         .target(
             name: "BrokerStore",
             dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "CSQLite"],
@@ -142,11 +141,11 @@ let package = Package(
 
         // The programs, what the three have in common, and what the command reads.
         .target(
-            name: "BrokerFormats", dependencies: ["BrokerJSON", "BrokerXML", "CLZ4", "CZlib"], swiftSettings: strict),
+            name: "BrokerInput", dependencies: ["BrokerJSON", "BrokerXML", "CLZ4", "CZlib"], swiftSettings: strict),
         .target(
             name: "BrokerCommandLine",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerCoreData", "BrokerImport", "BrokerStaging", "CGlibc",
+                "BrokerJSON", "BrokerModel", "BrokerModelSources", "BrokerStaging", "CGlibc",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],
@@ -164,7 +163,7 @@ let package = Package(
         .executableTarget(
             name: "broker",
             dependencies: [
-                "BrokerCommandLine", "BrokerFormats", "BrokerImport", "BrokerJSON", "BrokerModel", "BrokerWire",
+                "BrokerCommandLine", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel", "BrokerWire",
                 "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
@@ -189,14 +188,13 @@ let package = Package(
             name: "RandomOperations", dependencies: ["TestSupport"], path: "Tests/RandomOperations",
             swiftSettings: strict),
         tests("BrokerJSON"),
-        tests("BrokerFormats", also: ["BrokerJSON", "CLZ4", "CZlib"]),
+        tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
-        tests("BrokerCoreData", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
         tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite", "CZlib"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
-        tests("BrokerImport", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
+        tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
         tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),
         tests(
@@ -239,7 +237,7 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BrokerCoreData", "BrokerFormats", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerStaging",
+                "BrokerModelSources", "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerStaging",
                 "BrokerStore",
                 "BrokerWire", "TestSupport",
             ],

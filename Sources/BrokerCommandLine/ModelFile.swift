@@ -1,5 +1,4 @@
-internal import BrokerCoreData
-internal import BrokerImport
+internal import BrokerModelSources
 internal import BrokerJSON
 public import BrokerModel
 public import BrokerStaging

@@ -1,4 +1,4 @@
-import BrokerFormats
+import BrokerInput
 
 /// Records that will be one job: a JSON array that grows, and where in the input its elements came from.
 struct GatheredRecords {

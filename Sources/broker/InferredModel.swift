@@ -1,5 +1,5 @@
 import BrokerCommandLine
-import BrokerFormats
+import BrokerInput
 import BrokerModel
 import BrokerStaging
 import Foundation

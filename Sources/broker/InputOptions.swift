@@ -1,5 +1,5 @@
 import ArgumentParser
-import BrokerFormats
+import BrokerInput
 
 /// Where the commands that read records read them.
 struct InputOptions: ParsableArguments {

@@ -1,6 +1,6 @@
 import ArgumentParser
 import BrokerCommandLine
-import BrokerImport
+import BrokerModelSources
 import BrokerModel
 
 struct ModelImportCommand: AsyncParsableCommand {

@@ -1,4 +1,4 @@
-import BrokerFormats
+import BrokerInput
 import Glibc
 
 /// One file, or standard input, with records in it.

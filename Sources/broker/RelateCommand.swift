@@ -1,7 +1,7 @@
 import ArgumentParser
 import BrokerClient
 import BrokerCommandLine
-import BrokerFormats
+import BrokerInput
 import BrokerJSON
 
 struct RelateCommand: AsyncParsableCommand {

@@ -1,6 +1,6 @@
 import BrokerCommandLine
-import BrokerFormats
-import BrokerImport
+import BrokerInput
+import BrokerModelSources
 import BrokerJSON
 import BrokerModel
 import Foundation

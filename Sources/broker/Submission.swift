@@ -1,5 +1,5 @@
 import BrokerClient
-import BrokerFormats
+import BrokerInput
 
 /// Records on their way: gathered into jobs, of which a window is in flight.
 struct Submission {

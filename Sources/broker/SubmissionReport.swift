@@ -1,5 +1,5 @@
 import BrokerCommandLine
-import BrokerFormats
+import BrokerInput
 import BrokerJSON
 
 /// How a submission ended, for people and for programs.

@@ -1,6 +1,6 @@
 import BrokerClient
 import BrokerCommandLine
-import BrokerFormats
+import BrokerInput
 import Dispatch
 import Synchronization
 

@@ -1,4 +1,4 @@
-import BrokerFormats
+import BrokerInput
 
 /// How far one input of a submission came.
 struct SubmittedInput: Sendable {

@@ -1,5 +1,5 @@
 import BrokerClient
-import BrokerFormats
+import BrokerInput
 
 /// The records of a sync's inputs that will be its next job, and where each came from.
 struct SyncRecords {

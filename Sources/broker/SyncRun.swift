@@ -1,5 +1,5 @@
 import BrokerClient
-import BrokerFormats
+import BrokerInput
 
 /// A sync on its way: one job, or parts when it does not fit one. The next part is cut and sent while the one before it
 /// is on its way; the last one, which deletes, waits until all others are committed.

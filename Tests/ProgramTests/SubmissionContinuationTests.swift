@@ -1,4 +1,4 @@
-import BrokerFormats
+import BrokerInput
 import Testing
 
 @testable import broker

@@ -1,4 +1,4 @@
-import BrokerFormats
+import BrokerInput
 import BrokerJSON
 
 /// A file's bytes in one of the formats, which the first byte chooses: the same records and the same fault in whatever

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import BrokerFormats
+@testable import BrokerInput
 
 @Suite(.timeLimit(.minutes(5))) struct RecordFormatTests {
     @Test(

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import BrokerFormats
+@testable import BrokerInput
 
 @Suite(.timeLimit(.minutes(5))) struct RecordCutterTests {
     private func cut(_ text: [UInt8], pieces size: Int) -> (records: [String], places: [InputPlace], fault: InputFault?)

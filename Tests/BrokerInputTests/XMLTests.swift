@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BrokerFormats
+@testable import BrokerInput
 
 @Suite(.timeLimit(.minutes(5))) struct XMLTests {
     @Test(arguments: [

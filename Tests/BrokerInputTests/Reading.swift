@@ -1,6 +1,6 @@
 import Foundation
 
-@testable import BrokerFormats
+@testable import BrokerInput
 
 /// What was read of an input.
 struct Reading {

@@ -1,4 +1,4 @@
-@testable import BrokerFormats
+@testable import BrokerInput
 
 /// What ``RecordCutter`` does, byte by byte: what it is compared with.
 struct PlainRecordCutter: RecordReader {

@@ -1,4 +1,4 @@
-import BrokerCoreData
+import BrokerModelSources
 import BrokerModel
 import Testing
 

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@testable import BrokerFormats
+@testable import BrokerInput
 
 /// The cutter reads many bytes at a time; a plain one, which reads one after the other, says what must come of it.
 @Suite(.timeLimit(.minutes(5))) struct RecordCutterComparisonTests {

@@ -1,4 +1,4 @@
-import BrokerImport
+import BrokerModelSources
 import BrokerJSON
 import BrokerModel
 import BrokerStaging

@@ -3,7 +3,7 @@ import CZlib
 import Foundation
 import Testing
 
-@testable import BrokerFormats
+@testable import BrokerInput
 
 @Suite(.timeLimit(.minutes(5))) struct UnpackingTests {
     /// As gzip packs it.

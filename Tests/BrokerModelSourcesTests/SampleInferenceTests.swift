@@ -3,7 +3,7 @@ import BrokerModel
 import BrokerStaging
 import Testing
 
-@testable import BrokerImport
+@testable import BrokerModelSources
 
 @Suite(.timeLimit(.minutes(5))) struct SampleInferenceTests {
     private func infer(_ entity: String, _ records: String) throws -> (model: Model, text: String) {

@@ -5,7 +5,7 @@ import CSQLite
 import TestSupport
 import Testing
 
-@testable import BrokerImport
+@testable import BrokerModelSources
 
 @Suite(.timeLimit(.minutes(5))) struct DatabaseModelTests {
     private let folder = TemporaryFolder()
