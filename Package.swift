@@ -83,14 +83,16 @@ let package = Package(
             name: "BrokerModelSources", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerXML"],
             swiftSettings: strict),
         .target(
+            name: "BrokerSchema", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite"], swiftSettings: strict),
+        .target(
             name: "BrokerStore",
-            dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "CSQLite"],
+            dependencies: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerSQLite", "BrokerStaging", "CSQLite"],
             swiftSettings: strict),
         .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
         .target(
             name: "BrokerCoordinator",
             dependencies: [
-                "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore",
+                "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore",
                 .product(name: "DequeModule", package: "swift-collections"),
                 forCoordinator("Histogram", "hdrhistogram-swift"),
                 forCoordinator("Logging", "swift-log"),
@@ -153,8 +155,8 @@ let package = Package(
         .executableTarget(
             name: "brokerd",
             dependencies: [
-                "BrokerCommandLine", "BrokerModel", "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator",
-                "BrokerServer",
+                "BrokerCommandLine", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging", "BrokerStore",
+                "BrokerCoordinator", "BrokerServer",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("UnixSignals", "swift-service-lifecycle"),
@@ -163,8 +165,8 @@ let package = Package(
         .executableTarget(
             name: "broker",
             dependencies: [
-                "BrokerCommandLine", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel", "BrokerWire",
-                "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
+                "BrokerCommandLine", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel", "BrokerSchema",
+                "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],
@@ -196,11 +198,11 @@ let package = Package(
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
         tests("BrokerJournal"),
-        tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "CSQLite"]),
+        tests("BrokerStore", also: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "CSQLite"]),
         tests(
             "BrokerCoordinator",
             also: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite",
+                "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerStaging", "BrokerStore", "CSQLite",
                 forPrograms("Logging", "swift-log"),
             ]),
         tests(
@@ -237,9 +239,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "BrokerModelSources", "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerStaging",
-                "BrokerStore",
-                "BrokerWire", "TestSupport",
+                "BrokerInput", "BrokerJournal", "BrokerJSON", "BrokerModel", "BrokerModelSources", "BrokerSchema",
+                "BrokerStaging", "BrokerStore", "BrokerWire", "TestSupport",
             ],
             path: "Tests/Fuzz/Targets", swiftSettings: strict),
         .executableTarget(

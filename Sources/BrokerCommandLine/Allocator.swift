@@ -1,7 +1,7 @@
 internal import CGlibc
 
 /// How the C library's allocator treats the memory of large jobs.
-public enum Allocator {
+package enum Allocator {
     /// Bytes from which a block is mapped by itself. Setting it also stops glibc from raising it to the size of the
     /// largest block ever freed, after which texts and tapes would lie on the heap and hold what is above them.
     /// Ordinary jobs stay below it: to map, fault and unmap their memory anew would cost a tenth of their time.
@@ -13,7 +13,7 @@ public enum Allocator {
     private static let heaps: Int32 = 2
 
     /// To be called before there are other threads.
-    public static func giveBackWhatIsFree() {
+    package static func giveBackWhatIsFree() {
         // Settings that the C library refuses cost memory and nothing else.
         mallopt(M_MMAP_THRESHOLD, mappedBlockBytes)
         mallopt(M_TRIM_THRESHOLD, trimmedBytes)

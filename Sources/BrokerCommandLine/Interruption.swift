@@ -2,7 +2,7 @@ internal import Dispatch
 internal import Glibc
 
 /// Catches SIGINT and SIGTERM, so that a program can say how far it came before it ends.
-public final class Interruption: Sendable {
+package final class Interruption: Sendable {
     private static let signals = [SIGINT, SIGTERM]
 
     // Made and resumed in init, cancelled in deinit, touched by nobody else.
@@ -10,7 +10,7 @@ public final class Interruption: Sendable {
 
     /// - Parameter act: called with the first signal, on a thread that may wait. The process ends behind it, with the
     ///   status that shells give a program that a signal ended; with a second signal it ends at once.
-    public init(_ act: @escaping @Sendable () -> Void) {
+    package init(_ act: @escaping @Sendable () -> Void) {
         // One after the other, so that a second signal is not taken for the first.
         let arrivals = DispatchQueue(label: "signals")
         let isActing = DispatchSemaphore(value: 1)

@@ -1,11 +1,11 @@
-public import BrokerJSON
+package import BrokerJSON
 internal import Glibc
 
 extension JSONText {
     /// The bytes of a file, or of standard input for `-`.
     ///
     /// - Parameter limit: of bytes; of a longer file no more than the first beyond them is read.
-    public static func file(_ path: String, limit: Int = .max >> 2) throws(CommandFailure) -> JSONText {
+    package static func file(_ path: String, limit: Int = .max >> 2) throws(CommandFailure) -> JSONText {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")

@@ -1,8 +1,8 @@
-public import Logging
+package import Logging
 
 extension Logger {
     /// Logs to standard error what is at least as severe as `level`.
-    public static func standardError(label: String, level: Level) -> Logger {
+    package static func standardError(label: String, level: Level) -> Logger {
         var logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
         logger.logLevel = level
         return logger

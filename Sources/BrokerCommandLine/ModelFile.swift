@@ -1,23 +1,23 @@
 internal import BrokerModelSources
 internal import BrokerJSON
-public import BrokerModel
-public import BrokerStaging
+package import BrokerModel
+package import BrokerStaging
 internal import Glibc
 
 /// The files of one model, of which each changes what those before it say.
-public struct ModelFile {
+package struct ModelFile {
     /// At least one; `-` is standard input.
     private let paths: [String]
 
-    public init(_ paths: [String]) { self.paths = paths }
+    package init(_ paths: [String]) { self.paths = paths }
 
     /// As it stands in a sentence.
-    public var name: String { paths.joined(separator: " with ") }
+    package var name: String { paths.joined(separator: " with ") }
 
     /// What the files say together, with what was decided on the way.
     ///
     /// - Throws: `ModelError` with what is wrong with any of them when one cannot be read at all.
-    public func document() throws(ModelError) -> ModelDocument {
+    package func document() throws(ModelError) -> ModelDocument {
         var merged: ModelDocument?
         var faults: [ModelFault] = []
         for path in paths {
@@ -69,7 +69,7 @@ public struct ModelFile {
     // MARK: - For starting
 
     /// - Throws: one line: the first fault, and how many more there are.
-    public func plan() throws(CommandFailure) -> StagingPlan {
+    package func plan() throws(CommandFailure) -> StagingPlan {
         do throws(ModelError) {
             return try StagingPlan(try ModelReader.read(try document()))
         } catch {
@@ -83,10 +83,10 @@ public struct ModelFile {
     }
 
     /// The same, with every fault on standard error before the one line.
-    public func planOrComplain() throws(CommandFailure) -> StagingPlan { try readOrComplain().plan }
+    package func planOrComplain() throws(CommandFailure) -> StagingPlan { try readOrComplain().plan }
 
     /// What the files say together, checked, or every fault on standard error.
-    public func readOrComplain() throws(CommandFailure) -> (document: ModelDocument, plan: StagingPlan) {
+    package func readOrComplain() throws(CommandFailure) -> (document: ModelDocument, plan: StagingPlan) {
         do throws(ModelError) {
             let document = try document()
             return (document, try StagingPlan(try ModelReader.read(document)))

@@ -1,9 +1,9 @@
-public import ArgumentParser
+package import ArgumentParser
 internal import BrokerJSON
 internal import Glibc
 
 /// How Broker's programs end, as the contract has it.
-public enum ExitStatus: Int32, Sendable {
+package enum ExitStatus: Int32, Sendable {
     case success = 0
     /// Something that was asked for failed.
     case failed = 1
@@ -15,23 +15,23 @@ public enum ExitStatus: Int32, Sendable {
 }
 
 /// Ends a program with a status and one clear line on standard error.
-public struct CommandFailure: Error, CustomStringConvertible {
-    public let status: ExitStatus
+package struct CommandFailure: Error, CustomStringConvertible {
+    package let status: ExitStatus
     /// What happened and the remedy; nil when everything has been said.
-    public let message: String?
+    package let message: String?
 
-    public init(_ status: ExitStatus, _ message: String? = nil) {
+    package init(_ status: ExitStatus, _ message: String? = nil) {
         self.status = status
         self.message = message
     }
 
-    public var description: String { message ?? "exit status \(status.rawValue)" }
+    package var description: String { message ?? "exit status \(status.rawValue)" }
 }
 
 /// The `main` of Broker's programs.
-public enum Program {
+package enum Program {
     /// Parses the arguments, runs the command and ends the process with the status that the contract promises.
-    public static func run(_ root: any AsyncParsableCommand.Type) async -> Never {
+    package static func run(_ root: any AsyncParsableCommand.Type) async -> Never {
         do {
             var command = try root.parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -57,16 +57,16 @@ public enum Program {
     }
 
     /// Writes a line for people to standard output, at once. Characters that a terminal interprets are escaped.
-    public static func say(_ line: String) throws(CommandFailure) { try write(line.printable) }
+    package static func say(_ line: String) throws(CommandFailure) { try write(line.printable) }
 
     /// Writes a document for programs, such as JSON or SQL, to standard output, at once, and a line end after it.
-    public static func write(_ document: String) throws(CommandFailure) {
+    package static func write(_ document: String) throws(CommandFailure) {
         try StandardOutput.write(Array((document + "\n").utf8))
     }
 
     /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages quote
     /// keys, file names and what servers send. An error of the write has no one to be reported to.
-    public static func complain(_ line: String) {
+    package static func complain(_ line: String) {
         let bytes = Array((line.printable + "\n").utf8)
         _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
     }

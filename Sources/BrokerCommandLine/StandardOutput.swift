@@ -1,8 +1,8 @@
 internal import Glibc
 
 /// Standard output for bytes that are no lines of text.
-public enum StandardOutput {
-    public static func write(_ bytes: [UInt8]) throws(CommandFailure) {
+package enum StandardOutput {
+    package static func write(_ bytes: [UInt8]) throws(CommandFailure) {
         var written = 0
         while written < bytes.count {
             let count = bytes.withUnsafeBytes {

@@ -1,8 +1,8 @@
 internal import BrokerModel
-public import BrokerStore
+package import BrokerStore
 
 /// The result of a cancellation.
-public enum Cancellation: Sendable {
+package enum Cancellation: Sendable {
     /// The job has failed with `cancelled`, which its observer has been told, and keeps its ticket.
     case cancelled
     /// The merge of the job has begun, or it has ended.
@@ -22,7 +22,7 @@ extension Coordinator {
     ///   - place: the ticket of the cancellation; nil means all jobs that were admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
     ///   - tell: called once, on a thread of the coordinator's, and before the job's observer.
-    public func cancel(
+    package func cancel(
         _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
         _ tell: @escaping @Sendable (Cancellation) -> Void
     ) {
@@ -52,7 +52,7 @@ extension Coordinator {
     /// no longer. Any number of calls.
     ///
     /// - Returns: false while the model is changed, which waits for jobs.
-    public func pause() -> Bool {
+    package func pause() -> Bool {
         jobTable.withLock { jobTable in
             guard jobTable.holdsBehind == nil else { return false }
             if !jobTable.isDraining { jobTable.isPaused = true }
@@ -60,7 +60,7 @@ extension Coordinator {
         }
     }
 
-    public func resume() {
+    package func resume() {
         jobTable.broadcast { jobTable in
             jobTable.isPaused = false
             return jobTable.hasWork
@@ -70,7 +70,7 @@ extension Coordinator {
     /// Copies the WAL into the database and truncates its file, as far as readers allow.
     ///
     /// - Parameter tell: called once, on the writer's thread, with the rest of the WAL.
-    public func checkpoint(_ tell: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
+    package func checkpoint(_ tell: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
         jobTable.broadcast { jobTable in
             jobTable.writerTasks.append { store in

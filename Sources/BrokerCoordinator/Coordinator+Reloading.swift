@@ -1,7 +1,8 @@
 internal import BrokerJSON
-public import BrokerModel
-public import BrokerStaging
-public import BrokerStore
+package import BrokerSchema
+package import BrokerModel
+package import BrokerStaging
+internal import BrokerStore
 
 /// Another model, between two jobs.
 ///
@@ -18,7 +19,7 @@ extension Coordinator {
     ///   - read: reads the model, on a thread of its own; may block.
     ///   - tell: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
     ///     stays.
-    public func reload(
+    package func reload(
         reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
         tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {

@@ -1,8 +1,9 @@
-public import BrokerJSON
-public import BrokerModel
-public import BrokerStaging
-public import BrokerStore
-public import Logging
+package import BrokerJSON
+package import BrokerSchema
+package import BrokerModel
+package import BrokerStaging
+package import BrokerStore
+package import Logging
 
 /// Accepts jobs, gives them sequences, has them staged, and lets one writer merge them in that order.
 ///
@@ -22,12 +23,12 @@ public import Logging
 /// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, but that a search may have to wait for a later
 /// one, and what its source sent behind it, too. Jobs take effect, and end, in the order of their places. Observers are
 /// called one after the other, each on a thread of the coordinator's; they must not block.
-public final class Coordinator: Sendable {
-    public var model: Model { plan.model }
-    public let limits: CoordinatorLimits
-    public let retention: LedgerRetention
+package final class Coordinator: Sendable {
+    package var model: Model { plan.model }
+    package let limits: CoordinatorLimits
+    package let retention: LedgerRetention
     /// The staging plan of the model in force; another one after ``reload(reading:tell:)``.
-    public var plan: StagingPlan { planInForce.withLock { $0 } }
+    package var plan: StagingPlan { planInForce.withLock { $0 } }
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions
     let storePath: String
@@ -42,7 +43,7 @@ public final class Coordinator: Sendable {
     let backups: BackupThread
     let writer: Writer
     /// What opening the store changed, because the model differs from the stored one.
-    public var migration: StoreMigration { writer.migration }
+    package var migration: StoreMigration { writer.migration }
     /// The wanted model, when the jobs of the journal were accepted under another one, which is used until they are
     /// applied.
     let planAfterReplay: StagingPlan?
@@ -54,7 +55,7 @@ public final class Coordinator: Sendable {
     /// With a journal, and a model that differs from the store's, ``replay(_:opening:)`` changes the model.
     ///
     /// - Throws: `StoreError`.
-    public init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
+    package init(plan wanted: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
         let inForce = try options.keepsJournal ? Store.planInForce(path: options.storePath, unlike: wanted) : nil
         let plan = inForce ?? wanted
@@ -117,7 +118,7 @@ public final class Coordinator: Sendable {
     ///     it when it is no job. Called again, if it said that there is no room, or if there is none later on, or if the frame
     ///     has to wait for its turn to search; then it must give the same. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
-    public func admit(
+    package func admit(
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,
         payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
@@ -156,13 +157,13 @@ public final class Coordinator: Sendable {
     }
 
     /// Whether another frame of that source may be admitted.
-    public func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(limits, for: source) } }
+    package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(limits, for: source) } }
 
     /// The number of frames that were admitted and have not ended.
     package var admittedCount: Int { jobTable.withLock { $0.count } }
 
     /// Calls `tell` once when there is room for that source: at once, or later on a thread of the coordinator's.
-    public func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
+    package func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
         let hasRoom = jobTable.withLock { jobTable in
             if jobTable.hasRoom(limits, for: source) { return true }
             jobTable.waitForRoom(source, tell)
@@ -210,7 +211,7 @@ public final class Coordinator: Sendable {
     ///   - place: the ticket of the question; nil asks after everything admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
     ///   - tell: called once, on a thread of the coordinator's.
-    public func await(
+    package func await(
         _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
         _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
@@ -248,7 +249,7 @@ public final class Coordinator: Sendable {
     /// later ones are sent anything more, and callers that await them get no answer: they should look at the store when
     /// it has been opened again. Fetches fail. The coordinator is not used any more; ``stop()`` does not wait for those
     /// jobs.
-    public func onFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
+    package func onFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
         completions.run(storageFailure.observe(tell))
     }
 
@@ -256,7 +257,7 @@ public final class Coordinator: Sendable {
     /// calls.
     ///
     /// - Parameter seconds: how long jobs still wait for a store that another program has locked; then they fail.
-    public func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
+    package func refuseNewJobs(lockSeconds seconds: Int = CoordinatorLimits.defaultLockSecondsAtStop) {
         backups.cancel()
         jobTable.broadcast {
             $0.isDraining = true
@@ -269,11 +270,11 @@ public final class Coordinator: Sendable {
 
     /// Waits until everything admitted before has taken effect, but for entries of a journal that has failed. Blocks;
     /// called after ``refuseNewJobs(lockSeconds:)``.
-    public func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
+    package func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.
-    public func stop() {
+    package func stop() {
         refuseNewJobs()
         finishAdmitted()
         pool.stop()
@@ -295,7 +296,7 @@ public final class Coordinator: Sendable {
     var memoryTotal: Int { memory.total }
 
     /// Queue depths, for `stats`.
-    public func writeStatistics(to writer: inout JSONWriter) {
+    package func writeStatistics(to writer: inout JSONWriter) {
         let depths = pool.depths
         let (jobs, isPaused) = jobTable.withLock { ($0.jobCount, $0.isPaused) }
         statistics.write(
@@ -305,15 +306,15 @@ public final class Coordinator: Sendable {
 
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
     /// send the job again without the risk that it is applied twice.
-    public var forgottenThrough: Int64 {
+    package var forgottenThrough: Int64 {
         var sequence: Int64 = 0
         statistics.count { sequence = $0.forgottenThrough }
         return sequence
     }
 
     /// Bytes of memory that one job may take.
-    public var jobMemory: Int { memory.one }
+    package var jobMemory: Int { memory.one }
 
     /// Whether `accepted` means that the job is on the disk.
-    public var keepsJournal: Bool { writer.log != nil }
+    package var keepsJournal: Bool { writer.log != nil }
 }

@@ -1,5 +1,5 @@
 package import BrokerJournal
-public import BrokerStore
+package import BrokerStore
 internal import Glibc
 
 /// Limits on the work that the coordinator takes on at once.
@@ -72,16 +72,16 @@ public struct CoordinatorLimits: Sendable {
     public init(workers: Int = defaultWorkers) { self.workers = max(1, workers) }
 }
 
-public struct CoordinatorOptions: Sendable {
-    public var storePath: String
-    public var store = StoreOptions()
-    public var limits: CoordinatorLimits
+package struct CoordinatorOptions: Sendable {
+    package var storePath: String
+    package var store = StoreOptions()
+    package var limits: CoordinatorLimits
     /// Jobs are stored on the disk, beside the store, before they are accepted, and applied after any crash.
-    public var keepsJournal = false
+    package var keepsJournal = false
     /// What writes the journal; a seam for faults.
     package var journalSystem: any JournalSystem = PosixSystem()
 
-    public init(storePath: String, limits: CoordinatorLimits) {
+    package init(storePath: String, limits: CoordinatorLimits) {
         self.storePath = storePath
         self.limits = limits
     }

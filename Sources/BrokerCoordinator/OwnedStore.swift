@@ -1,13 +1,13 @@
-public import BrokerStaging
-public import BrokerStore
-public import Logging
+package import BrokerStaging
+package import BrokerStore
+package import Logging
 
 /// A coordinator together with the locks that reserve its store for this process.
 ///
 /// Another process can have the store after ``stop()``, or when this object is freed, which must be after
 /// ``Coordinator/stop()``.
-public final class OwnedStore: Sendable {
-    public let coordinator: Coordinator
+package final class OwnedStore: Sendable {
+    package let coordinator: Coordinator
     /// Nil after the store was given up.
     private let lock: Monitor<StoreLock?>
 
@@ -15,7 +15,7 @@ public final class OwnedStore: Sendable {
     ///
     /// - Throws: `StoreError`, which names the process that owns the store if there is one; files that were made are
     ///   deleted again.
-    public init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
+    package init(plan: StagingPlan, options: CoordinatorOptions, logger: Logger) throws(StoreError) {
         let logger = logger.escaping
         try Store.check(path: options.storePath, plan: plan, removal: options.store.removal)
         let lock = try StoreLock(storePath: options.storePath, mode: options.store.fileMode)
@@ -37,7 +37,7 @@ public final class OwnedStore: Sendable {
     }
 
     /// The same, for a task that must not block.
-    public static func open(
+    package static func open(
         plan: StagingPlan, options: CoordinatorOptions, logger: Logger
     ) async throws(StoreError) -> OwnedStore {
         let opened = await Thread.run(named: "opening") {
@@ -47,12 +47,12 @@ public final class OwnedStore: Sendable {
     }
 
     /// Stops the coordinator and gives up the store, for a task that must not block. Called once.
-    public func stop() async {
+    package func stop() async {
         await Thread.run(named: "stopping") { [self] in stopAndGiveUp() }
     }
 
     /// Begins to ``stop()``, for a caller that cannot wait.
-    public func stopSoon() {
+    package func stopSoon() {
         Thread(named: "stopping") { [self] in stopAndGiveUp() }.detach()
     }
 
@@ -63,7 +63,7 @@ public final class OwnedStore: Sendable {
 
     /// The start has failed after the store was opened: stops the coordinator, and deletes the files that were made,
     /// when there was no store before. Blocks; only if no job was accepted.
-    public func abandon() {
+    package func abandon() {
         coordinator.stop()
         lock.withLock { lock in
             lock?.abandon()

@@ -11,20 +11,20 @@ internal import Darwin
 /// A parsed JSON text: the text and a flat tape over it. Immutable, so any thread may read it.
 ///
 /// Parsing is strict by RFC 8259 and looks at every value; numbers stay text, strings without escapes are not copied.
-public final class JSONDocument: Sendable {
+package final class JSONDocument: Sendable {
     /// RFC 8259 lets a parser limit depth; Broker's limit is the contract's.
-    public static let defaultMaximumDepth = 512
+    package static let defaultMaximumDepth = 512
 
-    public let text: JSONText
+    package let text: JSONText
     /// What escaped strings became; rows that point at strings hold this and ``text``.
-    public let unescaped: UnescapedStrings
+    package let unescaped: UnescapedStrings
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let tape: broker_json_tape
 
     /// Parses and takes what memory it needs.
     ///
     /// - Throws: ``JSONError`` with the first fault and its place.
-    public convenience init(
+    package convenience init(
         parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth
     ) throws(JSONError) {
         self.init(text, try Self.parse(text, maximumDepth, nil).get())
@@ -32,7 +32,7 @@ public final class JSONDocument: Sendable {
 
     /// - Parameter allowance: asked for the memory of the tape and of the scratch space; the latter is given back.
     /// - Throws: ``JSONRefusal``: the first fault and its place, or that there is no room.
-    public convenience init(
+    package convenience init(
         parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth, allowance: any MemoryAllowance
     ) throws(JSONRefusal) {
         switch Self.parse(text, maximumDepth, allowance) {
@@ -65,13 +65,13 @@ public final class JSONDocument: Sendable {
     }
 
     /// Bytes of memory that the tape takes, beside the text.
-    public var memory: Int {
+    package var memory: Int {
         var tape = tape
         return broker_json_memory(&tape)
     }
 
     /// Keys and values in it, which is what work on it goes by.
-    public var elementCount: Int { Int(tape.elements.pointee.span) }
+    package var elementCount: Int { Int(tape.elements.pointee.span) }
 
     deinit {
         var tape = tape
@@ -79,7 +79,7 @@ public final class JSONDocument: Sendable {
     }
 
     /// Valid while this document lives.
-    public var root: JSONValue {
+    package var root: JSONValue {
         JSONValue(
             element: UnsafePointer(tape.elements), text: text.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self),
             unescaped: unescaped.start)
@@ -95,7 +95,7 @@ private func take(_ context: UnsafeMutableRawPointer?, _ bytes: Int) -> Bool {
 }
 
 /// The strings of a document that had escapes, unescaped, one after the other.
-public final class UnescapedStrings: Sendable {
+package final class UnescapedStrings: Sendable {
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) fileprivate let start: UnsafePointer<UInt8>?
 

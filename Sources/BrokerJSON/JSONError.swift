@@ -1,12 +1,12 @@
 internal import CSimdjson
 
 /// Where in a text something is. Lines and columns count from 1 (columns in bytes), offsets from 0.
-public struct JSONPosition: Sendable, Equatable {
-    public let line: Int
-    public let column: Int
-    public let offset: Int
+package struct JSONPosition: Sendable, Equatable {
+    package let line: Int
+    package let column: Int
+    package let offset: Int
 
-    public init(offset: Int, in text: JSONText) {
+    package init(offset: Int, in text: JSONText) {
         var line = 1
         var lineStart = 0
         let bytes = text.bytes
@@ -21,14 +21,14 @@ public struct JSONPosition: Sendable, Equatable {
 }
 
 /// A text is not JSON by RFC 8259.
-public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
+package struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
     /// What is wrong, without the place: "expected a comma or '}'".
-    public let reason: String
-    public let position: JSONPosition
+    package let reason: String
+    package let position: JSONPosition
     /// Nothing is known to be wrong with the text; there was no memory to look.
     let isWantOfMemory: Bool
 
-    public var description: String {
+    package var description: String {
         "\(reason), at line \(position.line), column \(position.column) (byte \(position.offset))"
     }
 }

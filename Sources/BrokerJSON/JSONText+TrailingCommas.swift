@@ -3,7 +3,7 @@ extension JSONText {
     ///
     /// Commas that follow no value (`[,]`, `[1,,]`, `{"a":,}`) stay, for the parser to refuse. Nil when there is nothing
     /// to blank: then nothing is gained by a copy.
-    public func blankingTrailingCommas() -> JSONText? {
+    package func blankingTrailingCommas() -> JSONText? {
         var commas: [Int] = []
         var lastComma: Int?
         var followsValue = false

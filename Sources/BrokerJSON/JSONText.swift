@@ -11,9 +11,9 @@ internal import Darwin
 /// The bytes of one JSON text, immutable, with the padding behind them that the parser wants.
 ///
 /// Rows staged from a text point into it, so it lives until their merge is done: whoever holds a pointer holds the text.
-public final class JSONText: Sendable {
+package final class JSONText: Sendable {
     /// Bytes, without the padding.
-    public let count: Int
+    package let count: Int
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let start: UnsafeMutableRawPointer
 
@@ -23,12 +23,12 @@ public final class JSONText: Sendable {
         self.count = count
     }
 
-    public init(copying bytes: UnsafeRawBufferPointer) {
+    package init(copying bytes: UnsafeRawBufferPointer) {
         start = copy(bytes)
         count = bytes.count
     }
 
-    public init(copying bytes: [UInt8]) {
+    package init(copying bytes: [UInt8]) {
         start = bytes.withUnsafeBytes { copy($0) }
         count = bytes.count
     }
@@ -36,22 +36,22 @@ public final class JSONText: Sendable {
     deinit { free(start) }
 
     /// Bytes of padding behind every text.
-    public static var padding: Int { Int(BROKER_JSON_PADDING) }
+    package static var padding: Int { Int(BROKER_JSON_PADDING) }
 
     /// Valid while this text lives.
-    public var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
+    package var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
 }
 
 /// A growing buffer for a text of unknown length, never longer than `maximumCount`.
-public struct JSONTextBuilder: ~Copyable {
+package struct JSONTextBuilder: ~Copyable {
     /// Bytes by which a large buffer grows: the system moves its pages, so that growing copies nothing.
     private static let largestStep = 4 << 20
     private static let smallestStep = 64
     /// Unused bytes for which a text is moved to a smaller place.
     private static let worthShrinking = 4 << 10
 
-    public private(set) var count = 0
-    public let maximumCount: Int
+    package private(set) var count = 0
+    package let maximumCount: Int
     private var capacity = 0
     private var start: UnsafeMutableRawPointer?
     private let firstCapacity: Int
@@ -61,7 +61,7 @@ public struct JSONTextBuilder: ~Copyable {
     ///   - maximumCount: bytes beyond which ``withFreeSpace(atLeast:_:)`` offers none.
     ///   - capacity: bytes to begin with; only a hint, and no more than `maximumCount` of it is taken.
     ///   - allowance: asked for the memory; nil takes what it needs.
-    public init(maximumCount: Int, capacity: Int = 4096, allowance: (any MemoryAllowance)? = nil) {
+    package init(maximumCount: Int, capacity: Int = 4096, allowance: (any MemoryAllowance)? = nil) {
         self.maximumCount = maximumCount
         self.allowance = allowance
         firstCapacity = max(1, min(capacity, maximumCount))
@@ -75,7 +75,7 @@ public struct JSONTextBuilder: ~Copyable {
     /// Makes room for `minimum` bytes more, or for what is left below ``maximumCount``.
     ///
     /// - Returns: false when the allowance was refused, or the system has no memory left.
-    public mutating func reserve(_ minimum: Int) -> Bool {
+    package mutating func reserve(_ minimum: Int) -> Bool {
         let wanted = min(minimum, maximumCount - count)
         guard capacity - count < wanted || start == nil else { return true }
         var step = start == nil ? firstCapacity : min(capacity, Self.largestStep)
@@ -105,7 +105,7 @@ public struct JSONTextBuilder: ~Copyable {
     /// The space is at least `minimum` bytes, unless ``maximumCount`` is nearer: then it is what is left, perhaps none.
     ///
     /// - Precondition: the memory can be had; ``reserve(_:)`` tells.
-    public mutating func withFreeSpace<Failure: Error>(
+    package mutating func withFreeSpace<Failure: Error>(
         atLeast minimum: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
         guard reserve(minimum), let start else {
@@ -116,7 +116,7 @@ public struct JSONTextBuilder: ~Copyable {
     }
 
     /// Appends what fits below ``maximumCount``.
-    public mutating func append(_ bytes: UnsafeRawBufferPointer) {
+    package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         withFreeSpace(atLeast: bytes.count) { free in
             let fitting = bytes.prefix(free.count)
             free.copyBytes(from: fitting)
@@ -127,7 +127,7 @@ public struct JSONTextBuilder: ~Copyable {
     /// Hands the bytes over as an immutable text.
     ///
     /// What was taken for them stays taken: ``JSONText/count`` bytes.
-    public consuming func finish() -> JSONText {
+    package consuming func finish() -> JSONText {
         guard reserve(0), let start else { preconditionFailure("out of memory for an empty JSON text") }
         var held = start
         if capacity - count > Self.worthShrinking, let shrunk = realloc(start, count + JSONText.padding) {

@@ -1,6 +1,6 @@
 extension JSONValue {
     /// The value as JSON text of its own.
-    public var jsonText: [UInt8] {
+    package var jsonText: [UInt8] {
         var writer = JSONWriter(capacity: bytes.count + 2)
         writer.value(self)
         return writer.bytes
@@ -14,7 +14,7 @@ extension JSONValue {
 
 extension JSONValue.Kind {
     /// As it stands in a sentence: "an array", "null".
-    public var phrase: String {
+    package var phrase: String {
         switch self {
         case .null: "null"
         case .false: "false"
@@ -29,7 +29,7 @@ extension JSONValue.Kind {
 
 extension String {
     /// As one token of a JSON Pointer (RFC 6901, section 3).
-    public var asPointerToken: String {
+    package var asPointerToken: String {
         guard utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return self }
         var token = ""
         for scalar in unicodeScalars {

@@ -1,8 +1,8 @@
-public import CSimdjson
+package import CSimdjson
 
 /// One value of a ``JSONDocument``: a place on its tape. Valid only while the document lives; it does not hold it.
-public struct JSONValue {
-    public enum Kind: UInt8, Sendable {
+package struct JSONValue {
+    package enum Kind: UInt8, Sendable {
         case null = 0
         case `false` = 1
         case `true` = 2
@@ -24,32 +24,32 @@ public struct JSONValue {
         self.unescaped = unescaped
     }
 
-    @inlinable public var kind: Kind { unsafeBitCast(element.pointee.kind, to: Kind.self) }
+    @inlinable package var kind: Kind { unsafeBitCast(element.pointee.kind, to: Kind.self) }
 
-    @inlinable public var isNull: Bool { element.pointee.kind == Kind.null.rawValue }
+    @inlinable package var isNull: Bool { element.pointee.kind == Kind.null.rawValue }
 
     /// A string's content (unescaped), a number's or a literal's text, a container's text with its brackets.
-    @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
+    @inlinable package var bytes: UnsafeBufferPointer<UInt8> {
         let isUnescaped = element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0
         let base = isUnescaped ? unescaped! : text
         return UnsafeBufferPointer(start: base + Int(element.pointee.offset), count: Int(element.pointee.length))
     }
 
     /// The number is written without fraction and exponent.
-    @inlinable public var isIntegral: Bool { element.pointee.flags & UInt8(BROKER_JSON_INTEGRAL) != 0 }
+    @inlinable package var isIntegral: Bool { element.pointee.flags & UInt8(BROKER_JSON_INTEGRAL) != 0 }
 
     /// The string had escapes, so ``bytes`` is not its place in the text.
-    @inlinable public var hadEscapes: Bool { element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0 }
+    @inlinable package var hadEscapes: Bool { element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0 }
 
     /// Where the value begins in the text: at a string's first content byte, at anything else's first byte.
-    public var offset: Int {
+    package var offset: Int {
         guard hadEscapes else { return Int(element.pointee.offset) }
         let header = UnsafeRawPointer(unescaped! + Int(element.pointee.offset) - MemoryLayout<UInt32>.size)
         return Int(header.loadUnaligned(as: UInt32.self))
     }
 
     /// Values and keys in this value, itself included.
-    public var elementCount: Int { Int(element.pointee.span) }
+    package var elementCount: Int { Int(element.pointee.span) }
 
     /// The value after this one and everything below it. Meaningful only inside a container.
     @inlinable var successor: JSONValue {
@@ -64,12 +64,12 @@ public struct JSONValue {
 
 extension JSONValue {
     /// The content of a string; nil for any other kind.
-    public var string: String? {
+    package var string: String? {
         kind == .string ? String(decoding: bytes, as: UTF8.self) : nil
     }
 
     /// The value of `true` or `false`; nil for any other kind.
-    public var bool: Bool? {
+    package var bool: Bool? {
         switch kind {
         case .true: true
         case .false: false
@@ -78,13 +78,13 @@ extension JSONValue {
     }
 
     /// A number written as an integer that fits; nil otherwise.
-    @inlinable public var int64: Int64? {
+    @inlinable package var int64: Int64? {
         guard kind == .number, isIntegral else { return nil }
         return Int64(decimalDigits: bytes)
     }
 
     /// A number as the nearest double; nil for any other kind and for a number that no double can hold.
-    public var double: Double? {
+    package var double: Double? {
         guard kind == .number else { return nil }
         return Double(jsonNumber: bytes)
     }
@@ -92,7 +92,7 @@ extension JSONValue {
 
 extension Int64 {
     /// An optional minus and decimal digits, nothing else; nil when there is anything else, or it does not fit.
-    @inlinable public init?(decimalDigits digits: UnsafeBufferPointer<UInt8>) {
+    @inlinable package init?(decimalDigits digits: UnsafeBufferPointer<UInt8>) {
         let isNegative = digits.first == UInt8(ascii: "-")
         let first = isNegative ? 1 : 0
         guard digits.count > first, digits.count - first <= 19 else { return nil }
@@ -109,7 +109,7 @@ extension Int64 {
 
 extension Double {
     /// The double nearest to a number written as JSON writes it; nil when no double can hold it.
-    public init?(jsonNumber text: UnsafeBufferPointer<UInt8>) {
+    package init?(jsonNumber text: UnsafeBufferPointer<UInt8>) {
         var value = 0.0
         guard let start = text.baseAddress, broker_json_double(start, text.count, &value) else { return nil }
         self = value
@@ -120,13 +120,13 @@ extension Double {
 
 extension JSONValue {
     /// The elements of an array in order; of anything else none.
-    @inlinable public var elements: Elements { Elements(of: self, ifKind: .array) }
+    @inlinable package var elements: Elements { Elements(of: self, ifKind: .array) }
 
     /// The members of an object in order, duplicates and all; of anything else none.
-    @inlinable public var members: Members { Members(elements: Elements(of: self, ifKind: .object)) }
+    @inlinable package var members: Members { Members(elements: Elements(of: self, ifKind: .object)) }
 
     /// The last member of that key in an object; nil when there is none, or this is no object.
-    public subscript(key: String) -> JSONValue? {
+    package subscript(key: String) -> JSONValue? {
         var found: JSONValue?
         var key = key
         key.withUTF8 { wanted in
@@ -135,14 +135,14 @@ extension JSONValue {
         return found
     }
 
-    @inlinable public func hasBytes(_ other: UnsafeBufferPointer<UInt8>) -> Bool {
+    @inlinable package func hasBytes(_ other: UnsafeBufferPointer<UInt8>) -> Bool {
         let own = bytes
         guard own.count == other.count else { return false }
         for index in 0..<own.count where own[index] != other[index] { return false }
         return true
     }
 
-    public struct Elements: Sequence, IteratorProtocol {
+    package struct Elements: Sequence, IteratorProtocol {
         @usableFromInline var next_: JSONValue
         @usableFromInline let end: UnsafePointer<broker_json_element>
 
@@ -151,19 +151,19 @@ extension JSONValue {
             end = container.kind == kind ? container.successor.element : next_.element
         }
 
-        @inlinable public mutating func next() -> JSONValue? {
+        @inlinable package mutating func next() -> JSONValue? {
             guard next_.element != end else { return nil }
             defer { next_ = next_.successor }
             return next_
         }
     }
 
-    public struct Members: Sequence, IteratorProtocol {
+    package struct Members: Sequence, IteratorProtocol {
         @usableFromInline var elements: Elements
 
         @inlinable init(elements: Elements) { self.elements = elements }
 
-        @inlinable public mutating func next() -> (key: JSONValue, value: JSONValue)? {
+        @inlinable package mutating func next() -> (key: JSONValue, value: JSONValue)? {
             guard let key = elements.next(), let value = elements.next() else { return nil }
             return (key, value)
         }

@@ -1,59 +1,59 @@
 /// Appends JSON to a byte buffer. The caller keeps the grammar: the writer only places commas and escapes strings.
-public struct JSONWriter {
+package struct JSONWriter {
     /// What was written so far.
-    public var bytes: [UInt8] { storage }
+    package var bytes: [UInt8] { storage }
     /// Bytes written so far.
-    @inlinable public var count: Int { storage.count }
+    @inlinable package var count: Int { storage.count }
     @usableFromInline var storage: [UInt8]
     @usableFromInline var needsComma = false
 
-    public init(capacity: Int = 256) {
+    package init(capacity: Int = 256) {
         storage = []
         storage.reserveCapacity(capacity)
     }
 
-    @inlinable public mutating func object<Failure: Error>(
+    @inlinable package mutating func object<Failure: Error>(
         _ members: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         try container(open: UInt8(ascii: "{"), close: UInt8(ascii: "}"), members)
     }
 
-    @inlinable public mutating func array<Failure: Error>(
+    @inlinable package mutating func array<Failure: Error>(
         _ elements: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         try container(open: UInt8(ascii: "["), close: UInt8(ascii: "]"), elements)
     }
 
     /// Writes a member's key; its value must follow.
-    public mutating func key(_ key: String) {
+    package mutating func key(_ key: String) {
         string(key)
         storage.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
     /// Writes a member that is text; nothing when there is none.
-    public mutating func member(_ key: String, _ text: String?) {
+    package mutating func member(_ key: String, _ text: String?) {
         guard let text else { return }
         self.key(key)
         string(text)
     }
 
-    public mutating func null() { raw("null".utf8) }
-    public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
-    @inlinable public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
+    package mutating func null() { raw("null".utf8) }
+    package mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
+    @inlinable package mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
 
     /// A finite number; JSON has no other, so infinities and NaN become null.
-    public mutating func double(_ value: Double) {
+    package mutating func double(_ value: Double) {
         if value.isFinite { raw(value.description.utf8) } else { null() }
     }
 
-    public mutating func string(_ value: String) {
+    package mutating func string(_ value: String) {
         var value = value
         value.withUTF8 { string($0) }
     }
 
     /// A string of well-formed UTF-8.
-    public mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
+    package mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
         separate()
         storage.append(UInt8(ascii: "\""))
         if utf8.contains(where: Self.mustEscape) { appendEscaped(utf8) } else { storage.append(contentsOf: utf8) }
@@ -87,24 +87,24 @@ public struct JSONWriter {
     }
 
     /// A value that is JSON text already.
-    @inlinable public mutating func raw(_ json: some Sequence<UInt8>) {
+    @inlinable package mutating func raw(_ json: some Sequence<UInt8>) {
         separate()
         storage.append(contentsOf: json)
         needsComma = true
     }
 
     /// Members that are JSON text already, without the braces around them; nothing when there are none.
-    public mutating func rawMembers(_ json: some Collection<UInt8>) {
+    package mutating func rawMembers(_ json: some Collection<UInt8>) {
         if !json.isEmpty { raw(json) }
     }
 
     /// A value of a document, as it was written.
-    public mutating func value(_ value: JSONValue) {
+    package mutating func value(_ value: JSONValue) {
         if value.kind == .string { string(value.bytes) } else { raw(value.bytes) }
     }
 
     /// Appends a part of what was written to other bytes.
-    @inlinable public func copy(_ range: Range<Int>, to bytes: inout [UInt8]) {
+    @inlinable package func copy(_ range: Range<Int>, to bytes: inout [UInt8]) {
         bytes.append(contentsOf: storage[range])
     }
 

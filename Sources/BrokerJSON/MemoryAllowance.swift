@@ -1,5 +1,5 @@
 /// The memory that somebody may still take. It is asked before the memory is used, from any thread.
-public protocol MemoryAllowance: AnyObject, Sendable {
+package protocol MemoryAllowance: AnyObject, Sendable {
     /// Whether `bytes` more may be taken; if so, they are.
     func take(_ bytes: Int) -> Bool
 
@@ -8,7 +8,7 @@ public protocol MemoryAllowance: AnyObject, Sendable {
 }
 
 /// Why a text was not parsed.
-public enum JSONRefusal: Error, Sendable {
+package enum JSONRefusal: Error, Sendable {
     case fault(JSONError)
     /// The allowance was refused, or the system has no memory left. Nothing is kept, and the same may be tried again.
     case noRoom

@@ -1,7 +1,7 @@
 extension Int64 {
     /// A number written as JSON writes it whose value is whole and fits, however it is written: `5`, `5.0`, `50e-1`. JSON
     /// Schema's `integer` is the same set of numbers.
-    public init?(wholeNumber text: UnsafeBufferPointer<UInt8>) {
+    package init?(wholeNumber text: UnsafeBufferPointer<UInt8>) {
         if let number = Int64(decimalDigits: text) {
             self = number
             return
@@ -52,5 +52,5 @@ extension Int64 {
 
 extension JSONValue {
     /// A number whose value is whole and fits; nil otherwise.
-    public var wholeNumber: Int64? { kind == .number ? Int64(wholeNumber: bytes) : nil }
+    package var wholeNumber: Int64? { kind == .number ? Int64(wholeNumber: bytes) : nil }
 }

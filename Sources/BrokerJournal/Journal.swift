@@ -9,21 +9,21 @@ internal import Glibc
 ///  2. Positions of jobs rise.
 ///  3. After the system has failed to make something durable, nothing is appended any more: what a second attempt says of
 ///     the first one's bytes cannot be trusted.
-public final class Journal {
+package final class Journal {
     /// Bytes from which a segment is followed by another, so that what is not needed any more can be taken away.
-    public static let segmentBytes = 16 << 20
+    package static let segmentBytes = 16 << 20
 
-    public let identity: JournalIdentity
+    package let identity: JournalIdentity
     /// Of the newest job in it, or before its first segment; 0 for none.
-    public private(set) var lastPosition: Int64
+    package private(set) var lastPosition: Int64
     /// Positions of jobs that were taken back.
-    public let cancelled: Set<Int64>
+    package let cancelled: Set<Int64>
     /// Jobs behind the position that it was opened for.
-    public let pendingCount: Int
+    package let pendingCount: Int
     /// Bytes of all segments.
-    public private(set) var byteCount: Int
+    package private(set) var byteCount: Int
     /// The torn tail that was cut off at the opening; nil when there was none.
-    public let tail: JournalTail?
+    package let tail: JournalTail?
 
     private let folder: JournalFolder
     private let seed: UInt32
@@ -108,14 +108,14 @@ public final class Journal {
     /// A journal is there, or what is left of one.
     ///
     /// - Throws: ``JournalError`` when there is something that cannot be looked into.
-    public static func exists(_ path: String) throws(JournalError) -> Bool {
+    package static func exists(_ path: String) throws(JournalError) -> Bool {
         let folder = JournalFolder(path: path)
         guard folder.isThere else { return false }
         return try !folder.segmentNumbers().isEmpty
     }
 
     /// Takes the journal away, whatever is in it.
-    public func remove() throws(JournalError) {
+    package func remove() throws(JournalError) {
         if let last = segments.last { folder.removeUnfinished(last.head.number + 1) }
         for segment in segments { _ = try folder.remove(segment.head.path) }
         segments = []
@@ -128,7 +128,7 @@ public final class Journal {
     ///
     /// - Throws: ``JournalError``: `full` when there is no room, and then none of them is in the journal, and more may be
     ///   appended later; `broken` once and for all.
-    public func append(_ entries: [JournalEntry]) throws(JournalError) {
+    package func append(_ entries: [JournalEntry]) throws(JournalError) {
         if let failure { throw failure }
         guard !entries.isEmpty else { return }
         if end >= segmentBytes { try startSegment(number: segments.last!.head.number + 1, before: lastPosition) }
@@ -227,12 +227,12 @@ public final class Journal {
     // MARK: - Reading, trimming
 
     /// Reads the jobs behind a position, in order. To be done before anything is appended.
-    public func jobs(after position: Int64) -> JournalReader {
+    package func jobs(after position: Int64) -> JournalReader {
         JournalReader(folder, segments.filter { $0.last > position }.map(\.head), after: position)
     }
 
     /// Takes away the segments in which there is nothing behind that position; the last one stays.
-    public func trim(through position: Int64) throws(JournalError) {
+    package func trim(through position: Int64) throws(JournalError) {
         while segments.count > 1, segments[0].last <= position {
             byteCount -= try folder.remove(segments[0].head.path)
             segments.removeFirst()
@@ -241,7 +241,7 @@ public final class Journal {
 }
 
 /// The jobs of a journal, one after the other.
-public struct JournalReader: Sendable {
+package struct JournalReader: Sendable {
     private let folder: JournalFolder
     private var segments: ArraySlice<JournalSegment>
     private var position: Int64
@@ -254,7 +254,7 @@ public struct JournalReader: Sendable {
     }
 
     /// The next job; nil at the end.
-    public mutating func next() throws(JournalError) -> JournalEntry? {
+    package mutating func next() throws(JournalError) -> JournalEntry? {
         while true {
             while let entry = scan?.scan.next() {
                 guard entry.kind == .job, entry.position > position else { continue }

@@ -1,12 +1,12 @@
 /// Which journal it is, for good.
-public struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
+package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
     let bytes: [UInt8]
 
     /// The seed of the checksums of its records.
     var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
 
     /// A new one, which no other has.
-    public init() {
+    package init() {
         var generator = SystemRandomNumberGenerator()
         bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
@@ -17,7 +17,7 @@ public struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// From ``description``; nil for anything else.
-    public init?(_ text: String) {
+    package init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 32 else { return nil }
         var bytes: [UInt8] = []
@@ -30,7 +30,7 @@ public struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// 32 hexadecimal digits.
-    public var description: String {
+    package var description: String {
         bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }

@@ -1,14 +1,14 @@
 /// The types of the contract, by Core Data's names.
-public enum AttributeType: String, Sendable, CaseIterable {
+package enum AttributeType: String, Sendable, CaseIterable {
     case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri,
         transformable
 
-    public var isInteger: Bool { self == .integer16 || self == .integer32 || self == .integer64 }
-    public var isNumber: Bool { isInteger || self == .decimal || self == .double || self == .float }
+    package var isInteger: Bool { self == .integer16 || self == .integer32 || self == .integer64 }
+    package var isNumber: Bool { isInteger || self == .decimal || self == .double || self == .float }
 }
 
 /// How a date lies in its column.
-public enum DateStorage: String, Sendable, CaseIterable {
+package enum DateStorage: String, Sendable, CaseIterable {
     /// TEXT, `2011-12-22T02:24:51.000Z`.
     case iso8601
     /// INTEGER, seconds since 1970.
@@ -17,12 +17,12 @@ public enum DateStorage: String, Sendable, CaseIterable {
     case coreData
 }
 
-public enum Transform: String, Sendable, CaseIterable {
+package enum Transform: String, Sendable, CaseIterable {
     case trim, uppercase, lowercase
 }
 
 /// What becomes of a value that cannot be converted or is not valid.
-public enum InvalidValuePolicy: String, Sendable, CaseIterable {
+package enum InvalidValuePolicy: String, Sendable, CaseIterable {
     /// The record is invalid.
     case fail
     /// As if the record had not brought the value.
@@ -33,17 +33,17 @@ public enum InvalidValuePolicy: String, Sendable, CaseIterable {
 
 /// What a valid value must keep to; nil and empty mean no limit. The numbers and values are JSON text, converted by
 /// the attribute's type where they are used, so that no digit is lost.
-public struct ValueConstraints: Sendable, Equatable {
-    public var minimum: JSONFragment?
-    public var maximum: JSONFragment?
+package struct ValueConstraints: Sendable, Equatable {
+    package var minimum: JSONFragment?
+    package var maximum: JSONFragment?
     /// Characters (Unicode scalars) of a string.
-    public var minimumLength: Int?
-    public var maximumLength: Int?
+    package var minimumLength: Int?
+    package var maximumLength: Int?
     /// A regular expression (RE2's syntax) that must match somewhere in the string.
-    public var pattern: String?
-    public var allowed: [JSONFragment]
+    package var pattern: String?
+    package var allowed: [JSONFragment]
 
-    public init(
+    package init(
         minimum: JSONFragment? = nil, maximum: JSONFragment? = nil, minimumLength: Int? = nil,
         maximumLength: Int? = nil, pattern: String? = nil, allowed: [JSONFragment] = []
     ) {
@@ -55,42 +55,42 @@ public struct ValueConstraints: Sendable, Equatable {
         self.allowed = allowed
     }
 
-    public var isEmpty: Bool { self == ValueConstraints() }
+    package var isEmpty: Bool { self == ValueConstraints() }
 }
 
 /// A piece of the model's JSON, as it was written.
-public struct JSONFragment: Sendable, Equatable {
-    public let text: String
-    public init(_ text: String) { self.text = text }
+package struct JSONFragment: Sendable, Equatable {
+    package let text: String
+    package init(_ text: String) { self.text = text }
 }
 
 /// A value of an object: one column.
-public struct Attribute: Sendable {
-    public var name: String
+package struct Attribute: Sendable {
+    package var name: String
     /// The name of its column: its own, unless relatives in the same table have another attribute of that name.
-    public var column: String
-    public var type: AttributeType
+    package var column: String
+    package var type: AttributeType
     /// Where a record may hold the value, most preferred first; each is a path of keys.
-    public var keyPaths: [[String]]
-    public var isOptional: Bool
+    package var keyPaths: [[String]]
+    package var isOptional: Bool
     /// For inserts that bring no value.
-    public var defaultValue: JSONFragment?
+    package var defaultValue: JSONFragment?
     /// A record that does not bring the attribute brings its default, also to an object that exists.
-    public var usesDefaultWhenMissing = false
+    package var usesDefaultWhenMissing = false
     /// Unicode date patterns (UTS 35), tried in order; none means ISO 8601.
-    public var dateFormats: [String]
+    package var dateFormats: [String]
     /// The zone of dates that name none: an IANA name or an offset; nil is UTC.
-    public var timeZone: String?
-    public var dateStorage: DateStorage
-    public var constraints: ValueConstraints
+    package var timeZone: String?
+    package var dateStorage: DateStorage
+    package var constraints: ValueConstraints
     /// Applied to strings in order, before they are checked.
-    public var transforms: [Transform]
-    public var onInvalid: InvalidValuePolicy
+    package var transforms: [Transform]
+    package var onInvalid: InvalidValuePolicy
     /// The name before: a store that knows the attribute by it keeps its values.
-    public var renamedFrom: String?
-    public var place: ModelPlace
+    package var renamedFrom: String?
+    package var place: ModelPlace
 
-    public init(
+    package init(
         name: String, type: AttributeType, keyPaths: [[String]]? = nil, isOptional: Bool = true,
         defaultValue: JSONFragment? = nil, dateFormats: [String] = [], timeZone: String? = nil,
         dateStorage: DateStorage = .iso8601, constraints: ValueConstraints = ValueConstraints(),

@@ -1,42 +1,42 @@
 /// A kind of object. One that stands alone has a table in the store; those of a hierarchy have one together.
-public struct Entity: Sendable {
-    public var name: String
+package struct Entity: Sendable {
+    package var name: String
     /// The name of its table, of a subentity that of its view; the entity's own unless the model says otherwise.
-    public var table: String
+    package var table: String
     /// The key that may wrap each record, beside the entity's name with a lower-case first letter.
-    public var root: String?
+    package var root: String?
     /// Indices of the attributes that identify an object, in order; empty when it has no identity.
-    public var identity: [Int]
+    package var identity: [Int]
     /// Records without identity are new objects with NULL there, instead of an error.
-    public var isIdentityOptional: Bool
+    package var isIdentityOptional: Bool
     /// Of a hierarchy, those of all its entities: what the columns of their one table are. Its relatives name the same
     /// ones by the same indices, and say of those that they have what they are for them.
-    public var attributes: [Attribute]
+    package var attributes: [Attribute]
     /// Of a hierarchy, those of all its entities.
-    public var relationships: [Relationship]
+    package var relationships: [Relationship]
     /// Indices of the attributes that its objects have, inherited ones first.
-    public var attributeIndices: [Int]
+    package var attributeIndices: [Int]
     /// Indices of the relationships that its objects have, inherited ones first.
-    public var relationshipIndices: [Int]
+    package var relationshipIndices: [Int]
     /// Index of the entity that it inherits from; nil at the top of a hierarchy, and of an entity that stands alone.
-    public var parent: Int?
+    package var parent: Int?
     /// It has no objects of its own, only those of its subentities.
-    public var isAbstract: Bool
+    package var isAbstract: Bool
     /// The topmost entity of its hierarchy has no identity, and this one, or one between them, has.
-    public var hasIdentityOfItsOwn = false
+    package var hasIdentityOfItsOwn = false
     /// Sets of attribute indices that are unique together, besides the identity.
-    public var unique: [[Int]]
+    package var unique: [[Int]]
     /// Sets of attribute indices that have an index.
-    public var indexes: [[Int]]
+    package var indexes: [[Int]]
     /// Index of the attribute that tells how new a record is; nil takes every record.
-    public var modified: Int?
+    package var modified: Int?
     /// A predicate on a record's attributes: a record of which it is true deletes its object. It is checked where the model is compiled.
-    public var tombstone: String?
+    package var tombstone: String?
     /// The name before: a store that knows the entity by it keeps its objects.
-    public var renamedFrom: String?
-    public var place: ModelPlace
+    package var renamedFrom: String?
+    package var place: ModelPlace
 
-    public init(
+    package init(
         name: String, table: String, root: String? = nil, identity: [Int] = [], isIdentityOptional: Bool = false,
         attributes: [Attribute] = [], relationships: [Relationship] = [], unique: [[Int]] = [],
         indexes: [[Int]] = [], modified: Int? = nil, tombstone: String? = nil, parent: Int? = nil,
@@ -64,45 +64,45 @@ public struct Entity: Sendable {
     /// Objects are found by a `_pk` that the store gives, because not every one of them has an identity.
     ///
     /// Relationships to such an entity hold the `_pk`.
-    public var hasRowKey: Bool { identity.isEmpty || isIdentityOptional || hasIdentityOfItsOwn }
+    package var hasRowKey: Bool { identity.isEmpty || isIdentityOptional || hasIdentityOfItsOwn }
 
     /// Clients name its objects by that `_pk`: they have no identity, or not every one of them has.
-    public var isNamedByRowKey: Bool { identity.isEmpty || isIdentityOptional }
+    package var isNamedByRowKey: Bool { identity.isEmpty || isIdentityOptional }
 
     /// The attribute of a single-attribute identity.
-    public var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
+    package var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
 
     /// Of those that its objects have.
-    public func index(ofAttribute name: String) -> Int? {
+    package func index(ofAttribute name: String) -> Int? {
         attributeIndices.first { attributes[$0].name.hasSameBytes(as: name) }
     }
 
     /// Of those that its objects have.
-    public func index(ofRelationship name: String) -> Int? {
+    package func index(ofRelationship name: String) -> Int? {
         relationshipIndices.first { relationships[$0].name.hasSameBytes(as: name) }
     }
 
     /// Of those that its objects have.
-    public var attributeNames: [String] { attributeIndices.map { attributes[$0].name } }
+    package var attributeNames: [String] { attributeIndices.map { attributes[$0].name } }
     /// Of those that its objects have.
-    public var relationshipNames: [String] { relationshipIndices.map { relationships[$0].name } }
+    package var relationshipNames: [String] { relationshipIndices.map { relationships[$0].name } }
 }
 
 /// The column of a hierarchy's table that holds the name of each object's own entity.
-public let entityColumnName = "_entity"
+package let entityColumnName = "_entity"
 
 /// SQLite's own names for the number of a row, as long as no column has them.
-public let rowNumberNames = ["rowid", "_rowid_", "oid"]
+package let rowNumberNames = ["rowid", "_rowid_", "oid"]
 
 /// Where in the model's document something stands, for faults: a JSON Pointer (RFC 6901), line and column from 1.
-public struct ModelPlace: Sendable, Equatable {
-    public var pointer: String
+package struct ModelPlace: Sendable, Equatable {
+    package var pointer: String
     /// The file; empty when there is only one.
-    public var source: String
-    public var line: Int
-    public var column: Int
+    package var source: String
+    package var line: Int
+    package var column: Int
 
-    public init(pointer: String, source: String = "", line: Int, column: Int) {
+    package init(pointer: String, source: String = "", line: Int, column: Int) {
         self.pointer = pointer
         self.source = source
         self.line = line
@@ -110,13 +110,13 @@ public struct ModelPlace: Sendable, Equatable {
     }
 
     /// Of a model made in code.
-    public static let unknown = ModelPlace(pointer: "", line: 0, column: 0)
+    package static let unknown = ModelPlace(pointer: "", line: 0, column: 0)
 }
 
 extension String {
     /// Equal byte by byte. `==` takes Unicode's forms of one text for the same, which SQLite's names and the contract's
     /// ids do not, and takes quadratic time to do so.
-    public func hasSameBytes(as other: String) -> Bool {
+    package func hasSameBytes(as other: String) -> Bool {
         let areSame = utf8.withContiguousStorageIfAvailable { own in
             other.utf8.withContiguousStorageIfAvailable { own.count == $0.count && own.elementsEqual($0) }
         }

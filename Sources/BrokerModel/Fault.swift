@@ -1,9 +1,9 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// Why a job or one of its records was refused, in the contract's words.
 ///
 /// The codes of frames and connections are the wire's; these are what a job can meet from the coordinator on.
-public enum FaultCode: String, Sendable, CaseIterable {
+package enum FaultCode: String, Sendable, CaseIterable {
     case idConflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
@@ -12,18 +12,18 @@ public enum FaultCode: String, Sendable, CaseIterable {
 }
 
 /// What went wrong, where, and the remedy.
-public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
-    public var code: FaultCode
+package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
+    package var code: FaultCode
     /// What happened and what to do about it, in one or two sentences.
-    public var message: String
+    package var message: String
     /// JSON Pointer (RFC 6901) into the message.
-    public var path: String?
-    public var entity: String?
-    public var attribute: String?
+    package var path: String?
+    package var entity: String?
+    package var attribute: String?
     /// For `busy`: when it is worth trying again.
-    public var retryAfterMilliseconds: Int?
+    package var retryAfterMilliseconds: Int?
 
-    public init(
+    package init(
         _ code: FaultCode, _ message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil,
         retryAfterMilliseconds: Int? = nil
     ) {
@@ -36,19 +36,19 @@ public struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// `busy`, which tells when it is worth trying again.
-    public static func busy(_ message: String, path: String? = nil) -> Fault {
+    package static func busy(_ message: String, path: String? = nil) -> Fault {
         Fault(.busy, message, path: path, retryAfterMilliseconds: retryMilliseconds)
     }
 
     /// What `busy` advises.
     private static let retryMilliseconds = 1_000
 
-    public var description: String {
+    package var description: String {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
     }
 
     /// Writes the fault as the contract's object.
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("code", code.rawValue)
             writer.member("message", message)

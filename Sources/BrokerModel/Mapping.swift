@@ -1,17 +1,17 @@
-public import BrokerPaths
+package import BrokerPaths
 
 /// How values of one shape become objects: a named part of the model, for `map`, routes and relationships.
-public struct Mapping: Sendable {
-    public enum Form: Sendable {
+package struct Mapping: Sendable {
+    package enum Form: Sendable {
         case record(RecordMapping)
         case select(SelectMapping)
     }
 
-    public var name: String
-    public var form: Form
-    public var place: ModelPlace
+    package var name: String
+    package var form: Form
+    package var place: ModelPlace
 
-    public init(name: String, form: Form, place: ModelPlace = .unknown) {
+    package init(name: String, form: Form, place: ModelPlace = .unknown) {
         self.name = name
         self.form = form
         self.place = place
@@ -19,15 +19,15 @@ public struct Mapping: Sendable {
 }
 
 /// Records of one entity. What it does not name follows the entity.
-public struct RecordMapping: Sendable {
-    public var entity: Int
+package struct RecordMapping: Sendable {
+    package var entity: Int
     /// By attribute, most preferred first: where its value is, instead of where the entity says.
-    public var attributes: [Int: [MappedPath]]
-    public var relationships: [Int: MappedRelationship]
+    package var attributes: [Int: [MappedPath]]
+    package var relationships: [Int: MappedRelationship]
     /// Nil of plain records.
-    public var nesting: KeyNesting?
+    package var nesting: KeyNesting?
 
-    public init(
+    package init(
         entity: Int, attributes: [Int: [MappedPath]] = [:], relationships: [Int: MappedRelationship] = [:],
         nesting: KeyNesting? = nil
     ) {
@@ -39,47 +39,47 @@ public struct RecordMapping: Sendable {
 }
 
 /// A record is a dictionary whose key is a value of it: `{"blake": {"email": …}}`.
-public struct KeyNesting: Sendable {
+package struct KeyNesting: Sendable {
     /// The attribute that takes the key.
-    public var attribute: Int
+    package var attribute: Int
     /// The dictionary holds many, one for each key.
-    public var isCollection: Bool
+    package var isCollection: Bool
 
-    public init(attribute: Int, isCollection: Bool) {
+    package init(attribute: Int, isCollection: Bool) {
         self.attribute = attribute
         self.isCollection = isCollection
     }
 }
 
 /// A path of keys in a mapping.
-public struct MappedPath: Sendable, Equatable {
+package struct MappedPath: Sendable, Equatable {
     /// It begins below the key that is a value: `(username).email`.
-    public var isBelowKey: Bool
-    public var keys: [String]
+    package var isBelowKey: Bool
+    package var keys: [String]
 
-    public init(isBelowKey: Bool = false, keys: [String]) {
+    package init(isBelowKey: Bool = false, keys: [String]) {
         self.isBelowKey = isBelowKey
         self.keys = keys
     }
 }
 
 /// What a mapping says of a relationship.
-public struct MappedRelationship: Sendable {
+package struct MappedRelationship: Sendable {
     /// Most preferred first.
-    public var paths: [MappedPath]
+    package var paths: [MappedPath]
     /// Index of the mapping of its values; nil follows the model's relationship.
-    public var mapping: Int?
+    package var mapping: Int?
 
-    public init(paths: [MappedPath], mapping: Int? = nil) {
+    package init(paths: [MappedPath], mapping: Int? = nil) {
         self.paths = paths
         self.mapping = mapping
     }
 }
 
 /// Chooses a mapping for each record by the value at a key.
-public struct SelectMapping: Sendable {
+package struct SelectMapping: Sendable {
     /// What becomes of a record that no case fits.
-    public enum Otherwise: Sendable, Equatable {
+    package enum Otherwise: Sendable, Equatable {
         case mapping(Int)
         /// It is passed over without a word.
         case decline
@@ -88,12 +88,12 @@ public struct SelectMapping: Sendable {
     }
 
     /// The path of the key.
-    public var key: [String]
+    package var key: [String]
     /// The values as text, and the mappings' indices.
-    public var cases: [(value: String, mapping: Int)]
-    public var otherwise: Otherwise
+    package var cases: [(value: String, mapping: Int)]
+    package var otherwise: Otherwise
 
-    public init(key: [String], cases: [(value: String, mapping: Int)], otherwise: Otherwise = .refuse) {
+    package init(key: [String], cases: [(value: String, mapping: Int)], otherwise: Otherwise = .refuse) {
         self.key = key
         self.cases = cases
         self.otherwise = otherwise
@@ -101,19 +101,19 @@ public struct SelectMapping: Sendable {
 }
 
 /// Where a payload's objects are: which mapping is for which path and which key path.
-public struct Route: Sendable {
+package struct Route: Sendable {
     /// Fits a job's `path`; nil fits every job, also one without a path.
-    public var pattern: PathPattern?
+    package var pattern: PathPattern?
     /// Nil is the whole payload.
-    public var keyPath: [String]?
+    package var keyPath: [String]?
     /// Nil of a route for errors.
-    public var mapping: Int?
+    package var mapping: Int?
     /// What is there is an error of whoever sent the payload.
-    public var isError: Bool { mapping == nil }
-    public var place: ModelPlace
+    package var isError: Bool { mapping == nil }
+    package var place: ModelPlace
 
     /// - Parameter mapping: index of a mapping; nil turns the payload into an error.
-    public init(
+    package init(
         pattern: PathPattern? = nil, keyPath: [String]? = nil, mapping: Int?, place: ModelPlace = .unknown
     ) {
         self.pattern = pattern
@@ -123,7 +123,7 @@ public struct Route: Sendable {
     }
 
     /// For a person: `/articles/:articleID` and `articles`.
-    public var summary: String {
+    package var summary: String {
         let parts = [pattern.map { "path \($0.text)" }, keyPath.map { "key path \($0.joined(separator: "."))" }]
         let text = parts.compactMap { $0 }.joined(separator: " and ")
         return text.isEmpty ? "any payload" : text

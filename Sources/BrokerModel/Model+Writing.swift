@@ -1,9 +1,9 @@
-public import BrokerJSON
+package import BrokerJSON
 
 extension Model {
     /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it again
     /// gives an equal model.
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             // Every key path is written out, so that no style is left to apply.
             writer.member("keyStyle", KeyStyle.exact.rawValue)

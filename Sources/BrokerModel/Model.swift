@@ -2,11 +2,11 @@
 ///
 /// Entities, attributes, relationships and mappings refer to each other by index, in the order in which the model names
 /// them.
-public struct Model: Sendable {
-    public let entities: [Entity]
-    public let mappings: [Mapping]
+package struct Model: Sendable {
+    package let entities: [Entity]
+    package let mappings: [Mapping]
     /// In the order in which they are tried.
-    public let routes: [Route]
+    package let routes: [Route]
     /// By entity index.
     private let families: [Family]
     /// By the bytes of the name: what clients ask for is compared as it stands, never by Unicode's normal forms.
@@ -24,7 +24,7 @@ public struct Model: Sendable {
 
     /// - Precondition: every index inside is in range, names are unique, and parents make no circle; ``ModelReader`` sees to
     ///   that.
-    public init(entities: [Entity], mappings: [Mapping] = [], routes: [Route] = []) {
+    package init(entities: [Entity], mappings: [Mapping] = [], routes: [Route] = []) {
         self.entities = entities
         self.mappings = mappings
         self.routes = routes
@@ -46,19 +46,19 @@ public struct Model: Sendable {
     }
 
     /// The index of the entity of that name (exact case), nil when the model has none.
-    public func index(ofEntity name: String) -> Int? { indexByName[Array(name.utf8)] }
+    package func index(ofEntity name: String) -> Int? { indexByName[Array(name.utf8)] }
 
     /// The index of the mapping of that name (exact case), nil when the model has none.
-    public func index(ofMapping name: String) -> Int? { mappingByName[Array(name.utf8)] }
+    package func index(ofMapping name: String) -> Int? { mappingByName[Array(name.utf8)] }
 
     /// The other side of a relationship, nil when it has no inverse.
-    public func inverse(of relationship: Relationship) -> Relationship? {
+    package func inverse(of relationship: Relationship) -> Relationship? {
         relationship.inverse.map { entities[relationship.destination].relationships[$0] }
     }
 
     /// The column beside a to-one relationship's own in which its object's place stands among the others that its
     /// inverse holds; nil when that keeps no order.
-    public func positionColumn(of relationship: Relationship) -> String? {
+    package func positionColumn(of relationship: Relationship) -> String? {
         inverse(of: relationship).flatMap { Self.positionColumn(of: relationship, inverse: $0) }
     }
 
@@ -71,30 +71,30 @@ public struct Model: Sendable {
 
 extension Model {
     /// The entity whose table the objects are in; itself, when it inherits from none.
-    public func topmost(of entity: Int) -> Int { families[entity].topmost }
+    package func topmost(of entity: Int) -> Int { families[entity].topmost }
 
     /// Those that it inherits from, the nearest one first.
-    public func ancestors(of entity: Int) -> [Int] { families[entity].ancestors }
+    package func ancestors(of entity: Int) -> [Int] { families[entity].ancestors }
 
     /// Itself and all that inherit from it, in the model's order: what its objects may be.
-    public func subentities(of entity: Int) -> [Int] { families[entity].subentities }
+    package func subentities(of entity: Int) -> [Int] { families[entity].subentities }
 
     /// It shares a table with others.
-    public func isInHierarchy(_ entity: Int) -> Bool { families[families[entity].topmost].subentities.count > 1 }
+    package func isInHierarchy(_ entity: Int) -> Bool { families[families[entity].topmost].subentities.count > 1 }
 
     /// The entity in whose table the objects are that a relationship leads to.
-    public func destinationTable(_ entity: Int, _ relationship: Int) -> Int {
+    package func destinationTable(_ entity: Int, _ relationship: Int) -> Int {
         topmost(of: entities[entity].relationships[relationship].destination)
     }
 
     /// The name of the table that has the entity's objects.
-    public func table(of entity: Int) -> String { entities[topmost(of: entity)].table }
+    package func table(of entity: Int) -> String { entities[topmost(of: entity)].table }
 
     /// Entities that have a table of their own: alone, or for their hierarchy.
-    public var tableEntities: [Int] { entities.indices.filter { entities[$0].parent == nil } }
+    package var tableEntities: [Int] { entities.indices.filter { entities[$0].parent == nil } }
 
     /// An object of `entity` is one of `other`, too.
-    public func isKind(_ entity: Int, of other: Int) -> Bool {
+    package func isKind(_ entity: Int, of other: Int) -> Bool {
         entity == other || families[entity].ancestors.contains(other)
     }
 }

@@ -1,14 +1,14 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// How many objects of one entity a job touched; each object counts once per job.
-public struct ChangeCounts: Sendable, Equatable {
-    public var inserted = 0
-    public var updated = 0
-    public var unchanged = 0
-    public var deleted = 0
-    public var rejected = 0
+package struct ChangeCounts: Sendable, Equatable {
+    package var inserted = 0
+    package var updated = 0
+    package var unchanged = 0
+    package var deleted = 0
+    package var rejected = 0
 
-    public init(inserted: Int = 0, updated: Int = 0, unchanged: Int = 0, deleted: Int = 0, rejected: Int = 0) {
+    package init(inserted: Int = 0, updated: Int = 0, unchanged: Int = 0, deleted: Int = 0, rejected: Int = 0) {
         self.inserted = inserted
         self.updated = updated
         self.unchanged = unchanged
@@ -18,8 +18,8 @@ public struct ChangeCounts: Sendable, Equatable {
 }
 
 /// Something a job's sender should know, though nothing failed. Counted, not repeated.
-public struct Warning: Sendable, Equatable {
-    public enum Code: String, Sendable {
+package struct Warning: Sendable, Equatable {
+    package enum Code: String, Sendable {
         /// A record brought a key that the model does not name; `key` is its path in the record.
         case unknownKey
         /// Values that an attribute (`key` is its name) does not hold exactly.
@@ -32,12 +32,12 @@ public struct Warning: Sendable, Equatable {
         case deletionSkipped
     }
 
-    public var code: Code
-    public var entity: String
-    public var key: String?
-    public var count: Int
+    package var code: Code
+    package var entity: String
+    package var key: String?
+    package var count: Int
 
-    public init(_ code: Code, entity: String, key: String? = nil, count: Int) {
+    package init(_ code: Code, entity: String, key: String? = nil, count: Int) {
         self.code = code
         self.entity = entity
         self.key = key
@@ -46,51 +46,51 @@ public struct Warning: Sendable, Equatable {
 }
 
 /// How long a job spent where, in microseconds.
-public struct Timing: Sendable, Equatable {
+package struct Timing: Sendable, Equatable {
     /// From the whole frame to the start of staging.
-    public var queued: Int64 = 0
+    package var queued: Int64 = 0
     /// Decoding, parsing and staging.
-    public var staged: Int64 = 0
+    package var staged: Int64 = 0
     /// The writer's work on this job.
-    public var merged: Int64 = 0
+    package var merged: Int64 = 0
     /// From the end of its merge until its COMMIT was durable; zero in a stored outcome, which is written before that.
-    public var committed: Int64 = 0
+    package var committed: Int64 = 0
 
-    public init() {}
+    package init() {}
 }
 
 /// The objects of a job's own records as they are after the job: by operation, in payload order.
-public struct ToldObjects: Sendable, Equatable {
+package struct ToldObjects: Sendable, Equatable {
     /// Bytes of JSON that they may take: as much as an answer to a fetch.
-    public static let maximumBytes = 32 << 20
+    package static let maximumBytes = 32 << 20
 
     /// How many they are, with the nulls for records that left none.
-    public var count: Int
+    package var count: Int
     /// The `objects` of the answer as JSON; nil when they are too large to be told.
-    public var json: [UInt8]?
+    package var json: [UInt8]?
 
-    public init(count: Int, json: [UInt8]?) {
+    package init(count: Int, json: [UInt8]?) {
         self.count = count
         self.json = json
     }
 }
 
 /// What one job did to the store.
-public struct Outcome: Sendable {
+package struct Outcome: Sendable {
     /// By entity name, sorted; only the entities that the job touched.
-    public var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
-    public var rejected: [Fault] = [] { didSet { written = nil } }
-    public var warnings: [Warning] = [] { didSet { written = nil } }
+    package var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
+    package var rejected: [Fault] = [] { didSet { written = nil } }
+    package var warnings: [Warning] = [] { didSet { written = nil } }
     /// The `keys` of the answer as JSON, when the job asked for them.
-    public var keys: [UInt8]? { didSet { written = nil } }
+    package var keys: [UInt8]? { didSet { written = nil } }
     /// The objects of the job's own records, when it asked for them: for the answer alone, not among ``members``.
-    public var objects: ToldObjects?
-    public var timing = Timing()
+    package var objects: ToldObjects?
+    package var timing = Timing()
 
-    public init() {}
+    package init() {}
 
     /// The members of the contract's `completed` that tell the outcome, but for `timing`: JSON without the braces.
-    public var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
+    package var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
 
     /// ``members`` and ``storedObject``, if they have been written and nothing has changed since.
     private var written: (members: [UInt8], object: [UInt8])?
@@ -98,7 +98,7 @@ public struct Outcome: Sendable {
     /// Writes ``members`` and keeps them, where ``storedObject`` has the same: they are wanted twice.
     ///
     /// - Parameter other: another outcome that was written like this; jobs like each other have the same.
-    public mutating func writeBrief(like other: Outcome? = nil) {
+    package mutating func writeBrief(like other: Outcome? = nil) {
         guard rejected.isEmpty, warnings.isEmpty else { return }
         if let other, let written = other.written, keys == nil, other.keys == nil,
             changes.elementsEqual(
@@ -113,7 +113,7 @@ public struct Outcome: Sendable {
 
     /// A JSON object of ``members``, of a size to be kept for every job: some of the rejections and warnings, and how many
     /// more there were.
-    public var storedObject: [UInt8] {
+    package var storedObject: [UInt8] {
         written?.object
             ?? Self.object(members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes))
     }
@@ -202,7 +202,7 @@ extension JSONWriter {
 }
 
 extension ChangeCounts {
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             let members = [
                 ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
@@ -220,7 +220,7 @@ extension Warning {
     /// Bytes of a key that are told: one may be megabytes.
     private static let longestKey = 256
 
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.key("code")
             writer.string(code.rawValue)
@@ -238,7 +238,7 @@ extension Warning {
 
 extension Timing {
     /// Members that are JSON text already, and `timing` behind them.
-    public func appended(toMembers members: [UInt8]) -> [UInt8] {
+    package func appended(toMembers members: [UInt8]) -> [UInt8] {
         var writer = JSONWriter(capacity: members.count + 128)
         writer.rawMembers(members)
         writer.key("timing")
@@ -246,7 +246,7 @@ extension Timing {
         return writer.bytes
     }
 
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             for (key, value) in [("queued", queued), ("staged", staged), ("merged", merged), ("committed", committed)] {
                 writer.key(key)

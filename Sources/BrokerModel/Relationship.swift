@@ -1,14 +1,14 @@
-public enum DeleteRule: String, Sendable, CaseIterable {
+package enum DeleteRule: String, Sendable, CaseIterable {
     case nullify, cascade, deny, noAction
 }
 
 /// What a to-many value does to the links that are there.
-public enum Assignment: String, Sendable, CaseIterable {
+package enum Assignment: String, Sendable, CaseIterable {
     case union, replace
 }
 
 /// What becomes of a bare key whose object does not exist.
-public enum MissingDestination: String, Sendable, CaseIterable {
+package enum MissingDestination: String, Sendable, CaseIterable {
     /// The object is created with that identity.
     case stub
     /// The link is left out.
@@ -18,33 +18,33 @@ public enum MissingDestination: String, Sendable, CaseIterable {
 }
 
 /// A link from an entity's objects to those of another, or of the same one.
-public struct Relationship: Sendable {
-    public var name: String
+package struct Relationship: Sendable {
+    package var name: String
     /// What the names of its columns begin with: its own, unless relatives in the same table have another property of
     /// that name.
-    public var column: String
+    package var column: String
     /// Of a hierarchy, the entity that has it and gives it to those below: what its link table is named for.
-    public var owner: Int?
+    package var owner: Int?
     /// Index of the destination entity in the model.
-    public var destination: Int
-    public var isToMany: Bool
+    package var destination: Int
+    package var isToMany: Bool
     /// Index of the inverse among the destination's relationships.
-    public var inverse: Int?
+    package var inverse: Int?
     /// Where a record may hold the value, most preferred first; each is a path of keys.
-    public var keyPaths: [[String]]
+    package var keyPaths: [[String]]
     /// What deleting this side's object does to the other side's.
-    public var deleteRule: DeleteRule
-    public var assignment: Assignment
-    public var missing: MissingDestination
+    package var deleteRule: DeleteRule
+    package var assignment: Assignment
+    package var missing: MissingDestination
     /// A to-many relationship keeps the order in which records name its objects.
-    public var isOrdered: Bool
+    package var isOrdered: Bool
     /// The name before: a store that knows the relationship by it keeps its links.
-    public var renamedFrom: String?
+    package var renamedFrom: String?
     /// Index of the mapping that records nested here are read by; nil reads them as the destination's.
-    public var mapping: Int?
-    public var place: ModelPlace
+    package var mapping: Int?
+    package var place: ModelPlace
 
-    public init(
+    package init(
         name: String, destination: Int, isToMany: Bool = false, inverse: Int? = nil, keyPaths: [[String]]? = nil,
         deleteRule: DeleteRule = .nullify, assignment: Assignment = .union, missing: MissingDestination = .stub,
         isOrdered: Bool = false, renamedFrom: String? = nil, place: ModelPlace = .unknown

@@ -3,7 +3,7 @@ extension PathPattern {
     ///
     /// - Parameter value: of the parameter of that name; nil when there is none.
     /// - Throws: ``PathPatternError`` that names the parameters that have no value, or an empty one.
-    public func path(_ value: (_ parameter: String) throws -> String?) throws -> String {
+    package func path(_ value: (_ parameter: String) throws -> String?) throws -> String {
         var missing: [String] = []
         var path = text.utf8.first == UInt8(ascii: "/") ? "/" : ""
         for (position, tokens) in segments.enumerated() {

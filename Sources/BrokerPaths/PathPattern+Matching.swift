@@ -1,9 +1,9 @@
 extension PathPattern {
     /// A path without its query and its fragment, split into segments once for any number of patterns.
-    public struct SplitPath: Sendable {
+    package struct SplitPath: Sendable {
         fileprivate let segments: [Substring.UTF8View]
 
-        public init(_ path: String) {
+        package init(_ path: String) {
             let end = path.utf8.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? path.utf8.endIndex
             segments = PathPattern.segments(of: path.utf8[..<end])
         }
@@ -12,7 +12,7 @@ extension PathPattern {
     /// The parameters' values, without percent-encoding, in the order of the pattern; nil when the path does not fit.
     ///
     /// Takes time in proportion to the length of the path; a path with another number of segments takes none.
-    public func match(_ path: SplitPath) -> [(name: String, value: String)]? {
+    package func match(_ path: SplitPath) -> [(name: String, value: String)]? {
         guard path.segments.count == segments.count else { return nil }
         var values: [(name: String, value: String)] = []
         for (tokens, segment) in zip(segments, path.segments) {

@@ -4,19 +4,19 @@
 /// is a colon and a name of letters, digits and `_`; it stands for one character at least, and for no slash. What is
 /// around it is taken as it stands: `/feeds/:name.json`. Slashes at either end do not count, and neither do a query
 /// (`?page=2`) or a fragment (`#top`) behind a path.
-public struct PathPattern: Sendable {
+package struct PathPattern: Sendable {
     enum Token: Sendable, Equatable {
         case literal([UInt8])
         case parameter(String)
     }
 
     /// As it was written.
-    public let text: String
+    package let text: String
     /// By segment, between slashes; a segment has a token at least.
     let segments: [[Token]]
 
     /// - Throws: ``PathPatternError`` when a parameter has no name, has another right behind it, or comes twice.
-    public init(_ text: String) throws(PathPatternError) {
+    package init(_ text: String) throws(PathPatternError) {
         self.text = text
         var segments: [[Token]] = []
         for segment in Self.segments(of: text.utf8[...]) { segments.append(try Self.tokens(of: segment, in: text)) }
@@ -28,7 +28,7 @@ public struct PathPattern: Sendable {
     }
 
     /// The names of the parameters, in order.
-    public var parameters: [String] {
+    package var parameters: [String] {
         segments.joined().compactMap { token in
             if case .parameter(let name) = token { name } else { nil }
         }
@@ -80,8 +80,8 @@ public struct PathPattern: Sendable {
 }
 
 /// What is wrong with a pattern, as a sentence without its end.
-public struct PathPatternError: Error, Sendable, Equatable, CustomStringConvertible {
-    public let description: String
+package struct PathPatternError: Error, Sendable, Equatable, CustomStringConvertible {
+    package let description: String
 
     init(_ description: String) { self.description = description }
 }

@@ -2,8 +2,8 @@ internal import CSQLite
 internal import Glibc
 
 /// An operation of the store failed. The transaction's changes are rolled back.
-public struct StoreError: Error, Sendable, CustomStringConvertible {
-    public enum Code: Sendable {
+package struct StoreError: Error, Sendable, CustomStringConvertible {
+    package enum Code: Sendable {
         /// The disk, or the limit set for the database, is full.
         case full
         /// The file cannot be opened, locked, read or written.
@@ -19,11 +19,11 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
         case overworked
     }
 
-    public let code: Code
+    package let code: Code
     /// The event and the remedy, in one line; no SQL.
-    public let message: String
+    package let message: String
     /// SQLite's extended result code, zero when the error is not SQLite's.
-    public let sqliteCode: Int32
+    package let sqliteCode: Int32
 
     /// SQLite's own message; empty when the error is not SQLite's.
     package private(set) var sqliteMessage = ""
@@ -39,10 +39,10 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     }
 
     /// For logs: a defect includes the statement that failed, which ``message`` never does.
-    public var description: String { statement.map { "\(message) [\($0)]" } ?? message }
+    package var description: String { statement.map { "\(message) [\($0)]" } ?? message }
 
     /// Another program holds a lock: a later attempt may succeed.
-    public var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
+    package var isLocked: Bool { [SQLITE_BUSY, SQLITE_LOCKED].contains(sqliteCode & 0xFF) }
 
     /// A value or a statement is larger than the connection reads.
     package var isTooLarge: Bool { sqliteCode & 0xFF == SQLITE_TOOBIG }
@@ -51,7 +51,7 @@ public struct StoreError: Error, Sendable, CustomStringConvertible {
     package var isBeyondBound: Bool { isTooLarge || sqliteCode & 0xFF == SQLITE_INTERRUPT }
 
     /// The disk has failed, or the file is damaged: the written data may be on the disk, or not, or in part.
-    public var isDiskFailure: Bool {
+    package var isDiskFailure: Bool {
         code != .full && [SQLITE_IOERR, SQLITE_CORRUPT, SQLITE_NOTADB].contains(sqliteCode & 0xFF)
     }
 }

@@ -7,7 +7,7 @@ extension BrokerServer {
     ///
     /// - Returns: the client's end, connected and non-blocking, for the caller to close.
     /// - Throws: ``ServerError`` when the system has no more descriptors, or the server stops.
-    public func makeConnection() throws(ServerError) -> Int32 {
+    package func makeConnection() throws(ServerError) -> Int32 {
         try isStopping.withLock { isStopping throws(ServerError) in
             guard !isStopping else { throw ServerError("The server is stopping.") }
             var pair: [Int32] = [-1, -1]

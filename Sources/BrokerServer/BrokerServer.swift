@@ -1,13 +1,13 @@
-public import BrokerCoordinator
+package import BrokerCoordinator
 internal import BrokerStore
 internal import Glibc
-public import Logging
+package import Logging
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
 /// A coordinator behind a Unix socket, or behind connections within the process.
-public final class BrokerServer: Sendable {
+package final class BrokerServer: Sendable {
     private let coordinator: Coordinator
     private let options: ServerOptions
     private let log: ServerLog
@@ -38,14 +38,14 @@ public final class BrokerServer: Sendable {
     }
 
     /// Checks that the socket is free and can be made, and changes nothing but a stale socket file.
-    public static func claimSocket(_ path: String, access: SocketAccess = SocketAccess()) throws(ServerError) {
+    package static func claimSocket(_ path: String, access: SocketAccess = SocketAccess()) throws(ServerError) {
         try SocketFile(path: path, access: access).claim()
     }
 
     /// Listens on the socket, if there is one, and serves from then on.
     ///
     /// - Throws: ``ServerError`` when another process has the socket, or it cannot be made.
-    public static func start(
+    package static func start(
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
         if let path = options.socketPath { try claimSocket(path, access: options.socketAccess) }
@@ -135,7 +135,7 @@ public final class BrokerServer: Sendable {
     ///
     /// A job that was read but had no room is refused (`draining`). Jobs that had room are finished however long that
     /// takes; then clients have `ServerOptions.drainSeconds` for their answers.
-    public func stop() async throws {
+    package func stop() async throws {
         log.logger.notice("Stopping: no more is read, and what was read is finished.")
         isStopping.withLock { $0 = true }
         listener?.file.remove()
@@ -160,10 +160,10 @@ public final class BrokerServer: Sendable {
     }
 
     /// Deletes the socket's file, for an end without ``stop()``.
-    public func abandonSocket() { listener?.file.remove() }
+    package func abandonSocket() { listener?.file.remove() }
 
     /// The same; calls `end` when everything sent before has been given to the clients' sockets.
-    public func abandonSocket(_ end: @escaping @Sendable () -> Void) {
+    package func abandonSocket(_ end: @escaping @Sendable () -> Void) {
         abandonSocket()
         group.next().execute(end)
     }

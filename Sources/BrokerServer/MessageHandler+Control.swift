@@ -1,12 +1,12 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
-public import BrokerModel
+package import BrokerModel
 internal import BrokerStore
 internal import BrokerWire
 internal import Logging
 
 /// The result of ``ServerOptions/reload``.
-public enum ReloadEnd: Sendable {
+package enum ReloadEnd: Sendable {
     /// The new model is in force; the changes of the store, a line each.
     case applied([String])
     /// The old model stays in force.

@@ -1,38 +1,38 @@
-public import BrokerWire
+package import BrokerWire
 internal import Glibc
 internal import NIOCore
 
 /// The server's socket, its users and its limits.
-public struct ServerOptions: Sendable {
+package struct ServerOptions: Sendable {
     /// Connections at a time: each costs some tens of kilobytes at most, while it is idle.
-    public static let defaultConnections = 1_024
+    package static let defaultConnections = 1_024
     /// Jobs of one connection admitted and not answered; above that, the server does not read from it until some are.
-    public static let defaultJobsPerConnection = 1_024
+    package static let defaultJobsPerConnection = 1_024
     /// Seconds that clients have for their answers when the server stops; service managers wait 90 (systemd's
     /// `DefaultTimeoutStopSec`).
-    public static let defaultDrainSeconds = 30
+    package static let defaultDrainSeconds = 30
 
     /// Nil for no socket: the server serves only those whom ``BrokerServer/BrokerServer/makeConnection()`` connects.
-    public var socketPath: String?
-    public var frameLimits = FrameLimits()
-    public var connections = defaultConnections
-    public var jobsPerConnection = defaultJobsPerConnection
+    package var socketPath: String?
+    package var frameLimits = FrameLimits()
+    package var connections = defaultConnections
+    package var jobsPerConnection = defaultJobsPerConnection
     /// Seconds that clients have for their answers when the server stops.
-    public var drainSeconds = defaultDrainSeconds
+    package var drainSeconds = defaultDrainSeconds
     /// Users who may connect. By default the server's own and root.
-    public var allowedUsers: Set<UInt32> = [geteuid(), 0]
+    package var allowedUsers: Set<UInt32> = [geteuid(), 0]
     /// Groups whose members may connect, too: peers that had one of them, as their own or as a supplementary group,
     /// when they connected.
-    public var allowedGroups: Set<UInt32> = []
+    package var allowedGroups: Set<UInt32> = []
     /// The permissions of the socket's file; peers that it lets in are checked all the same.
-    public var socketAccess = SocketAccess()
+    package var socketAccess = SocketAccess()
     /// Begins the end of the server, as a signal does; nil where another program decides that.
-    public var drain: (@Sendable () -> Void)?
+    package var drain: (@Sendable () -> Void)?
     /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
     /// thread.
-    public var reload: (@Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
+    package var reload: (@Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
     /// The server's name in `welcome`.
-    public var serverName = "broker"
+    package var serverName = "broker"
 
     /// How long a client whose connection is ended may go on sending before it is cut.
     var linger = TimeAmount.seconds(1)
@@ -42,15 +42,15 @@ public struct ServerOptions: Sendable {
     /// that cannot wait can gather: `pong`, `stats`, `model`, and small ones.
     var cutOffBytes = 40 << 20
 
-    public init(socketPath: String?) { self.socketPath = socketPath }
+    package init(socketPath: String?) { self.socketPath = socketPath }
 }
 
 /// The server could not start.
-public struct ServerError: Error, Sendable, CustomStringConvertible {
+package struct ServerError: Error, Sendable, CustomStringConvertible {
     /// What happened and the remedy, in one line.
-    public let message: String
+    package let message: String
 
     init(_ message: String) { self.message = message }
 
-    public var description: String { message }
+    package var description: String { message }
 }

@@ -1,16 +1,16 @@
 internal import Glibc
 
 /// The permissions of a socket's file.
-public struct SocketAccess: Sendable, Equatable {
+package struct SocketAccess: Sendable, Equatable {
     /// Not open to others by default.
-    public static let defaultMode: UInt32 = 0o660
+    package static let defaultMode: UInt32 = 0o660
 
     /// Independent of the process's mask.
-    public var mode: UInt32
+    package var mode: UInt32
     /// The group by its number; nil leaves the one that the system gives a new file.
-    public var group: UInt32?
+    package var group: UInt32?
 
-    public init(mode: UInt32 = defaultMode, group: UInt32? = nil) {
+    package init(mode: UInt32 = defaultMode, group: UInt32? = nil) {
         self.mode = mode
         self.group = group
     }

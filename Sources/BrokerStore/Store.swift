@@ -1,15 +1,16 @@
+package import BrokerSchema
 internal import BrokerModel
-public import BrokerStaging
+package import BrokerStaging
 internal import CSQLite
 
 /// The one connection that writes. Belongs to one thread; synchronous; starts no thread.
 ///
 /// A transaction has the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences,
 /// ``commit()``.
-public final class Store {
+package final class Store {
     let connection: Connection
     /// The changes made when it was opened.
-    public let migration: StoreMigration
+    package let migration: StoreMigration
     let merger: Merger
     var ledger: Ledger
     let statements: TransactionStatements
@@ -27,16 +28,16 @@ public final class Store {
     /// The disk has failed, or the file is damaged, and the store accepts no more jobs. Jobs applied since the last
     /// ``commit()`` that returned, and no others, may or may not be in the file: the server must report neither before
     /// the store has been opened again.
-    public var failure: StoreError? { connection.failure }
+    package var failure: StoreError? { connection.failure }
 
     /// Records that the disk has failed under another connection to the same files.
-    public func fail(_ error: StoreError) { connection.fail(error) }
+    package func fail(_ error: StoreError) { connection.fail(error) }
 
     /// Opens the database, creates or migrates its schema, and sets the modes that Broker needs.
     ///
     /// - Throws: ``StoreError``: `incompatible` with a list of the differences, when the file has other contents; the
     ///   file is then unchanged.
-    public init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
+    package init(path: String, plan: StagingPlan, options: StoreOptions = StoreOptions()) throws(StoreError) {
         let file = try StoreFile(path: path)
         location = file.location
         isSyncedAtCommit = options.synchronous == .full
@@ -74,7 +75,8 @@ public final class Store {
         walCheckpointer.copyFound()
         if let failure = connection.failure { throw failure }
         try connection.execute("BEGIN IMMEDIATE")
-        let opening = try StoreOpening(of: connection, path: path, to: plan, removal: options.removal)
+        let opening = try StoreOpening(
+            of: connection, path: path, to: plan.model, removal: options.removal, defaults: plan.defaultLiteral)
         try opening.refuseDifferences()
         try opening.run(on: connection)
         try connection.execute("COMMIT")
@@ -122,7 +124,7 @@ public final class Store {
     private static let walFrameHeader: Int64 = 24
 
     /// Checks whether a store of that model exists or can be created there. Changes nothing.
-    public static func check(
+    package static func check(
         path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse
     ) throws(StoreError) {
         try check(StoreFile(path: path), plan, removal)
@@ -140,7 +142,7 @@ public final class Store {
     /// The changes that opening an existing store with that model would make. Changes nothing.
     ///
     /// - Throws: ``StoreError`` when no store is there, or it cannot be read.
-    public static func changes(
+    package static func changes(
         path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse
     ) throws(StoreError) -> [StoreChange] {
         let file = try StoreFile(path: path)
@@ -155,7 +157,8 @@ public final class Store {
     ) throws(StoreError) -> StoreOpening {
         let connection = try look(at: file, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")
-        return try StoreOpening(of: connection, path: file.path, to: plan, removal: removal)
+        return try StoreOpening(
+            of: connection, path: file.path, to: plan.model, removal: removal, defaults: plan.defaultLiteral)
     }
 
     /// A connection that changes nothing.
@@ -171,17 +174,17 @@ public final class Store {
     // MARK: - Sequences
 
     /// Finds the lines of jobs, for readers of the ledger on other connections.
-    public var jobs: JobIndex { ledger.index }
+    package var jobs: JobIndex { ledger.index }
 
     /// The highest sequence that may have been sent to a client; 0 in a new store.
     ///
     /// The next sequence is greater. After a crash there is a gap, as wide as the reservation.
-    public func lastSequence() throws(StoreError) -> Int64 { try ledger.newestSequence() }
+    package func lastSequence() throws(StoreError) -> Int64 { try ledger.newestSequence() }
 
     /// Reserves sequences in a transaction of its own, before the first of them is sent to a client.
     ///
     /// - Returns: the highest sequence that may have been sent before; the `count` after it are reserved.
-    public func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
+    package func openSequences(_ count: Int64) throws(StoreError) -> Int64 {
         do throws(StoreError) {
             try checkUsable()
             let newest = try lastSequence()
@@ -199,32 +202,32 @@ public final class Store {
     /// and no later server assigns one of them to another job.
     ///
     /// At a clean stop, with the highest sequence that was sent, it releases the others.
-    public func reserveSequences(through sequence: Int64) throws(StoreError) {
+    package func reserveSequences(through sequence: Int64) throws(StoreError) {
         try ledger.reserve(through: sequence)
     }
 
     /// The highest sequence whose outcome may have been deleted; 0 for none.
-    public var forgottenThrough: Int64 { ledger.forgottenThrough }
+    package var forgottenThrough: Int64 { ledger.forgottenThrough }
 
     // MARK: - The journal
 
     /// The path of the store, without symbolic links; the WAL's files are beside it.
-    public let location: String
+    package let location: String
 
     /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil when that
     /// is not known at the moment.
-    public var durablePosition: Int64? {
+    package var durablePosition: Int64? {
         isSyncedAtCommit || walCheckpointer.log.uncheckpointedPages == 0 ? ledger.history?.position : nil
     }
 
     /// The digest of the jobs of its journal; nil without one.
-    public var history: StateDigest? { ledger.history }
+    package var history: StateDigest? { ledger.history }
 
     // MARK: - Transactions
 
     /// Begins a transaction. When another program has locked the store it fails at once, with an error that
     /// ``/BrokerSQLite/StoreError/isLocked``: nothing has happened then, and the caller keeps its jobs and tries again.
-    public func begin() throws(StoreError) {
+    package func begin() throws(StoreError) {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try statements.begin.run()
@@ -237,7 +240,7 @@ public final class Store {
     /// - Throws: ``StoreError``; `unavailable` permanently when the store's files were deleted, moved or replaced,
     ///   because no other process would find what is written to them. If there is a ``failure`` then, the transaction
     ///   may be durable all the same.
-    public func commit() throws(StoreError) {
+    package func commit() throws(StoreError) {
         do throws(StoreError) {
             try files.check()
         } catch {
@@ -256,7 +259,7 @@ public final class Store {
     }
 
     /// Rolls back everything applied since ``begin()``; does nothing when SQLite did that by itself.
-    public func rollback() {
+    package func rollback() {
         merger.resetRowKeys()
         ledger.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
@@ -265,7 +268,7 @@ public final class Store {
     }
 
     /// Copies the WAL into the database and empties it, as far as readers allow.
-    public func checkpoint() throws(StoreError) {
+    package func checkpoint() throws(StoreError) {
         // Files that were moved must not be written any more.
         try checkUsable()
         connection.waitForLocks(milliseconds: Connection.lockMilliseconds)
@@ -275,7 +278,7 @@ public final class Store {
     /// Copies the WAL into the database and empties its file, as far as readers allow it now; does not wait.
     ///
     /// - Returns: the remaining WAL.
-    public func checkpointAtOnce() throws(StoreError) -> WALStatus {
+    package func checkpointAtOnce() throws(StoreError) -> WALStatus {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try walCheckpointer.empty()
@@ -283,7 +286,7 @@ public final class Store {
     }
 
     /// The outcome of a job in the ledger; nil for an unknown id.
-    public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
+    package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try ledger.outcome(ofJob: id) }
 
     /// Applies one job inside the open transaction: its rows and its line in the ledger, or only the line if it fails.
     ///
@@ -293,7 +296,7 @@ public final class Store {
     /// - Throws: when the store fails; ``isTransactionLost`` is then true if the whole transaction is lost.
     ///   `overworked` when the job was interrupted, and the transaction with it: its next attempt, in another
     ///   transaction, ends with its fault.
-    public func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
+    package func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
         let (known, end) = try find(job)
         if let end {
             try extendDigest(end, of: job, nil)
@@ -343,7 +346,7 @@ public final class Store {
     }
 
     /// SQLite has rolled back everything since ``begin()``, because it could not continue.
-    public var isTransactionLost: Bool { connection.isAutocommit }
+    package var isTransactionLost: Bool { connection.isAutocommit }
 
     private static func idConflict(_ id: String) -> Fault {
         Fault(

@@ -1,36 +1,36 @@
-public import BrokerJSON
-public import BrokerModel
-public import BrokerStaging
+package import BrokerJSON
+package import BrokerModel
+package import BrokerStaging
 
 /// A job in the form in which the store applies it.
-public struct StoreJob: Sendable {
-    public enum Work: Sendable {
+package struct StoreJob: Sendable {
+    package enum Work: Sendable {
         case steps([StagedStep])
         /// It could not be staged; the ledger stores the fault.
         case refused(Fault)
     }
 
-    public let id: String
-    public let owner: JobOwner
+    package let id: String
+    package let owner: JobOwner
     /// The hash of the job's content; nil when the server made the id, which therefore cannot have been used before.
-    public let contentHash: [UInt8]?
+    package let contentHash: [UInt8]?
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
-    public let contentDigest: [UInt8]?
+    package let contentDigest: [UInt8]?
     /// The hash of the message's decoded bytes, which earlier versions wrote into the ledger. Nil when the ledger
     /// cannot have it.
-    public let messageHash: [UInt8]?
-    public let sequence: Int64
-    public let policy: InvalidRecordPolicy
-    public let wantsKeys: Bool
+    package let messageHash: [UInt8]?
+    package let sequence: Int64
+    package let policy: InvalidRecordPolicy
+    package let wantsKeys: Bool
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
-    public let wantsObjects: Bool
-    public let work: Work
+    package let wantsObjects: Bool
+    package let work: Work
     /// Milliseconds since 1970, for the ledger.
-    public let now: Int64
+    package let now: Int64
     /// The allowance for the merge's memory besides the staged rows; nil grants everything.
-    public let memory: (any MemoryAllowance)?
+    package let memory: (any MemoryAllowance)?
 
-    public init(
+    package init(
         id: String, owner: JobOwner = .server, contentHash: [UInt8]?, contentDigest: [UInt8]? = nil,
         messageHash: [UInt8]? = nil, sequence: Int64,
         policy: InvalidRecordPolicy,
@@ -55,14 +55,14 @@ public struct StoreJob: Sendable {
 
 extension StoreJob {
     /// Whether the recorded job has the same content, and this job's owner may see it.
-    public func isRepetition(of recorded: StoredOutcome) -> Bool {
+    package func isRepetition(of recorded: StoredOutcome) -> Bool {
         guard owner.maySee(jobOf: recorded.owner) else { return false }
         return recorded.contentHash == contentHash || messageHash != nil && recorded.contentHash == messageHash
     }
 }
 
 /// The outcome of a job.
-public enum JobOutcome: Sendable {
+package enum JobOutcome: Sendable {
     case completed(Outcome)
     case failed(Fault)
     /// It had been applied before; this time nothing was done.

@@ -1,3 +1,4 @@
+public import BrokerSchema
 /// When SQLite waits for the disk.
 public enum Synchronous: String, Sendable, CaseIterable {
     /// At every COMMIT: an answered job survives a power failure.

@@ -1,25 +1,25 @@
 /// How large a frame may be, compressed and not. Both are checked before memory is taken.
-public struct FrameLimits: Sendable, Equatable {
+package struct FrameLimits: Sendable, Equatable {
     /// The largest length whose first byte is 0, so that anything else on the socket is known by its first byte
     /// (protocol: framing).
-    public static let largestPayloadCount = 16_777_215
+    package static let largestPayloadCount = 16_777_215
 
     /// 256 MiB: what the contract lets a frame's content be by default.
-    public static let defaultMaximumContentCount = 256 << 20
+    package static let defaultMaximumContentCount = 256 << 20
 
     /// 1 GiB: the largest content that a server may be configured to accept. SQLite's own limit of a value is a little less
     /// (sqlite.org/limits.html).
-    public static let largestContentCount = 1 << 30
+    package static let largestContentCount = 1 << 30
 
     /// The limits that no server exceeds: those of a frame in the journal, which a server with other limits may have accepted.
-    public static let largest = FrameLimits(maximumContentCount: largestContentCount)
+    package static let largest = FrameLimits(maximumContentCount: largestContentCount)
 
     /// Bytes of one LZ4 frame, 1...``largestPayloadCount``.
-    public let maximumPayloadCount: Int
+    package let maximumPayloadCount: Int
     /// Bytes of a frame's content, decompressed.
-    public let maximumContentCount: Int
+    package let maximumContentCount: Int
 
-    public init(
+    package init(
         maximumPayloadCount: Int = FrameLimits.largestPayloadCount,
         maximumContentCount: Int = FrameLimits.defaultMaximumContentCount
     ) {

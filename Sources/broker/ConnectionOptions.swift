@@ -1,7 +1,8 @@
+import BrokerSchema
 public import ArgumentParser
 import BrokerClient
 import BrokerCommandLine
-public import BrokerStore
+internal import BrokerStore
 import Glibc
 
 /// Where the server is, or the store when there is none.

@@ -1,3 +1,4 @@
+import BrokerSchema
 import BrokerClient
 import BrokerCommandLine
 import BrokerCoordinator

@@ -1,3 +1,4 @@
+import BrokerSchema
 import ArgumentParser
 import BrokerCommandLine
 import BrokerJSON

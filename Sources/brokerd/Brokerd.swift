@@ -1,3 +1,4 @@
+import BrokerSchema
 public import ArgumentParser
 import BrokerCommandLine
 import BrokerCoordinator

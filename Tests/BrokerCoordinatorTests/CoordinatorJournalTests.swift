@@ -1,3 +1,4 @@
+import BrokerSchema
 import BrokerModel
 import BrokerStore
 import Foundation

@@ -1,3 +1,4 @@
+@testable import BrokerSchema
 import Foundation
 import Testing
 

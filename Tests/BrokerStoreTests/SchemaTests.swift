@@ -1,3 +1,4 @@
+@testable import BrokerSchema
 import BrokerModel
 import Testing
 import TestSupport

@@ -1,3 +1,4 @@
+@testable import BrokerSchema
 import CSQLite
 import Foundation
 import Testing

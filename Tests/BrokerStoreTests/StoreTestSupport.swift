@@ -1,3 +1,4 @@
+@testable import BrokerSchema
 import BrokerJSON
 import BrokerModel
 import BrokerStaging

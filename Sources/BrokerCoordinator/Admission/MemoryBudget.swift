@@ -1,5 +1,5 @@
-public import BrokerJSON
-public import BrokerStaging
+internal import BrokerJSON
+internal import BrokerStaging
 
 /// The memory of all jobs in flight, shared by the threads that work on them.
 final class MemoryBudget: Sendable {
@@ -51,7 +51,7 @@ final class MemoryBudget: Sendable {
 ///
 /// A frame is first opened *briefly*, within what every worker may take at any time. A frame that needs more is opened
 /// again with a grant of the budget.
-public final class JobMemory: MemoryAllowance, StagingAllowance {
+package final class JobMemory: MemoryAllowance, StagingAllowance {
     fileprivate struct State {
         var payloadBytes: Int
         /// Bytes of the budget, beside the payload.
@@ -82,7 +82,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
 
     // MARK: - RecordDecision
 
-    public func take(_ bytes: Int) -> Bool { take(bytes, passesWaiting: false) }
+    package func take(_ bytes: Int) -> Bool { take(bytes, passesWaiting: false) }
 
     private func take(_ bytes: Int, passesWaiting: Bool) -> Bool {
         state.withLock { state in
@@ -122,7 +122,7 @@ public final class JobMemory: MemoryAllowance, StagingAllowance {
         budget.change { $0.hold(bytes, for: place) }
     }
 
-    public func giveBack(_ bytes: Int) {
+    package func giveBack(_ bytes: Int) {
         let surplus = state.withLock { state in
             state.used -= bytes
             return state.takeSurplus()

@@ -1,13 +1,13 @@
-public import BrokerJSON
-public import BrokerModel
-public import BrokerStaging
-public import BrokerStore
+package import BrokerJSON
+package import BrokerModel
+package import BrokerStaging
+package import BrokerStore
 
 /// A client's request, decoded but not yet staged.
-public struct Job: @unchecked Sendable {
-    public struct Operation {
+package struct Job: @unchecked Sendable {
+    package struct Operation {
         /// The operation; names are as the client wrote them, and the model may not have them.
-        public enum Action {
+        package enum Action {
             case process(object: JSONValue?)
             case relate(object: JSONValue, relationship: JSONValue)
             /// - Parameters:
@@ -36,15 +36,15 @@ public struct Job: @unchecked Sendable {
         }
 
         /// As the client wrote it; the model may not have it. Empty for a `map`.
-        public var entity: String
-        public var json: JSONValue
-        public var action: Action
+        package var entity: String
+        package var json: JSONValue
+        package var action: Action
         /// A JSON Pointer (RFC 6901) to the entity's name in the message.
-        public var entityPointer: String
+        package var entityPointer: String
         /// A JSON Pointer to the object with the operation's fields.
-        public var pointer: String
+        package var pointer: String
 
-        public init(
+        package init(
             entity: String, json: JSONValue, _ action: Action = .process(object: nil), entityPointer: String,
             pointer: String = ""
         ) {
@@ -58,27 +58,27 @@ public struct Job: @unchecked Sendable {
 
     /// The client's id; nil asks for one of the coordinator's, and for at most once instead of exactly once. Ids that
     /// begin with `broker-` are the coordinator's: a server refuses them from clients.
-    public var id: String?
-    public var owner: JobOwner
-    public var document: JSONDocument
+    package var id: String?
+    package var owner: JobOwner
+    package var document: JSONDocument
     // Offsets into the immutable tape of `document`, which is retained here beside them.
-    public var operations: [Operation]
-    public var policy: InvalidRecordPolicy
+    package var operations: [Operation]
+    package var policy: InvalidRecordPolicy
     /// Whether a record with a key that the model does not name is rejected, as ``policy`` says.
-    public var refusesUnknownKeys = false
-    public var wantsKeys: Bool
+    package var refusesUnknownKeys = false
+    package var wantsKeys: Bool
     /// Whether ``JobCompletion/objects`` are wanted.
-    public var wantsObjects: Bool
+    package var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
-    public var wantsAcceptance: Bool
+    package var wantsAcceptance: Bool
     /// The observer wants ``JobEvent/progress(id:staged:merged:)``.
-    public var wantsProgress = false
+    package var wantsProgress = false
     /// The decoded message as it was sent, also when `document` was parsed from a copy without trailing commas.
-    public var content: JSONText
+    package var content: JSONText
     /// Called for everything that happens to the job, on a thread of the coordinator's; must not block.
-    public var observer: @Sendable (JobEvent) -> Void
+    package var observer: @Sendable (JobEvent) -> Void
 
-    public init(
+    package init(
         id: String?, owner: JobOwner = .server, document: JSONDocument, operations: [Operation],
         policy: InvalidRecordPolicy, wantsKeys: Bool,
         wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
@@ -98,7 +98,7 @@ public struct Job: @unchecked Sendable {
 }
 
 /// The events of a job, in this order.
-public enum JobEvent: Sendable {
+package enum JobEvent: Sendable {
     /// The job has its sequence among all jobs.
     case accepted(id: String, sequence: Int64)
     /// The numbers of rows staged and of those merged; sent now and then, or never.
@@ -108,31 +108,31 @@ public enum JobEvent: Sendable {
 }
 
 /// How a job ended, ready to be sent.
-public struct JobCompletion: Sendable {
-    public enum Result: Sendable {
+package struct JobCompletion: Sendable {
+    package enum Result: Sendable {
         /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
         case completed(members: [UInt8], isDuplicate: Bool)
         /// The `error` object: JSON.
         case failed(error: [UInt8])
     }
 
-    public var id: String
+    package var id: String
     /// The owner of the job; nil when unknown, and then any client may see it.
-    public var owner: JobOwner?
+    package var owner: JobOwner?
     /// Nil when the job was refused before it had a sequence.
-    public var sequence: Int64?
-    public var result: Result
+    package var sequence: Int64?
+    package var result: Result
     /// The objects of the job's own records, sent once, to the client that asked for them with the job.
-    public var objects: ToldObjects?
+    package var objects: ToldObjects?
 
-    public init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
+    package init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
         self.id = id
         self.owner = owner
         self.sequence = sequence
         self.result = result
     }
 
-    public static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
+    package static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
         var writer = JSONWriter()
         fault.write(to: &writer)
         return JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
@@ -140,7 +140,7 @@ public struct JobCompletion: Sendable {
 }
 
 /// The content of a frame, known when a worker has opened it.
-public enum Opened: Sendable {
+package enum Opened: Sendable {
     case job(Job)
     /// A message that has been answered already, or that cannot be answered.
     case nothing

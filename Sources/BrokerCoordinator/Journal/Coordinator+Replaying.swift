@@ -1,8 +1,9 @@
 internal import BrokerJournal
+internal import BrokerSchema
 internal import BrokerModel
 internal import BrokerStaging
-public import BrokerStore
-public import Logging
+package import BrokerStore
+package import Logging
 
 extension Coordinator {
     /// Applies the accepted jobs of the journal that the store has not applied, in order, each with its own sequence
@@ -15,7 +16,7 @@ extension Coordinator {
     ///   ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``.
     /// - Throws: `StoreError` when the journal cannot be read, one of its jobs cannot be applied, or the store cannot be changed to
     ///   the wanted model. No job after the one that failed has been applied then, and the coordinator can only be stopped.
-    public func replay(
+    package func replay(
         _ logger: Logger, opening open: @escaping @Sendable (_ payload: [UInt8], JournaledJob, JobMemory) -> ReopenedJob
     ) throws(StoreError) {
         if let pending = writer.pending, pending.count > 0 { try apply(pending, logger, open) }

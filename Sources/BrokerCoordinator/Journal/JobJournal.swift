@@ -1,7 +1,7 @@
 internal import BrokerJSON
 internal import BrokerJournal
 internal import BrokerModel
-public import BrokerStore
+package import BrokerStore
 
 /// The durable order of jobs: the writer gets only jobs that are in it, in its order.
 ///
@@ -45,11 +45,11 @@ struct JournalWrite: Sendable {
 }
 
 /// A job that was read from the journal, with its former sequence, id and time.
-public struct JournaledJob: Sendable {
-    public let sequence: Int64
-    public let id: String
-    public let owner: JobOwner
-    public let isIDMade: Bool
+package struct JournaledJob: Sendable {
+    package let sequence: Int64
+    package let id: String
+    package let owner: JobOwner
+    package let isIDMade: Bool
     /// When it was accepted, in milliseconds since 1970.
     let time: Int64
     let isCancelled: Bool

@@ -1,5 +1,5 @@
 /// The result of opening a frame of the journal: a job that an earlier run of the server accepted.
-public enum ReopenedJob: Sendable {
+package enum ReopenedJob: Sendable {
     case job(Job)
     /// The memory was refused; the same may be tried again.
     case noRoom

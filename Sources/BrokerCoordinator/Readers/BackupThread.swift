@@ -1,9 +1,9 @@
-public import BrokerModel
-public import BrokerStore
+package import BrokerModel
+package import BrokerStore
 internal import Logging
 
 /// How a backup ended.
-public enum BackupEnd: Sendable {
+package enum BackupEnd: Sendable {
     case done(StoreBackup.Copy)
     case failed(Fault)
     /// The client did not want it any more.

@@ -1,4 +1,4 @@
-public import BrokerStore
+package import BrokerStore
 
 extension Coordinator {
     /// Copies the store to a file beside the writer, which goes on. Does not block: the caller gets a call later.
@@ -14,7 +14,7 @@ extension Coordinator {
     ///   - isWanted: whether the client is still there.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
     ///   - tell: called once, on a thread of the coordinator's.
-    public func backup(
+    package func backup(
         to file: String, replaces: Bool = false, before place: Int? = nil,
         isWanted: @escaping @Sendable () -> Bool = { true },
         progress: @escaping @Sendable (StoreBackup.Progress) -> Void = { _ in },

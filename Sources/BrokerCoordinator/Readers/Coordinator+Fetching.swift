@@ -1,5 +1,5 @@
-public import BrokerStaging
-public import BrokerStore
+package import BrokerStaging
+package import BrokerStore
 
 extension Coordinator {
     /// Fetches objects beside the writer. Does not block: the caller gets a call later.
@@ -12,7 +12,7 @@ extension Coordinator {
     ///   - isWanted: whether the client is still there.
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     ///   - tell: called once, on a thread of the coordinator's.
-    public func fetch(
+    package func fetch(
         _ request: FetchRequest, before place: Int? = nil, from source: Int = 0, in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true }, mayBeLong: @escaping @Sendable () -> Bool = { true },
         tell: @escaping @Sendable (FetchEnd) -> Void

@@ -1,9 +1,9 @@
-public import BrokerModel
+package import BrokerModel
 internal import BrokerStaging
-public import BrokerStore
+package import BrokerStore
 
 /// How a fetch ended.
-public enum FetchEnd: Sendable {
+package enum FetchEnd: Sendable {
     case found(FetchedObjects)
     case failed(Fault)
     /// It is a long fetch, and the client has no room for a long answer now.

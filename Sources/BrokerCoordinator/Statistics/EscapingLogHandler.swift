@@ -1,5 +1,5 @@
 internal import BrokerJSON
-public import Logging
+package import Logging
 
 /// Passes log events on, without characters by which an outside text could forge a line or a field, or send an escape
 /// sequence to a terminal.
@@ -39,7 +39,7 @@ struct EscapingLogHandler: LogHandler {
 
 extension Logger {
     /// The same logger, whose lines are escaped (see ``EscapingLogHandler``).
-    public var escaping: Logger {
+    package var escaping: Logger {
         guard !(handler is EscapingLogHandler) else { return self }
         var logger = self
         logger.handler = EscapingLogHandler(base: handler)

@@ -1,4 +1,5 @@
 internal import BrokerJournal
+internal import BrokerSchema
 internal import BrokerStaging
 internal import BrokerStore
 internal import Logging

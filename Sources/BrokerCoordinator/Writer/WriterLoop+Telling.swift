@@ -1,5 +1,5 @@
-public import BrokerModel
-public import BrokerStore
+package import BrokerModel
+internal import BrokerStore
 
 extension WriterLoop {
     /// A job that the store has applied, or failed to apply.
@@ -133,7 +133,7 @@ extension JobCompletion {
 
 extension StoreError {
     /// The code of the error that a client is sent.
-    public var faultCode: FaultCode {
+    package var faultCode: FaultCode {
         switch code {
         case .full: .storeFull
         case .unavailable, .incompatible: .storeUnavailable

@@ -2,7 +2,7 @@
 /// how many there are at each end, who is whose subentity.
 ///
 /// Drawn from a document that ``ModelReader`` takes; of any other it shows what it understands.
-public struct ModelDiagram {
+package struct ModelDiagram {
     private struct Box {
         let name: String
         let isAbstract: Bool
@@ -23,7 +23,7 @@ public struct ModelDiagram {
     private var boxes: [Box] = []
     private var edges: [Edge] = []
 
-    public init(_ document: ModelDocument) {
+    package init(_ document: ModelDocument) {
         let entities = document.root["entities"]?.members ?? []
         boxes = entities.map(Self.box)
         var drawn: Set<[String]> = []
@@ -79,7 +79,7 @@ public struct ModelDiagram {
 
 extension ModelDiagram {
     /// A class diagram, since Mermaid's other kind knows no inheritance.
-    public var mermaid: String {
+    package var mermaid: String {
         var lines = ["classDiagram"]
         for (index, box) in boxes.enumerated() {
             lines.append("    class E\(index)[\"\(Self.mermaid(box.name))\"] {")
@@ -113,7 +113,7 @@ extension ModelDiagram {
 // MARK: - Graphviz
 
 extension ModelDiagram {
-    public var graphviz: String {
+    package var graphviz: String {
         var lines = ["digraph model {", "    rankdir=LR;", "    node [shape=record];"]
         for (index, box) in boxes.enumerated() {
             let name = Self.graphviz(box.name) + (box.isAbstract ? "\\n(abstract)" : "")

@@ -3,7 +3,7 @@ internal import BrokerJSON
 extension ModelDocument {
     /// The tree with the notes as `description` of the entities, attributes and relationships that they are about. What is
     /// about something that is not there stands with the nearest thing around it that is.
-    public func described(by notes: [ModelNote]) -> ModelValue {
+    package func described(by notes: [ModelNote]) -> ModelValue {
         var texts: [[UInt8]: [String]] = [:]
         for note in notes {
             var path = note.place.pointer

@@ -5,7 +5,7 @@ extension ModelDocument {
     ///
     /// Objects are merged key by key; anything else takes the place of what was there, and `null` takes it away. What is
     /// new is taken as it stands. Both keep their places, so that a fault is told where it was written.
-    public func merged(with later: ModelDocument) -> ModelDocument {
+    package func merged(with later: ModelDocument) -> ModelDocument {
         var merge = ModelMerge(notes: notes, faults: faults + later.faults)
         let root = merge.root(root, with: later.root)
         let known = Set(sources)

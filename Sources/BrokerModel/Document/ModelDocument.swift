@@ -1,18 +1,18 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// What a source says of a model, before it is checked: a tree in the model's JSON form, which any source can make.
 ///
 /// ``ModelReader`` reads it and reports faults at the places that the values bear.
-public struct ModelDocument: Sendable {
-    public var root: ModelValue
+package struct ModelDocument: Sendable {
+    package var root: ModelValue
     /// The files that the values come from, in the order in which their faults are told.
-    public var sources: [String]
+    package var sources: [String]
     /// What was decided while the tree was made.
-    public var notes: [ModelNote]
+    package var notes: [ModelNote]
     /// What was found wrong while the tree was made, which reading tells with its own faults.
-    public var faults: [ModelFault]
+    package var faults: [ModelFault]
 
-    public init(root: ModelValue, sources: [String], notes: [ModelNote] = [], faults: [ModelFault] = []) {
+    package init(root: ModelValue, sources: [String], notes: [ModelNote] = [], faults: [ModelFault] = []) {
         self.root = root
         self.sources = sources
         self.notes = notes
@@ -23,7 +23,7 @@ public struct ModelDocument: Sendable {
     ///
     /// - Parameter source: the file's name for places; empty when faults need not tell it.
     /// - Throws: ``ModelError`` with one fault when the text is no JSON.
-    public init(parsing text: JSONText, source: String = "") throws(ModelError) {
+    package init(parsing text: JSONText, source: String = "") throws(ModelError) {
         let document: JSONDocument
         do {
             document = try JSONDocument(parsing: text)

@@ -1,7 +1,7 @@
 /// What a source of models has decided on its way to a ``ModelDocument``, with the reason: nothing of a foreign model
 /// is taken, inferred or left out in silence.
-public struct ModelNote: Sendable, Equatable, CustomStringConvertible {
-    public enum Kind: String, Sendable, CaseIterable {
+package struct ModelNote: Sendable, Equatable, CustomStringConvertible {
+    package enum Kind: String, Sendable, CaseIterable {
         /// The source says it in other words.
         case taken
         /// The source does not say it; a rule does.
@@ -12,17 +12,17 @@ public struct ModelNote: Sendable, Equatable, CustomStringConvertible {
         case passedOver = "passed over"
     }
 
-    public var kind: Kind
-    public var message: String
+    package var kind: Kind
+    package var message: String
     /// What it is about: a JSON Pointer, also of what was left out and is not there.
-    public var place: ModelPlace
+    package var place: ModelPlace
 
-    public init(_ kind: Kind, _ message: String, at place: ModelPlace) {
+    package init(_ kind: Kind, _ message: String, at place: ModelPlace) {
         self.kind = kind
         self.message = message
         self.place = place
     }
 
     /// The line of the source, what it is about, and the note.
-    public var description: String { ModelFault("\(kind.rawValue): \(message)", at: place).description }
+    package var description: String { ModelFault("\(kind.rawValue): \(message)", at: place).description }
 }

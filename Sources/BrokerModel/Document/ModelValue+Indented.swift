@@ -2,7 +2,7 @@ internal import BrokerJSON
 
 extension ModelValue {
     /// JSON for people: a line for each member, but what is short on one.
-    public var indentedJSON: String {
+    package var indentedJSON: String {
         var text = ""
         write(to: &text, indentation: 0)
         return text

@@ -1,26 +1,26 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// Where a part of a model's document is written.
-public struct SourcePlace: Sendable, Hashable {
+package struct SourcePlace: Sendable, Hashable {
     /// The file, as it was named; empty when there is only one.
-    public var source: String
+    package var source: String
     /// Both count from 1, columns in bytes; 0 is a part that is written nowhere.
-    public var line: Int
-    public var column: Int
+    package var line: Int
+    package var column: Int
 
-    public init(source: String = "", line: Int, column: Int) {
+    package init(source: String = "", line: Int, column: Int) {
         self.source = source
         self.line = line
         self.column = column
     }
 
     /// Of a part that is written nowhere.
-    public static let unknown = SourcePlace(line: 0, column: 0)
+    package static let unknown = SourcePlace(line: 0, column: 0)
 }
 
 /// One value of a ``ModelDocument``: what JSON says, with the place where it is said, whatever the source is.
-public struct ModelValue: Sendable {
-    public enum Content: Sendable {
+package struct ModelValue: Sendable {
+    package enum Content: Sendable {
         case null
         case bool(Bool)
         /// As JSON writes it, so that no digit is lost.
@@ -32,26 +32,26 @@ public struct ModelValue: Sendable {
     }
 
     /// A key of an object with its value.
-    public struct Member: Sendable {
-        public var key: String
-        public var keyPlace: SourcePlace
-        public var value: ModelValue
+    package struct Member: Sendable {
+        package var key: String
+        package var keyPlace: SourcePlace
+        package var value: ModelValue
 
-        public init(_ key: String, at keyPlace: SourcePlace, _ value: ModelValue) {
+        package init(_ key: String, at keyPlace: SourcePlace, _ value: ModelValue) {
             self.key = key
             self.keyPlace = keyPlace
             self.value = value
         }
     }
 
-    public var content: Content {
+    package var content: Content {
         didSet { written = nil }
     }
-    public var place: SourcePlace
+    package var place: SourcePlace
     /// The JSON that it was read from, which is how it is written again.
     private var written: WrittenJSON?
 
-    public init(_ content: Content, at place: SourcePlace) {
+    package init(_ content: Content, at place: SourcePlace) {
         self.content = content
         self.place = place
     }
@@ -60,7 +60,7 @@ public struct ModelValue: Sendable {
 // MARK: - Reading
 
 extension ModelValue {
-    public var kind: JSONValue.Kind {
+    package var kind: JSONValue.Kind {
         switch content {
         case .null: .null
         case .bool(let value): value ? .true : .false
@@ -71,35 +71,35 @@ extension ModelValue {
         }
     }
 
-    public var isNull: Bool { kind == .null }
+    package var isNull: Bool { kind == .null }
 
     /// The content of a string; nil for any other kind.
-    public var string: String? {
+    package var string: String? {
         if case .string(let string) = content { string } else { nil }
     }
 
-    public var bool: Bool? {
+    package var bool: Bool? {
         if case .bool(let bool) = content { bool } else { nil }
     }
 
     /// A number whose value is whole and fits; nil otherwise.
-    public var int64: Int64? {
+    package var int64: Int64? {
         guard case .number(var text) = content else { return nil }
         return text.withUTF8 { Int64(wholeNumber: $0) }
     }
 
     /// The elements of an array; of anything else none.
-    public var elements: [ModelValue] {
+    package var elements: [ModelValue] {
         if case .array(let elements) = content { elements } else { [] }
     }
 
     /// The members of an object, duplicates and all; of anything else none.
-    public var members: [Member] {
+    package var members: [Member] {
         if case .object(let members) = content { members } else { [] }
     }
 
     /// The last member of that key in an object; nil when there is none, or this is no object.
-    public subscript(key: String) -> ModelValue? {
+    package subscript(key: String) -> ModelValue? {
         members.last { $0.key.hasSameBytes(as: key) }?.value
     }
 }
@@ -130,7 +130,7 @@ extension ModelValue {
     }
 
     /// Writes the value as it was written where it comes from JSON.
-    public func write(to writer: inout JSONWriter) {
+    package func write(to writer: inout JSONWriter) {
         if let written { return writer.raw(written.bytes) }
         switch content {
         case .null: writer.null()

@@ -1,7 +1,7 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// Which names fetched objects bear.
-public enum FetchNames: String, Sendable, CaseIterable {
+package enum FetchNames: String, Sendable, CaseIterable {
     /// The inverse mapping: what would be sent to be processed, at each attribute's first key path.
     case remote
     /// The model's own.
@@ -9,7 +9,7 @@ public enum FetchNames: String, Sendable, CaseIterable {
 }
 
 /// In which form fetched objects are told.
-public enum FetchResult: String, Sendable, CaseIterable {
+package enum FetchResult: String, Sendable, CaseIterable {
     /// An array.
     case collection
     /// The first one, or null.
@@ -21,25 +21,25 @@ public enum FetchResult: String, Sendable, CaseIterable {
 /// A fetch as a client says it: nothing of it is checked against a model. `StagingPlan.fetchRequest(_:)` does that.
 ///
 /// Its JSON values are valid while the document lives that they were read from.
-public struct FetchDescription {
+package struct FetchDescription {
     /// Objects that are told at most, and unless a client asks for another number.
-    public static let limits = 0...100_000
-    public static let defaultLimit = 10_000
+    package static let limits = 0...100_000
+    package static let defaultLimit = 10_000
 
-    public var entity: String
+    package var entity: String
     /// A predicate that the objects match; nil for all.
-    public var predicate: String?
-    public var arguments: JSONValue?
+    package var predicate: String?
+    package var arguments: JSONValue?
     /// The key of the one object that is meant.
-    public var object: JSONValue?
+    package var object: JSONValue?
     /// Attributes, or key paths to them; with `-` before them from the last to the first.
-    public var sort: [String] = []
-    public var limit = defaultLimit
-    public var offset = 0
+    package var sort: [String] = []
+    package var limit = defaultLimit
+    package var offset = 0
     /// Paths of relationships whose objects are nested.
-    public var include: [String] = []
-    public var names = FetchNames.remote
-    public var result = FetchResult.collection
+    package var include: [String] = []
+    package var names = FetchNames.remote
+    package var result = FetchResult.collection
 
-    public init(entity: String) { self.entity = entity }
+    package init(entity: String) { self.entity = entity }
 }

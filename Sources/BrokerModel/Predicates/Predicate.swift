@@ -2,7 +2,7 @@
 /// staging asks records in memory.
 ///
 /// Logic has two values, as in Foundation: a comparison with an absent value (nil) is false, and its `not` is true.
-public indirect enum Predicate: Sendable, Equatable {
+package indirect enum Predicate: Sendable, Equatable {
     /// `TRUEPREDICATE` and `FALSEPREDICATE`, and what comes out the same for every object.
     case always(Bool)
     case not(Predicate)
@@ -12,19 +12,19 @@ public indirect enum Predicate: Sendable, Equatable {
 }
 
 /// One value of an object, and what must be true of it.
-public struct PredicateComparison: Sendable, Equatable {
-    public let operand: PredicateOperand
-    public let test: PredicateTest
+package struct PredicateComparison: Sendable, Equatable {
+    package let operand: PredicateOperand
+    package let test: PredicateTest
 
-    public init(_ operand: PredicateOperand, _ test: PredicateTest) {
+    package init(_ operand: PredicateOperand, _ test: PredicateTest) {
         self.operand = operand
         self.test = test
     }
 }
 
 /// Where a value lies, seen from the object.
-public struct PredicateOperand: Sendable, Equatable {
-    public enum Column: Sendable, Equatable {
+package struct PredicateOperand: Sendable, Equatable {
+    package enum Column: Sendable, Equatable {
         /// Index among the attributes of the entity that was reached.
         case attribute(Int)
         /// A part of the key that a to-one relationship holds: the destination's identity in its order, or its `_pk`.
@@ -32,11 +32,11 @@ public struct PredicateOperand: Sendable, Equatable {
     }
 
     /// To-one relationships to follow first, each an index among the relationships of the entity reached so far.
-    public let hops: [Int]
-    public let column: Column
-    public let type: AttributeType
+    package let hops: [Int]
+    package let column: Column
+    package let type: AttributeType
 
-    public init(hops: [Int] = [], _ column: Column, _ type: AttributeType) {
+    package init(hops: [Int] = [], _ column: Column, _ type: AttributeType) {
         self.hops = hops
         self.column = column
         self.type = type
@@ -44,7 +44,7 @@ public struct PredicateOperand: Sendable, Equatable {
 }
 
 /// What may be true of a value. All but ``isNil`` are false for nil.
-public enum PredicateTest: Sendable, Equatable {
+package enum PredicateTest: Sendable, Equatable {
     case isNil
     case equals(PredicateValue)
     case isOrdered(PredicateOrder, PredicateValue)
@@ -55,12 +55,12 @@ public enum PredicateTest: Sendable, Equatable {
     case isOrderedAgainst(PredicateOrder, PredicateOperand)
 }
 
-public enum PredicateOrder: Sendable, Equatable {
+package enum PredicateOrder: Sendable, Equatable {
     case less, atMost, greater, atLeast
 }
 
 /// A constant in the form in which its attribute is stored. Texts are compared byte by byte, decimals by value.
-public enum PredicateValue: Sendable, Hashable {
+package enum PredicateValue: Sendable, Hashable {
     case integer(Int64)
     case real(Double)
     case text([UInt8])
@@ -68,8 +68,8 @@ public enum PredicateValue: Sendable, Hashable {
 }
 
 /// A test of texts that is more than a comparison of bytes.
-public struct PredicateTextTest: Sendable, Equatable {
-    public enum Relation: Sendable, Equatable {
+package struct PredicateTextTest: Sendable, Equatable {
+    package enum Relation: Sendable, Equatable {
         case equals, isOneOf, beginsWith, endsWith, contains
         case isOrdered(PredicateOrder)
         /// With `*` for any characters and `?` for one; a backslash takes their meaning away.
@@ -78,17 +78,17 @@ public struct PredicateTextTest: Sendable, Equatable {
         case matches
     }
 
-    public let relation: Relation
+    package let relation: Relation
     /// `[c]`: upper and lower case are the same.
-    public let ignoresCase: Bool
+    package let ignoresCase: Bool
     /// `[d]`: letters with and without diacritics are the same.
-    public let ignoresDiacritics: Bool
+    package let ignoresDiacritics: Bool
     /// UTF-8; several for ``Relation/isOneOf`` alone.
-    public let texts: [[UInt8]]
+    package let texts: [[UInt8]]
     /// The size of the program that ``Relation/matches`` is compiled to; 0 for all others.
-    public var instructions = 0
+    package var instructions = 0
 
-    public init(_ relation: Relation, _ texts: [[UInt8]], ignoresCase: Bool = false, ignoresDiacritics: Bool = false) {
+    package init(_ relation: Relation, _ texts: [[UInt8]], ignoresCase: Bool = false, ignoresDiacritics: Bool = false) {
         self.relation = relation
         self.texts = texts
         self.ignoresCase = ignoresCase
@@ -98,7 +98,7 @@ public struct PredicateTextTest: Sendable, Equatable {
 
 extension Predicate {
     /// Values of other objects, or links, are asked for; a record by itself cannot tell.
-    public var usesRelationships: Bool {
+    package var usesRelationships: Bool {
         switch self {
         case .always: false
         case .not(let inner): inner.usesRelationships
@@ -110,7 +110,7 @@ extension Predicate {
 
 extension Predicate {
     /// Links that all key paths follow.
-    public var linkCount: Int {
+    package var linkCount: Int {
         switch self {
         case .always: 0
         case .not(let inner): inner.linkCount
@@ -120,7 +120,7 @@ extension Predicate {
     }
 
     /// The sizes of all programs that `MATCHES` is compiled to.
-    public var instructions: Int {
+    package var instructions: Int {
         switch self {
         case .always: return 0
         case .not(let inner): return inner.instructions
@@ -134,7 +134,7 @@ extension Predicate {
 
 extension PredicateComparison {
     /// One, or two for a comparison of an object's values with each other.
-    public var operands: [PredicateOperand] {
+    package var operands: [PredicateOperand] {
         switch test {
         case .equalsOperand(let other), .isOrderedAgainst(_, let other): [operand, other]
         case .isNil, .equals, .isOrdered, .isOneOf, .text: [operand]

@@ -1,10 +1,10 @@
 /// How the JSON key of an attribute or relationship follows from its name when the model gives none.
-public enum KeyStyle: String, Sendable, CaseIterable {
+package enum KeyStyle: String, Sendable, CaseIterable {
     case exact
     /// `hiredAt` ← `hired_at`; a row of capitals is one word: `userID` ← `user_id`, `URLString` ← `url_string`.
     case snakeCase
 
-    public func key(forName name: String) -> String {
+    package func key(forName name: String) -> String {
         switch self {
         case .exact: name
         case .snakeCase: Self.snakeCase(name)

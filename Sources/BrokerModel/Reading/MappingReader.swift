@@ -262,7 +262,7 @@ extension MappingReader {
 
 extension Model {
     /// What the objects may be that the mapping makes, in the model's order.
-    public func entities(ofMapping index: Int) -> [Int] {
+    package func entities(ofMapping index: Int) -> [Int] {
         var found: Set<Int> = []
         var visited: Set<Int> = []
         func visit(_ index: Int) {

@@ -2,25 +2,25 @@ import BrokerJSON
 
 /// How much a model may be: far more than any that people write, and little enough that reading one, and making the tables
 /// for it, costs seconds and megabytes.
-public enum ModelLimits {
+package enum ModelLimits {
     /// Bytes of a file: a Core Data model of a thousand entities has one MiB.
-    public static let largestFile = 16 << 20
+    package static let largestFile = 16 << 20
     /// Bytes of a name: as many as of a file's name.
-    public static let longestName = 255
-    public static let mostEntities = 5_000
+    package static let longestName = 255
+    package static let mostEntities = 5_000
     /// Attributes and relationships of one entity, as it is written: a table of SQLite's has no more columns.
-    public static let mostProperties = 2_000
+    package static let mostProperties = 2_000
     /// Attributes and relationships of all entities together.
-    public static let mostPropertiesInAll = 50_000
+    package static let mostPropertiesInAll = 50_000
     /// Entities of a hierarchy, all of which share one table.
-    public static let mostRelatives = 250
+    package static let mostRelatives = 250
     /// Lists of `unique` and `indexes` of one entity: every row is written to each of them.
-    public static let mostLists = 250
+    package static let mostLists = 250
     /// Mappings and routes together.
-    public static let mostMappings = 10_000
+    package static let mostMappings = 10_000
 
     /// What is wrong with the file of a model that is too large.
-    public static let fileFault =
+    package static let fileFault =
         "the model has more than \(largestFile >> 20) MiB, and no model of people's is that large; check the path, or split it"
 
     /// Reports what is beyond a limit, before anything is made of it.

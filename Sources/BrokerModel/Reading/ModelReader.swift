@@ -1,4 +1,4 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// Reads a model from its JSON form (`protocol/model.schema.json`), whatever source that has, and checks it whole.
 ///
@@ -6,14 +6,14 @@ public import BrokerJSON
 /// A field that the form does not have is a fault, so that a typing error never passes as silence; only `$schema`
 /// and `description` may stand beside the fields, and mean nothing. What is beyond ``ModelLimits`` is told before anything
 /// else is read.
-public enum ModelReader {
+package enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document; text that is no JSON is one fault.
-    public static func read(_ text: JSONText) throws(ModelError) -> Model {
+    package static func read(_ text: JSONText) throws(ModelError) -> Model {
         try read(ModelDocument(parsing: text))
     }
 
     /// - Throws: ``ModelError`` with every fault in the order of the document.
-    public static func read(_ document: ModelDocument) throws(ModelError) -> Model {
+    package static func read(_ document: ModelDocument) throws(ModelError) -> Model {
         let faults = ModelFaultLog(of: document)
         let root = ModelNode(value: document.root, pointer: "", faults: faults)
         let parts = ModelLimits.check(root) ? read(root) : nil

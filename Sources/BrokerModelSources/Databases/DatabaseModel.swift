@@ -3,19 +3,19 @@ internal import BrokerModel
 internal import BrokerSQLite
 
 /// The model of a SQLite database that is there already.
-public enum DatabaseModel {
-    public struct Failure: Error, CustomStringConvertible {
+package enum DatabaseModel {
+    package struct Failure: Error, CustomStringConvertible {
         /// What happened and the remedy, in one line.
-        public let description: String
+        package let description: String
     }
 
     /// The first bytes of every SQLite database (sqlite.org/fileformat2.html, 1.2).
-    public static let magic = Array("SQLite format 3\0".utf8)
+    package static let magic = Array("SQLite format 3\0".utf8)
 
     /// The model of the tables in its JSON form, with a `description` on each guess and on what is left out.
     ///
     /// The file is only read.
-    public static func modelText(ofDatabaseAt path: String) throws(Failure) -> String {
+    package static func modelText(ofDatabaseAt path: String) throws(Failure) -> String {
         do throws(StoreError) {
             return DatabaseConversion(try DatabaseReader(path).tables()).model().text
         } catch {

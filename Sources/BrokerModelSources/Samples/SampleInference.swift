@@ -1,26 +1,26 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// Infers a model from sample records.
 ///
 /// Not for several threads at once. Memory: a hash for each identity that was seen, and the shapes, which are bounded.
-public struct SampleInference {
+package struct SampleInference {
     private let entity: String
     private let shape = ObjectShape(depth: 0)
 
     /// - Parameter entity: the name that the records' entity gets.
-    public init(entity: String) { self.entity = entity }
+    package init(entity: String) { self.entity = entity }
 
     /// Records that were seen.
-    public private(set) var recordCount = 0
+    package private(set) var recordCount = 0
 
     /// The records have more keys than a model can name, or hold other records by their keys: a model would leave out
     /// what they hold.
-    public var isTooWide: Bool { shape.isTooWide }
+    package var isTooWide: Bool { shape.isTooWide }
 
     /// Looks at a record, or at each record of an array. What is no object is passed over.
     ///
     /// The value is not needed any more when this returns.
-    public mutating func observe(_ value: JSONValue) {
+    package mutating func observe(_ value: JSONValue) {
         switch value.kind {
         case .object:
             shape.observe(value)
@@ -31,13 +31,13 @@ public struct SampleInference {
     }
 
     /// A key that holds many records of that entity, as `statuses` does of `Status`.
-    public static func isPlural(_ key: String, of entity: String) -> Bool {
+    package static func isPlural(_ key: String, of entity: String) -> Bool {
         let stem = EntityShapes.words(key)
         return EntityShapes.singular(stem) == EntityShapes.words(entity) && stem != EntityShapes.words(entity)
     }
 
     /// The model in its JSON form, with a `description` on each guess. This ends the inference.
-    public consuming func modelText() -> String {
+    package consuming func modelText() -> String {
         EntityShapes(entity, shape).model(of: recordCount).text
     }
 }

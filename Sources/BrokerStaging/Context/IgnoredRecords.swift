@@ -2,7 +2,7 @@ internal import BrokerModel
 
 /// Objects of one entity whose records a sync ignores, because it may not insert or not update them. Records nested in
 /// an ignored record are staged.
-public final class IgnoredRecords {
+package final class IgnoredRecords {
     enum Decision {
         /// The record is staged.
         case accepted
@@ -23,7 +23,7 @@ public final class IgnoredRecords {
     private let plan: StagingPlan
     private var arena = ByteArena()
 
-    public init(_ sync: StagedSync, _ plan: StagingPlan) {
+    package init(_ sync: StagedSync, _ plan: StagingPlan) {
         entity = sync.selection.entity
         table = plan.entities[entity].index
         inserts = sync.inserts
@@ -43,7 +43,7 @@ public final class IgnoredRecords {
     }
 
     /// Notes that the object of a staged row is in the store.
-    public func noteExisting(_ row: Int, of rows: StagedRows) {
+    package func noteExisting(_ row: Int, of rows: StagedRows) {
         let staged = rows.tables[table]!
         let identity = staged.row(row)
         var cells = Array(repeating: Cell.absent, count: staged.columnCount)

@@ -2,22 +2,22 @@ internal import BrokerJSON
 internal import BrokerModel
 
 /// The object that an operation names by its key and works on. It must exist.
-public struct StagedTarget: @unchecked Sendable {
+package struct StagedTarget: @unchecked Sendable {
     /// The entity whose table has the object.
-    public let entity: Int
+    package let entity: Int
     /// The object must be of that entity or of one of its subentities.
-    public let concreteEntity: Int
+    package let concreteEntity: Int
     /// An object of an ancestor becomes an object of that entity.
-    public let mayBecome: Bool
+    package let mayBecome: Bool
     /// Its staged row.
-    public internal(set) var row: Int
+    package internal(set) var row: Int
     /// The object's key: the values of the identity of ``concreteEntity``, or the store's own key. The rows own the memory of
     /// these cells.
-    public let key: [Cell]
+    package let key: [Cell]
     /// The record has another identity, which the object gets.
-    public internal(set) var isRenamed = false
+    package internal(set) var isRenamed = false
     /// Offset of the key in the text.
-    public let offset: Int
+    package let offset: Int
     /// Offset of the record for the object.
     let recordOffset: Int
 

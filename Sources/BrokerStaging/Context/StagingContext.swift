@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerModel
 
 /// The treatment of a record that cannot be staged.
-public enum InvalidRecordPolicy: String, Sendable {
+package enum InvalidRecordPolicy: String, Sendable {
     /// The job fails.
     case fail
     /// The smallest object that contains the fault is rejected and listed.

@@ -1,10 +1,10 @@
-public import BrokerModel
+package import BrokerModel
 
 /// Objects that the merge rejected or skipped, with the faults to report. Staging ignores their records and bare keys,
 /// so that these have no effect.
 // Used only by the thread that merges the job and stages it again.
-public final class StagedExclusions: @unchecked Sendable {
-    public let policy: InvalidRecordPolicy
+package final class StagedExclusions: @unchecked Sendable {
+    package let policy: InvalidRecordPolicy
     private struct Object {
         /// Nil skips the object without a fault.
         let fault: Fault?
@@ -34,7 +34,7 @@ public final class StagedExclusions: @unchecked Sendable {
     private var records: [Int: Int] = [:]
     private var arena = ByteArena()
     /// Set for a sync that may not insert or not update.
-    public var ignoredRecords: IgnoredRecords?
+    package var ignoredRecords: IgnoredRecords?
     /// Nil when no entity has a `modified` attribute.
     let modified: ModifiedValues?
     /// Nil until the merge adds stored facts.
@@ -44,7 +44,7 @@ public final class StagedExclusions: @unchecked Sendable {
     private(set) var targetIdentity: (cells: [Cell], concreteEntity: Int)?
     private let plan: StagingPlan
 
-    public init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
+    package init(_ plan: StagingPlan, _ policy: InvalidRecordPolicy) {
         self.policy = policy
         self.plan = plan
         tables = TableSet(plan)
@@ -60,7 +60,7 @@ public final class StagedExclusions: @unchecked Sendable {
     /// remaining bare keys only require the object. If the remaining keys ignore a missing object, no fault is
     /// reported.
     ///   - keysBelow: excludes only bare keys of subentities of that entity, and not the object.
-    public func add(
+    package func add(
         entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?, absence: Fault? = nil, keysBelow: Int? = nil
     ) {
         let table = rows.tables[entity]!
@@ -90,25 +90,25 @@ public final class StagedExclusions: @unchecked Sendable {
     /// named.
     ///
     /// - Parameter identity: a row's worth of cells.
-    public func note(modified stored: Cell, entity: Int, identity: UnsafePointer<Cell>) {
+    package func note(modified stored: Cell, entity: Int, identity: UnsafePointer<Cell>) {
         modified?.note(stored, entity, identity: identity)
     }
 
     /// Notes that the store was asked about the object with that identity.
-    public func noteModifiedKnown(entity: Int, identity: UnsafePointer<Cell>) {
+    package func noteModifiedKnown(entity: Int, identity: UnsafePointer<Cell>) {
         modified?.know(entity, identity: identity)
     }
 
     /// Notes that the store was asked about all objects that the rows name.
-    public func noteAllModified() { modified?.isComplete = true }
+    package func noteAllModified() { modified?.isComplete = true }
 
     /// Adds the stored `modified` value of the target that the operation names by its key.
-    public func note(targetModified stored: Cell) { modified?.note(target: stored) }
+    package func note(targetModified stored: Cell) { modified?.note(target: stored) }
 
     /// Adds the identity of the target that the operation names by the store's own key.
     ///
     /// - Parameter identity: a value for each attribute of the identity; copied.
-    public func note(targetIdentity identity: [Cell], concreteEntity: Int) {
+    package func note(targetIdentity identity: [Cell], concreteEntity: Int) {
         var cells = Array(repeating: Cell.absent, count: plan.entities[concreteEntity].layout.columnCount)
         for (column, cell) in zip(plan.entities[concreteEntity].identity, identity) {
             cells[column] = arena.copy(of: cell)
@@ -117,7 +117,7 @@ public final class StagedExclusions: @unchecked Sendable {
     }
 
     /// Adds the stored concrete entity of a row's object; nil when the object does not exist.
-    public func note(concreteEntity: Int?, of row: Int, in table: FrozenTable) {
+    package func note(concreteEntity: Int?, of row: Int, in table: FrozenTable) {
         let known = knownEntities ?? KnownEntities(plan)
         knownEntities = known
         known.note(

@@ -2,14 +2,14 @@ internal import BrokerModel
 
 /// A record or bare key of an entity with unique values that is inside another object's record. If the merge excludes
 /// that object because of its unique values, the nested record or key does not count.
-public struct StagedNesting: Sendable {
+package struct StagedNesting: Sendable {
     /// Offset of the nested record or key.
-    public let offset: UInt32
+    package let offset: UInt32
     /// The nearest enclosing object whose entity has unique values.
-    public let entity: Int
-    public let row: Int
+    package let entity: Int
+    package let row: Int
     /// Offset of that object's record.
-    public let aroundOffset: UInt32
+    package let aroundOffset: UInt32
 }
 
 extension StagingContext {

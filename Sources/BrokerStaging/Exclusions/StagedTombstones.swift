@@ -118,15 +118,15 @@ final class StagedTombstones {
 }
 
 /// The objects that a step's records delete, by entity index.
-public struct TombstoneDeletions: Sendable {
+package struct TombstoneDeletions: Sendable {
     /// Records after the tombstone name them again: deleted before the step's rows are merged.
-    public let reinserted: [FrozenTable?]
+    package let reinserted: [FrozenTable?]
     /// Only tombstones name them.
-    public let alone: [FrozenTable?]
+    package let alone: [FrozenTable?]
     /// Records before the tombstone name them, and none after it: deleted after the step's rows are merged.
-    public let afterMerge: [FrozenTable?]
+    package let afterMerge: [FrozenTable?]
     /// The entities whose tables have objects that records name before their tombstones.
-    public let namedBefore: Set<Int>
+    package let namedBefore: Set<Int>
 
-    public var all: [FrozenTable] { (reinserted + alone + afterMerge).compactMap { $0 } }
+    package var all: [FrozenTable] { (reinserted + alone + afterMerge).compactMap { $0 } }
 }

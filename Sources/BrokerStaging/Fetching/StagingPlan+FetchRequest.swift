@@ -1,5 +1,5 @@
 internal import BrokerJSON
-public import BrokerModel
+package import BrokerModel
 
 extension StagingPlan {
     /// Limit on the relationships in all paths of an `include`: each is a query of its own.
@@ -13,7 +13,7 @@ extension StagingPlan {
     ///
     /// - Throws: `unknownEntity`, `unknownRelationship`, `invalidPredicate`, `invalidValue` for an invalid key, or
     ///   `unsupportedMessage`, with the path into the message.
-    public func fetchRequest(_ description: FetchDescription) throws(Fault) -> FetchRequest {
+    package func fetchRequest(_ description: FetchDescription) throws(Fault) -> FetchRequest {
         guard let entity = model.index(ofEntity: description.entity) else {
             let question = NearMiss.question(description.entity.briefly, among: model.entities.map(\.name))
             let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")

@@ -1,10 +1,10 @@
-public import BrokerJSON
-public import BrokerModel
+package import BrokerJSON
+package import BrokerModel
 
 /// Keys and writers of an entity's values, for readers of a store.
 extension StagingPlan {
     /// Returns the writer for the stored values of an attribute.
-    public func valueWriter(entity: Int, attribute: Int, _ names: FetchNames) -> ValueWriter {
+    package func valueWriter(entity: Int, attribute: Int, _ names: FetchNames) -> ValueWriter {
         ValueWriter(
             model.entities[entity].attributes[attribute], entities[entity].attributes[attribute].converter, names)
     }
@@ -15,7 +15,7 @@ extension StagingPlan {
     /// - Parameter pointer: path of the key in the message, a JSON Pointer.
     /// - Returns: the values of the key's columns.
     /// - Throws: `invalidValue`, also for null.
-    public func key(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
+    package func key(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
         let entity = model.entities[index]
         guard !entity.isNamedByRowKey else {
             guard let key = json.int64 else {

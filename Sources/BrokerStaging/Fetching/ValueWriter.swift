@@ -1,9 +1,9 @@
-public import BrokerJSON
+package import BrokerJSON
 internal import BrokerModel
 
 /// Writes one attribute's stored values as JSON, the reverse of the conversion that stored them. A value written with
 /// remote names becomes the same stored value when it is processed. Immutable, shared by all readers.
-public struct ValueWriter: Sendable {
+package struct ValueWriter: Sendable {
     private let type: AttributeType
     private let converter: ValueConverter
     /// For dates with remote names: the attribute's first format.
@@ -29,7 +29,7 @@ public struct ValueWriter: Sendable {
     /// Writes a column's value. A value of another type, which another program stored, is written by its stored type.
     ///
     /// A transformable's text must be JSON.
-    public func write(_ cell: Cell, to writer: inout JSONWriter) {
+    package func write(_ cell: Cell, to writer: inout JSONWriter) {
         switch (type, cell.kind) {
         case (_, .null), (_, .absent), (_, .object): writer.null()
         case (.boolean, .integer) where cell.integer == 0 || cell.integer == 1: writer.bool(cell.integer == 1)
@@ -43,7 +43,7 @@ public struct ValueWriter: Sendable {
     }
 
     /// Returns the value as the text of a key in a dictionary.
-    public func keyText(_ cell: Cell) -> [UInt8] {
+    package func keyText(_ cell: Cell) -> [UInt8] {
         var writer = JSONWriter(capacity: 32)
         switch (type, cell.kind) {
         case (.transformable, .text): return Array(cell.bytes)

@@ -1,12 +1,12 @@
-public import BrokerModel
+package import BrokerModel
 
 /// The model, compiled for staging: key trees, converters and columns. Immutable, shared by all workers.
-public final class StagingPlan: Sendable {
-    public let model: Model
-    public let layout: RowLayout
+package final class StagingPlan: Sendable {
+    package let model: Model
+    package let layout: RowLayout
     /// Entities whose records may be skipped because they are not newer than their objects; in a hierarchy the topmost
     /// entity.
-    public let entitiesWithModified: [Int]
+    package let entitiesWithModified: [Int]
     /// By entity index, the plan of its records without a mapping.
     let entities: [EntityPlan]
     /// By mapping index.
@@ -15,13 +15,13 @@ public final class StagingPlan: Sendable {
     let nodeCount: Int
     /// Little content is staged in little time: the model has no pattern, which few bytes can keep busy for a second,
     /// no tombstone, and no hooks.
-    public let isBrief: Bool
+    package let isBrief: Bool
     /// Nil without hooks.
     let hooks: StagingHooks?
 
     /// - Parameter hooks: code of an embedding program that takes part in staging.
     /// - Throws: `ModelError` with every default, limit, date pattern or regular expression that cannot be used.
-    public init(_ model: Model, hooks: StagingHooks? = nil) throws(ModelError) {
+    package init(_ model: Model, hooks: StagingHooks? = nil) throws(ModelError) {
         let layout = RowLayout(model)
         var faults: [ModelFault] = []
         var entities: [EntityPlan] = []
@@ -56,7 +56,7 @@ public final class StagingPlan: Sendable {
     }
 
     /// The value that an insert gives a missing attribute; nil when it has no default.
-    public func defaultCell(entity: Int, attribute: Int) -> Cell? {
+    package func defaultCell(entity: Int, attribute: Int) -> Cell? {
         guard model.entities[entity].attributeIndices.contains(attribute) else { return nil }
         return entities[entity].attributes[attribute].converter.defaultCell?.cell
     }

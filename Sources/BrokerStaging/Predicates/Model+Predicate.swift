@@ -1,5 +1,5 @@
-public import BrokerJSON
-public import BrokerModel
+package import BrokerJSON
+package import BrokerModel
 
 extension Model {
     /// Reads a predicate (`where`, `tombstone`) on the objects of an entity.
@@ -11,7 +11,7 @@ extension Model {
     ///   - arguments: a JSON array, one element for each `%@` and `%K` in their order; nil when there are none. The
     /// predicate does not retain it.
     /// - Throws: `invalidPredicate` with the column in the predicate; the caller adds the path.
-    public func predicate(
+    package func predicate(
         _ text: String, arguments: JSONValue?, ofEntity entity: Int
     ) throws(Fault) -> Predicate {
         do throws(PredicateFault) {

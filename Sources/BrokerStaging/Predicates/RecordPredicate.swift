@@ -1,7 +1,7 @@
-public import BrokerModel
+package import BrokerModel
 
 /// A compiled predicate for records in memory. Immutable, shared by all threads.
-public struct RecordPredicate: Sendable {
+package struct RecordPredicate: Sendable {
     private indirect enum Node: Sendable {
         case always(Bool)
         case not(Node)
@@ -22,7 +22,7 @@ public struct RecordPredicate: Sendable {
     let attributes: Set<Int>
 
     /// Returns nil when the predicate uses more than the record's own attributes.
-    public init?(_ predicate: Predicate) {
+    package init?(_ predicate: Predicate) {
         guard !predicate.usesRelationships else { return nil }
         root = Self.node(predicate)
         attributes = Set(predicate.operands.map(\.attribute))
@@ -58,7 +58,7 @@ public struct RecordPredicate: Sendable {
     ///   - budget: charged for each value that is compared.
     ///   - value: returns an attribute's value by its index; absent means nil.
     /// - Throws: `invalidPredicate` when a text is too long for a pattern, `busy` when the budget is spent.
-    public func matches(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
+    package func matches(budget: inout WorkBudget, _ value: (Int) -> Cell) throws(Fault) -> Bool {
         let matches = try Self.matches(root, &budget, value)
         guard !budget.isSpent else {
             throw .busy(

@@ -1,9 +1,9 @@
-public import BrokerModel
+package import BrokerModel
 
 /// A predicate's compiled test of one value. Immutable, shared by all threads.
 ///
 /// The store calls it for tests that SQL alone cannot express.
-public final class ValueTest: Sendable {
+package final class ValueTest: Sendable {
     private enum Kind: Sendable {
         case isNil
         case equals(OwnedCell)
@@ -19,7 +19,7 @@ public final class ValueTest: Sendable {
     private let isDecimal: Bool
 
     /// Returns nil for a comparison of two values of an object.
-    public init?(_ test: PredicateTest, of type: AttributeType) {
+    package init?(_ test: PredicateTest, of type: AttributeType) {
         let isDecimal = type == .decimal
         switch test {
         case .isNil: kind = .isNil
@@ -37,7 +37,7 @@ public final class ValueTest: Sendable {
     /// True only when the budget is not spent.
     ///
     /// - Throws: `invalidPredicate` when a text is too long for a pattern.
-    public func isMet(by cell: Cell, budget: inout WorkBudget) throws(Fault) -> Bool {
+    package func isMet(by cell: Cell, budget: inout WorkBudget) throws(Fault) -> Bool {
         if cell.kind == .absent || cell.kind == .null {
             if case .isNil = kind { return true }
             return false
@@ -112,7 +112,7 @@ extension Cell {
 extension DecimalText {
     /// Returns a negative number when the left one is less. Both must have the stored form; other texts have some
     /// order.
-    public static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
+    package static func order(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Int {
         let (first, second) = (DecimalText(normal: left), DecimalText(normal: right))
         return first < second ? -1 : first == second ? 0 : 1
     }

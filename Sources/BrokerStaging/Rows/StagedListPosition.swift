@@ -1,14 +1,14 @@
 /// One assertion about an object's position in an ordered to-many relationship of another: after those named earlier.
-public struct StagedListPosition: Sendable {
+package struct StagedListPosition: Sendable {
     /// The entity whose relationship it is.
-    public let entity: Int
-    public let relationship: Int
+    package let entity: Int
+    package let relationship: Int
     /// The row of the object with the list; nil where the record ends the element's link.
-    public let row: Int?
+    package let row: Int?
     /// A row of the destination.
-    public let element: Int
+    package let element: Int
     /// The link had ended earlier in the job: a stored link moves to the end of the list.
-    public internal(set) var isRelinked = false
+    package internal(set) var isRelinked = false
     /// Offset of the asserting record; 0 when a later key of that record has ended the link.
     var sourceOffset: UInt32
     /// Offset of its operation.

@@ -1,48 +1,48 @@
 internal import BrokerJSON
-public import BrokerModel
+package import BrokerModel
 
 /// The united result of a job's collections: rows, links and rejections. Immutable, so any thread may read it; it owns
 /// the memory that its cells point at.
-public final class StagedRows: Sendable {
+package final class StagedRows: Sendable {
     /// By entity index; nil without rows of the entity.
-    public let tables: [FrozenTable?]
+    package let tables: [FrozenTable?]
     /// By link table index; a link may occur twice.
-    public let links: [[StagedLink]]
+    package let links: [[StagedLink]]
     /// Each relationship of an object at most once.
-    public let replacements: [StagedReplacement]
-    public let retainedLinks: [RetainedLink]
+    package let replacements: [StagedReplacement]
+    package let retainedLinks: [RetainedLink]
     /// Positions in ordered relationships: by object and relationship, in list order.
-    public let listPositions: [StagedListPosition]
+    package let listPositions: [StagedListPosition]
     /// For entities with unique values only.
-    public let nestings: [StagedNesting]
+    package let nestings: [StagedNesting]
     /// The listed rejections, with their paths, in payload order.
-    public let rejected: [Fault]
+    package let rejected: [Fault]
     /// By entity name, the count of rejections that are not listed.
-    public let unlistedRejections: [String: Int]
-    public let warnings: [Warning]
+    package let unlistedRejections: [String: Int]
+    package let warnings: [Warning]
     /// Rows of all entities.
-    public var rowCount: Int { tables.reduce(0) { $0 + ($1?.rowCount ?? 0) } }
+    package var rowCount: Int { tables.reduce(0) { $0 + ($1?.rowCount ?? 0) } }
     private let conditionalFault: ConditionalFault?
     /// Only the store can check the concrete entities of all objects: the job must be staged again with the stored
     /// facts.
-    public let hasUncertainEntities: Bool
+    package let hasUncertainEntities: Bool
     /// A record was accepted that is not newer than an earlier one in the job, or that deletes an object that may be
     /// newer: the job must be staged again.
-    public let needsComparison: Bool
+    package let needsComparison: Bool
     /// The job was staged with the stored values: records that are not newer were skipped.
-    public let isCompared: Bool
+    package let isCompared: Bool
     /// The object that the operation names, which must exist; nil for a `process` without one.
-    public let target: StagedTarget?
+    package let target: StagedTarget?
     /// Nil when no record deletes its object.
-    public let tombstoneDeletions: TombstoneDeletions?
+    package let tombstoneDeletions: TombstoneDeletions?
     /// Objects of one table that records name inside others whose contents do not count: tombstones, and records that
     /// are not newer than their objects. Nil unless an operation gathers them.
-    public let innerNames: FrozenTable?
+    package let innerNames: FrozenTable?
     /// The rows of each operation's records; nil unless the job asks for its objects.
-    public let payload: StagedPayload?
+    package let payload: StagedPayload?
     /// The rows may be merged in one batch with the rows of other jobs: their result depends only on the values of the
     /// objects that they name.
-    public let isBatchable: Bool
+    package let isBatchable: Bool
     /// The staged collections, in payload order.
     let collections: [JobCollection]
     private let exclusions: StagedExclusions?
@@ -86,20 +86,20 @@ public final class StagedRows: Sendable {
     private var document: JSONDocument { collections[0].document }
 
     /// Returns the offset of the record or bare key that first named the row, for ``located(_:at:)``.
-    public func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
+    package func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
 
     /// Returns the fault with the path, as a JSON Pointer into the message, of the value at that offset.
-    public func located(_ fault: Fault, at offset: Int) -> Fault {
+    package func located(_ fault: Fault, at offset: Int) -> Fault {
         var fault = fault
         fault.path = ValuePaths(in: document).paths(of: [offset]).first
         return fault
     }
 
     /// The fault with which the job fails, unless the merge skips a record because the stored object is as new.
-    public var openFault: Fault? { conditionalFault.map { located($0.fault, at: $0.offset) } }
+    package var openFault: Fault? { conditionalFault.map { located($0.fault, at: $0.offset) } }
 
     /// The cost of staging the rows again: bytes of text, and an equivalent of 64 bytes for each row and link.
-    public var stagingWork: Int {
+    package var stagingWork: Int {
         let bytes = collections.reduce(0) { $0 + $1.textBytes }
         return bytes + 64 * (rowCount + listPositions.count + links.reduce(0) { $0 + $1.count })
     }
@@ -108,7 +108,7 @@ public final class StagedRows: Sendable {
     ///
     /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when it releases the rows;
     ///   nil grants all.
-    public func staged(
+    package func staged(
         without exclusions: StagedExclusions, _ plan: StagingPlan, _ allowance: (any StagingAllowance)? = nil
     ) throws(StagingRefusal) -> StagedRows {
         var parts: [StagedPart] = []
@@ -122,7 +122,7 @@ public final class StagedRows: Sendable {
     /// Returns the identities of a table's objects that the job names but that have no row: bare keys with `missing`
     /// `ignore` of objects that do not exist, and objects that a sync may not insert. For rows of the latest staging
     /// only.
-    public func namedWithoutRow(_ table: Int) -> [[Cell]] {
+    package func namedWithoutRow(_ table: Int) -> [[Cell]] {
         let inner = innerNames.map { names in (0..<names.rowCount).map(names.identity) } ?? []
         return (exclusions?.namedWithoutRow(table) ?? []) + inner
     }

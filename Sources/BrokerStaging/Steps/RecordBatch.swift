@@ -6,7 +6,7 @@ internal import BrokerModel
 ///
 /// A record is an element of an operation's `json`, with its nested records, or a part of a payload to which a route
 /// leads.
-public struct RecordBatch: @unchecked Sendable {
+package struct RecordBatch: @unchecked Sendable {
     private struct Record {
         let json: JSONValue
         let operation: UInt32
@@ -22,10 +22,10 @@ public struct RecordBatch: @unchecked Sendable {
     private let keepsPayload: Bool
     private let refusesUnknownKeys: Bool
 
-    public var count: Int { records.count }
+    package var count: Int { records.count }
 
     /// The index, in the step's operations, of the first operation with a record in this batch.
-    public var firstOperation: Int { records.first.map { Int($0.operation) } ?? 0 }
+    package var firstOperation: Int { records.first.map { Int($0.operation) } ?? 0 }
 
     /// All records of a step.
     init(_ collections: [JobCollection]) {
@@ -64,7 +64,7 @@ public struct RecordBatch: @unchecked Sendable {
     }
 
     /// Splits a batch of two or more records into its first and second half.
-    public func halves() -> (RecordBatch, RecordBatch) {
+    package func halves() -> (RecordBatch, RecordBatch) {
         let middle = records.startIndex + records.count / 2
         return (RecordBatch(self, records[..<middle]), RecordBatch(self, records[middle...]))
     }
@@ -72,7 +72,7 @@ public struct RecordBatch: @unchecked Sendable {
     /// Stages these records alone, on the calling thread.
     ///
     /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when it releases the rows.
-    public func staged(
+    package func staged(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: any StagingAllowance
     ) throws(StagingRefusal) -> StagedRows {
         var collection = JobCollection(document: document, operations: [])
@@ -101,5 +101,5 @@ public struct RecordBatch: @unchecked Sendable {
 
 extension StagedRows {
     /// The records that were staged, to be staged again in smaller batches.
-    public var batch: RecordBatch { RecordBatch(collections) }
+    package var batch: RecordBatch { RecordBatch(collections) }
 }

@@ -1,11 +1,11 @@
 internal import BrokerModel
 
 /// Unites the separately staged parts of one job into the rows of one job: one object per identity, later values win.
-public enum StagedJobRows {
+package enum StagedJobRows {
     /// - Parameters:
     ///   - parts: the staged collections of the job, in payload order; not empty. This call consumes them.
     ///   - rejections: added to those of the parts.
-    public static func unite(
+    package static func unite(
         _ parts: [StagedPart], _ plan: StagingPlan, adding rejections: RejectionList? = nil
     ) -> StagedRows {
         unite(parts, plan, adding: rejections, without: nil)

@@ -1,5 +1,5 @@
 internal import BrokerJSON
-public import BrokerModel
+package import BrokerModel
 
 /// The rows that one worker staged for one collection of a job, and its records' assertions about links, not yet
 /// resolved. ``StagedJobRows`` unites it with the job's other parts.
@@ -7,7 +7,7 @@ public import BrokerModel
 /// Each assertion has the source offset of its record, and `LinkResolution` lets the later assertion win. So a record's
 /// assertions precede those of its nested records, in whichever order staging reads them.
 // One context fills it; `StagingContext.finish()` hands it over, and only one thread at a time uses it.
-public final class StagedPart: @unchecked Sendable {
+package final class StagedPart: @unchecked Sendable {
     let collection: JobCollection
     let tables: TableSet
     /// By link table index.
@@ -60,15 +60,15 @@ public final class StagedPart: @unchecked Sendable {
 }
 
 /// A link of a link table, as row numbers in the staged tables of the table's two entities.
-@frozen public struct StagedLink: Sendable {
-    public let source: UInt32
-    public let destination: UInt32
+@frozen package struct StagedLink: Sendable {
+    package let source: UInt32
+    package let destination: UInt32
     /// The offset in the text of the latest record that asserted the link.
     var sourceOffset: UInt32
     /// A record of the source asserted it.
-    public internal(set) var isNamedBySource: Bool
+    package internal(set) var isNamedBySource: Bool
     /// A record of the destination asserted it, by the inverse relationship.
-    public internal(set) var isNamedByDestination: Bool
+    package internal(set) var isNamedByDestination: Bool
 }
 
 /// One record's assertion about a one-to-one relationship: the row's partner, or none.
@@ -83,10 +83,10 @@ struct StagedPair {
 
 /// A to-many relationship of one object whose earlier links end: all with a source offset below `clearsBefore`, and the
 /// store's links that this job does not name.
-public struct StagedReplacement: Sendable {
-    public let entity: Int
-    public let row: Int
-    public let relationship: Int
+package struct StagedReplacement: Sendable {
+    package let entity: Int
+    package let row: Int
+    package let relationship: Int
     /// For `null`, the offset of its record; for a replacing set, the offset of its operation.
     let clearsBefore: UInt32
     /// The value is `null`: it ends all links, and a later assertion creates a new link.
@@ -95,40 +95,40 @@ public struct StagedReplacement: Sendable {
 
 /// An element of a to-many relationship that was rejected. The job makes no link to it, but a link that existed before
 /// the operation is retained, even when the relationship is replaced.
-public struct RetainedLink: Sendable {
-    public let entity: Int
-    public let row: Int
-    public let relationship: Int
+package struct RetainedLink: Sendable {
+    package let entity: Int
+    package let row: Int
+    package let relationship: Int
     /// The entity of the element's record, to which the identity belongs.
-    public let concreteEntity: Int
+    package let concreteEntity: Int
     /// The identity of the element, in the order of its entity's identity. The rows own the memory of its cells.
-    public let identity: [Cell]
+    package let identity: [Cell]
     /// The offset of the operation that rejected the element.
     let operation: UInt32
 }
 
 /// A rejected record or nested object, with its offset in the text of the job.
-public struct Rejection: Sendable {
-    public let fault: Fault
+package struct Rejection: Sendable {
+    package let fault: Fault
     let offset: Int
 
-    public init(_ fault: Fault, at offset: Int) {
+    package init(_ fault: Fault, at offset: Int) {
         self.fault = fault
         self.offset = offset
     }
 }
 
 /// The rejected records: the first ones are listed, the others are counted.
-public struct RejectionList: Sendable {
+package struct RejectionList: Sendable {
     /// Limit on the listed faults, which bounds the size of an answer.
-    public static let maximumListed = 10_000
+    package static let maximumListed = 10_000
     /// Memory in bytes of a listed fault until it is sent: its message and its path, as values and in several text
     /// copies on the way through the writer to the client.
     static let listedBytes = 1_500
 
-    public private(set) var listed: [Rejection] = []
+    package private(set) var listed: [Rejection] = []
     /// By entity name, the count of those that are not listed.
-    public private(set) var unlisted: [String: Int] = [:]
+    package private(set) var unlisted: [String: Int] = [:]
 
     init() {}
 

@@ -3,9 +3,9 @@ internal import BrokerModel
 
 /// The objects of the records in each operation's `json`, in payload order. Recorded only for a job that asks for its
 /// objects (`reply: objects`).
-public struct StagedPayload: Sendable {
+package struct StagedPayload: Sendable {
     /// One operation.
-    public struct Operation: Sendable {
+    package struct Operation: Sendable {
         /// The index of the entity whose table has all the objects; nil if their tables differ.
         fileprivate let table: Int?
         fileprivate var rows: [UInt32] = []
@@ -16,14 +16,14 @@ public struct StagedPayload: Sendable {
 
         /// The table (by entity index) and the staged row of each record or bare key; nil for one without an object of
         /// its own.
-        public var objects: some RandomAccessCollection<(table: Int, row: Int)?> {
+        package var objects: some RandomAccessCollection<(table: Int, row: Int)?> {
             rows.indices.lazy.map { position in
                 let row = rows[position]
                 return row == Self.nothing ? nil : (table ?? Int(tables[position]), Int(row))
             }
         }
 
-        public var count: Int { rows.count }
+        package var count: Int { rows.count }
 
         fileprivate mutating func note(_ object: (table: Int, row: Int)?) {
             rows.append(object.map { UInt32($0.row) } ?? Self.nothing)
@@ -32,7 +32,7 @@ public struct StagedPayload: Sendable {
     }
 
     /// In payload order.
-    public private(set) var operations: [Operation] = []
+    package private(set) var operations: [Operation] = []
 
     /// Memory in bytes of each record, with the growth of an array.
     static let bytesPerRecord = 4 * MemoryLayout<UInt32>.stride

@@ -1,7 +1,7 @@
-public import BrokerModel
+package import BrokerModel
 
 /// What a step does to the store.
-public enum StepAction: Sendable {
+package enum StepAction: Sendable {
     /// Inserts and updates objects, and links them.
     case merge
     /// Deletes the objects of that entity that the rows name.
@@ -13,33 +13,33 @@ public enum StepAction: Sendable {
 }
 
 /// The selection of a sync, and the changes that it may make.
-public struct StagedSync: Sendable {
-    public let selection: StagedSelection
-    public var inserts = true
-    public var updates = true
-    public var deletes = true
+package struct StagedSync: Sendable {
+    package let selection: StagedSelection
+    package var inserts = true
+    package var updates = true
+    package var deletes = true
     /// Set for one part of a sync that several jobs make up; nil for a sync in one job.
-    public let part: SyncPart?
+    package let part: SyncPart?
 
-    public init(_ selection: StagedSelection, part: SyncPart?) {
+    package init(_ selection: StagedSelection, part: SyncPart?) {
         self.selection = selection
         self.part = part
     }
 
     /// The sync may ignore records of the entity.
-    public var ignoresRecords: Bool { !inserts || !updates }
+    package var ignoresRecords: Bool { !inserts || !updates }
 }
 
 /// A part of a sync that several jobs make up. The last part deletes.
-public struct SyncPart: Sendable {
+package struct SyncPart: Sendable {
     /// The client's name for the whole sync.
-    public let id: String
+    package let id: String
     /// After this part, the sync deletes the selected objects that no part has named.
-    public let isLast: Bool
+    package let isLast: Bool
     /// The entity, the predicate and its arguments as JSON text: equal for all parts.
-    public let definition: [UInt8]
+    package let definition: [UInt8]
 
-    public init(id: String, isLast: Bool, definition: [UInt8]) {
+    package init(id: String, isLast: Bool, definition: [UInt8]) {
         self.id = id
         self.isLast = isLast
         self.definition = definition
@@ -47,25 +47,25 @@ public struct SyncPart: Sendable {
 }
 
 /// Selects objects of an entity.
-public struct StagedSelection: Sendable {
-    public let entity: Int
+package struct StagedSelection: Sendable {
+    package let entity: Int
     /// Nil selects all.
-    public let predicate: Predicate?
+    package let predicate: Predicate?
 
-    public init(entity: Int, _ predicate: Predicate?) {
+    package init(entity: Int, _ predicate: Predicate?) {
         self.entity = entity
         self.predicate = predicate
     }
 }
 
 /// A step of a job before it is staged.
-public struct StepPlan {
-    public let action: StepAction
+package struct StepPlan {
+    package let action: StepAction
     /// Position of the step in the message: a JSON Pointer.
-    public let pointer: String
-    public private(set) var operations: [StagingOperation]
+    package let pointer: String
+    package private(set) var operations: [StagingOperation]
 
-    public init(_ action: StepAction, _ operations: [StagingOperation], at pointer: String) {
+    package init(_ action: StepAction, _ operations: [StagingOperation], at pointer: String) {
         self.action = action
         self.operations = operations
         self.pointer = pointer
@@ -74,24 +74,24 @@ public struct StepPlan {
     /// Adds an operation to a merge step; consecutive records are merged together.
     ///
     /// - Returns: false when the operation needs a step of its own.
-    public mutating func add(_ operation: StagingOperation) -> Bool {
+    package mutating func add(_ operation: StagingOperation) -> Bool {
         guard case .merge = action, operation.isMerged, operations.last?.isMerged ?? false else { return false }
         operations.append(operation)
         return true
     }
 
-    public func staged(_ rows: StagedRows?) -> StagedStep { StagedStep(action: action, rows: rows, pointer: pointer) }
+    package func staged(_ rows: StagedRows?) -> StagedStep { StagedStep(action: action, rows: rows, pointer: pointer) }
 }
 
 /// One step of a job, staged. Steps are applied in order. A value, so that any store can apply it.
-public struct StagedStep: Sendable {
-    public let action: StepAction
+package struct StagedStep: Sendable {
+    package let action: StepAction
     /// Nil when the step has no rows.
-    public let rows: StagedRows?
+    package let rows: StagedRows?
     /// Position of the step in the message: a JSON Pointer.
-    public let pointer: String
+    package let pointer: String
 
-    public init(action: StepAction, rows: StagedRows?, pointer: String = "") {
+    package init(action: StepAction, rows: StagedRows?, pointer: String = "") {
         self.action = action
         self.rows = rows
         self.pointer = pointer

@@ -1,8 +1,8 @@
-public import BrokerJSON
+package import BrokerJSON
 
 /// One operation of a job with records or keys; the model knows its names.
-public struct StagingOperation {
-    public enum Action {
+package struct StagingOperation {
+    package enum Action {
         /// `json` is a record, or an array of records.
         case process
         /// `json` is read by that mapping: a record, an array of records, or a dictionary of records.
@@ -17,14 +17,14 @@ public struct StagingOperation {
         case name
     }
 
-    public let entity: Int
+    package let entity: Int
     /// A value in the job's document.
-    public let json: JSONValue
-    public let action: Action
+    package let json: JSONValue
+    package let action: Action
     /// Staging notes each object of the entity that the `json` names, also inside records whose contents do not count.
     let gathersNames: Bool
 
-    public init(entity: Int, json: JSONValue, _ action: Action = .process, gathersNames: Bool = false) {
+    package init(entity: Int, json: JSONValue, _ action: Action = .process, gathersNames: Bool = false) {
         self.entity = entity
         self.json = json
         self.action = action
@@ -51,7 +51,7 @@ public struct StagingOperation {
 /// Consecutive operations, mostly on one entity, that one worker stages in one context.
 ///
 /// It holds the document that its operations point into, so it may be sent to any thread.
-public struct JobCollection: @unchecked Sendable {
+package struct JobCollection: @unchecked Sendable {
     /// Maximum number of collections of one job: more than workers, and few enough that the cost of uniting them is
     /// negligible.
     private static let maximumCount = 16
@@ -71,7 +71,7 @@ public struct JobCollection: @unchecked Sendable {
     /// - Parameters:
     ///   - keepsPayload: the rows have ``StagedRows/payload``.
     ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
-    public static func whole(
+    package static func whole(
         _ operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
         refusesUnknownKeys: Bool = false
     ) -> JobCollection {
@@ -87,7 +87,7 @@ public struct JobCollection: @unchecked Sendable {
     /// - Parameters:
     ///   - keepsPayload: the rows have ``StagedRows/payload``.
     ///   - refusesUnknownKeys: a record with a key that the model does not name is at fault.
-    public static func collections(
+    package static func collections(
         of operations: [StagingOperation], in document: JSONDocument, keepsPayload: Bool = false,
         refusesUnknownKeys: Bool = false
     ) -> [JobCollection] {
@@ -123,7 +123,7 @@ public struct JobCollection: @unchecked Sendable {
     ///   - exclusions: records and objects that staging ignores, as if the job did not have them.
     /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
     ///   refuses the memory.
-    public func stage(
+    package func stage(
         _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
         without exclusions: StagedExclusions? = nil
     ) throws(StagingRefusal) -> StagedPart {

@@ -2,17 +2,17 @@
 ///
 /// A unit is about one instruction of SQLite's virtual machine, 10 to 20 ns. Work is counted, not timed: a job that is
 /// replayed from the journal must end as it did before.
-public struct WorkBudget: Sendable {
+package struct WorkBudget: Sendable {
     /// Compiling a regular expression takes 5 us for each of its instructions.
-    public static let unitsPerCompiledInstruction = 250
+    package static let unitsPerCompiledInstruction = 250
 
-    public let limit: Int
-    public private(set) var spent = 0
+    package let limit: Int
+    package private(set) var spent = 0
 
-    public init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { self.limit = limit }
 
     /// For work with another limit, such as the time allowance of a fetch.
-    public static var unlimited: WorkBudget { WorkBudget(limit: .max) }
+    package static var unlimited: WorkBudget { WorkBudget(limit: .max) }
 
     /// The budget for patterns and tombstones while a job is staged: some seconds of a worker.
     static var staging: WorkBudget { WorkBudget(limit: 250_000_000) }
@@ -28,17 +28,17 @@ public struct WorkBudget: Sendable {
         return WorkBudget(limit: total.dividingFullWidth(bytes.multipliedFullWidth(by: staging.limit)).quotient)
     }
 
-    public var isSpent: Bool { spent > limit }
+    package var isSpent: Bool { spent > limit }
 
-    public var remaining: Int { max(0, limit - spent) }
+    package var remaining: Int { max(0, limit - spent) }
 
-    public mutating func charge(_ units: Int) {
+    package mutating func charge(_ units: Int) {
         let (sum, isBeyondCounting) = spent.addingReportingOverflow(units)
         spent = isBeyondCounting ? .max : sum
     }
 
     /// Adds the units for the bytes of the job itself.
-    public mutating func raise(by units: Int) { self = WorkBudget(limit: limit.saturatingAdd(units), spent: spent) }
+    package mutating func raise(by units: Int) { self = WorkBudget(limit: limit.saturatingAdd(units), spent: spent) }
 
     private init(limit: Int, spent: Int) {
         self.limit = limit

@@ -2,7 +2,7 @@
 ///
 /// No exponent, no plus, no superfluous leading zeros, no minus before zero. Zeros at the end of the fraction are
 /// retained. Compares by value: 1.5 equals 1.50. Valid while the bytes are.
-public struct DecimalText: Comparable {
+package struct DecimalText: Comparable {
     /// Limit on the digits of an expanded exponent: more than any intended number has, few enough to store.
     static let maximumExpandedDigits = 1000
 
@@ -61,8 +61,8 @@ public struct DecimalText: Comparable {
         return UnsafeBufferPointer(space)
     }
 
-    public static func == (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) == 0 }
-    public static func < (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) < 0 }
+    package static func == (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) == 0 }
+    package static func < (left: DecimalText, right: DecimalText) -> Bool { left.ordered(against: right) < 0 }
 
     /// Returns a negative number when this one is less, a positive one when it is greater.
     private func ordered(against other: DecimalText) -> Int {

@@ -1,9 +1,9 @@
 internal import Glibc
 
 /// A cell that owns the bytes it points to.
-public final class OwnedCell: Sendable {
+package final class OwnedCell: Sendable {
     /// Valid while this object lives.
-    public let cell: Cell
+    package let cell: Cell
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let start: UnsafeMutablePointer<UInt8>?
 

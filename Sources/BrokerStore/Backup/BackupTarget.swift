@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import CSQLite
 internal import Glibc
 

@@ -10,20 +10,20 @@ internal import CSQLite
 ///    one. No other file is opened for writing or removed.
 /// 4. Only an empty file or an SQLite database is replaced, and never a file of the store, its lock or its journal.
 /// 5. The copy is one file, without a WAL, and an ordinary store: ledger, model, and reserved sequences.
-public struct StoreBackup: Sendable {
+package struct StoreBackup: Sendable {
     /// How far it has come.
-    public struct Progress: Sendable, Equatable {
-        public let pages: Int
-        public let ofPages: Int
+    package struct Progress: Sendable, Equatable {
+        package let pages: Int
+        package let ofPages: Int
     }
 
     /// The result of a backup.
-    public struct Copy: Sendable, Equatable {
+    package struct Copy: Sendable, Equatable {
         /// The highest sequence in the copy: it has every job up to this one, and no later job. 0 for a store without
         /// jobs.
-        public let sequence: Int64
+        package let sequence: Int64
         /// The size of the file.
-        public let bytes: Int
+        package let bytes: Int
     }
 
     /// Pages between two calls of `isWanted`: a millisecond or two.
@@ -42,7 +42,7 @@ public struct StoreBackup: Sendable {
     ///   - storePath: the path of a store that the writer has opened.
     ///   - file: the path of the copy.
     ///   - replaces: whether an existing file is replaced; otherwise it is an error.
-    public init(of storePath: String, to file: String, replaces: Bool = false) {
+    package init(of storePath: String, to file: String, replaces: Bool = false) {
         self.storePath = storePath
         self.file = file
         self.replaces = replaces
@@ -55,7 +55,7 @@ public struct StoreBackup: Sendable {
     ///   - progress: called after every step.
     /// - Returns: nil when the backup was stopped.
     /// - Throws: ``StoreError``: `full` when the copy's disk is, `unavailable` when it cannot be created there.
-    public func run(
+    package func run(
         isWanted: () -> Bool = { true }, progress: (Progress) -> Void = { _ in }
     ) throws(StoreError) -> Copy? {
         let source = try StoreFile(path: storePath)

@@ -1,26 +1,26 @@
 internal import BrokerJSON
-public import BrokerModel
+package import BrokerModel
 
 /// The text around the objects that a fetch finds, so that a reply need not be copied to be complete.
-public struct FetchEnvelope: Sendable {
-    public let beginning: [UInt8]
-    public let ending: @Sendable (_ hasMore: Bool) -> [UInt8]
+package struct FetchEnvelope: Sendable {
+    package let beginning: [UInt8]
+    package let ending: @Sendable (_ hasMore: Bool) -> [UInt8]
 
-    public init(beginning: [UInt8], ending: @escaping @Sendable (_ hasMore: Bool) -> [UInt8]) {
+    package init(beginning: [UInt8], ending: @escaping @Sendable (_ hasMore: Bool) -> [UInt8]) {
         self.beginning = beginning
         self.ending = ending
     }
 
     /// No text.
-    public static let none = FetchEnvelope(beginning: []) { _ in [] }
+    package static let none = FetchEnvelope(beginning: []) { _ in [] }
 }
 
 /// The result of a fetch, as JSON text.
-public struct FetchedObjects: Sendable {
+package struct FetchedObjects: Sendable {
     /// The objects in the requested form, in their envelope.
-    public private(set) var bytes: [UInt8]
+    package private(set) var bytes: [UInt8]
     /// The store has further objects for the request.
-    public private(set) var hasMore: Bool
+    package private(set) var hasMore: Bool
     /// The end of the last object that fits any frame; nil where all of them fit.
     private let certainEnd: Int?
     private let closing: [UInt8]
@@ -43,26 +43,26 @@ public struct FetchedObjects: Sendable {
     }
 
     /// The first of these objects, so few that any frame holds them; nil when any frame holds all of them.
-    public var shortened: FetchedObjects? {
+    package var shortened: FetchedObjects? {
         guard let certainEnd else { return nil }
         return FetchedObjects(Array(bytes[..<certainEnd]), closing: closing, envelope, hasMore: true, certainEnd: nil)
     }
 }
 
 /// Limits of a fetch's reply, memory and time.
-public struct FetchLimits: Sendable {
+package struct FetchLimits: Sendable {
     /// Bytes of the reply; objects that do not fit are left to another fetch.
-    public var answerBytes: Int
+    package var answerBytes: Int
     /// Bytes of a reply that every frame holds, even if nothing in it can be compressed.
-    public var certainBytes: Int
+    package var certainBytes: Int
     /// Bytes of the objects that are collected before they are nested in one another.
-    public var gatheredBytes: Int
+    package var gatheredBytes: Int
     /// Steps of SQLite's virtual machine; nil for any number.
-    public var steps: Int?
+    package var steps: Int?
     /// Processor time; nil for any time. Patterns take time without steps.
-    public var microseconds: Int64?
+    package var microseconds: Int64?
 
-    public init(
+    package init(
         answerBytes: Int, certainBytes: Int, gatheredBytes: Int, steps: Int? = nil, microseconds: Int64? = nil
     ) {
         self.answerBytes = answerBytes
@@ -74,15 +74,15 @@ public struct FetchLimits: Sendable {
 
     /// A reply of ordinary JSON that a frame holds, within memory that a server can spare. Use it for one fetch at a
     /// time.
-    public static let long = FetchLimits(answerBytes: 32 << 20, certainBytes: 15 << 20, gatheredBytes: 16 << 20)
+    package static let long = FetchLimits(answerBytes: 32 << 20, certainBytes: 15 << 20, gatheredBytes: 16 << 20)
     /// Some milliseconds of work: requests of many clients at once are answered within a second.
-    public static let brief = FetchLimits(
+    package static let brief = FetchLimits(
         answerBytes: 256 << 10, certainBytes: 256 << 10, gatheredBytes: 512 << 10, steps: 1_000_000,
         microseconds: 10_000)
 }
 
 /// Why a fetch has no result.
-public enum FetchFailure: Error, Sendable {
+package enum FetchFailure: Error, Sendable {
     case fault(Fault)
     case store(StoreError)
     /// The fetch exceeds its limits and must be repeated with larger ones.

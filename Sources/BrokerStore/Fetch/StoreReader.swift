@@ -1,15 +1,15 @@
-public import BrokerStaging
+package import BrokerStaging
 
 /// Fetches objects concurrently with the writer, on a connection of its own that cannot write. Used by one thread at a
 /// time.
 ///
 /// A read transaction lasts for one fetch, so that the WAL can be emptied between two.
-public final class StoreReader {
+package final class StoreReader {
     private let connection: Connection
     private let plan: StagingPlan
 
     /// - Parameter path: the path of a store that the writer has opened before.
-    public init(path: String, plan: StagingPlan) throws(StoreError) {
+    package init(path: String, plan: StagingPlan) throws(StoreError) {
         self.plan = plan
         connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
@@ -23,7 +23,7 @@ public final class StoreReader {
     /// - Parameters:
     ///   - envelope: the text around the objects.
     ///   - isWanted: called repeatedly while the fetch runs; when it returns false, the fetch stops.
-    public func fetch(
+    package func fetch(
         _ request: FetchRequest, limits: FetchLimits = .long, in envelope: FetchEnvelope = .none,
         isWanted: @escaping () -> Bool = { true }
     ) throws(FetchFailure) -> FetchedObjects {

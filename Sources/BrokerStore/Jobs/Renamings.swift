@@ -1,3 +1,4 @@
+internal import BrokerSchema
 /// The objects of a job whose identities changed, in the order of the steps.
 struct Renamings {
     fileprivate struct Name: Hashable {

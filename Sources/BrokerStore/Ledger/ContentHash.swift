@@ -2,8 +2,8 @@
 ///
 /// It detects whether a repeated job has the same content. It does not resist deliberate collisions; a sender who finds
 /// one could only harm the jobs whose ids it knows.
-public enum ContentHash {
-    public static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
+package enum ContentHash {
+    package static func hash(_ bytes: UnsafeRawBufferPointer, key: (UInt64, UInt64) = (0x6272_6F6B_6572, 0x6A6F_6273))
         -> [UInt8]
     {
         var state = SipState(key)
@@ -70,18 +70,18 @@ public enum ContentHash {
 }
 
 /// Hashes a sequence of fields. Each field is hashed with its length, so no two sequences are the same bytes.
-public struct FieldHasher {
+package struct FieldHasher {
     /// The first byte of each hash that ``finish()`` returns. Hashes without it (16 bytes) are hashes of whole
     /// messages, by earlier versions.
-    public static let marker: UInt8 = 2
+    package static let marker: UInt8 = 2
 
     private var state = ContentHash.SipState((0x6272_6F6B_6572, 0x6669_656C_6473))
 
-    public init() {}
+    package init() {}
 
-    public mutating func add(_ number: UInt64) { state.absorb(number) }
+    package mutating func add(_ number: UInt64) { state.absorb(number) }
 
-    public mutating func add(_ bytes: UnsafeRawBufferPointer) {
+    package mutating func add(_ bytes: UnsafeRawBufferPointer) {
         state.absorb(UInt64(bytes.count))
         let blocks = bytes.count / 8
         for block in 0..<blocks {
@@ -94,13 +94,13 @@ public struct FieldHasher {
         state.absorb(last)
     }
 
-    public mutating func add(_ text: String) {
+    package mutating func add(_ text: String) {
         var text = text
         text.withUTF8 { add(UnsafeRawBufferPointer($0)) }
     }
 
     /// The marker and 16 bytes.
-    public func finish() -> [UInt8] {
+    package func finish() -> [UInt8] {
         var state = state
         let (low, high) = state.finish()
         return [Self.marker] + withUnsafeBytes(of: (low.littleEndian, high.littleEndian), Array.init)

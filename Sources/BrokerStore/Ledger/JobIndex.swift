@@ -6,7 +6,7 @@ internal import Synchronization
 /// It stores only hashes of the ids: the caller must check that a line exists and has the id. Ids are added as their
 /// jobs are applied, and removed when the transaction is rolled back; expired lines are removed later, step by step.
 /// May be used from any thread.
-public final class JobIndex: Sendable {
+package final class JobIndex: Sendable {
     private struct State {
         var shards = Array(repeating: Shard(), count: JobIndex.shardCount)
         /// Earlier lines have expired.

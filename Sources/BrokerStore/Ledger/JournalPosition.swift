@@ -1,18 +1,18 @@
 /// The position that a store has reached in the journal whose jobs are applied to it.
-public struct JournalPosition: Sendable, Equatable {
+package struct JournalPosition: Sendable, Equatable {
     /// The identity of the journal; nil when there is none.
-    public var identity: String?
+    package var identity: String?
     /// The last position whose job was applied; without a journal, the highest sequence of all.
-    public var applied: Int64
+    package var applied: Int64
     /// The id of the job there; nil when that is not known.
-    public var id: String?
+    package var id: String?
 }
 
 /// A digest of all jobs of the journal that were applied: each job's position, id, content and outcome, and the rows
 /// that it wrote, are hashed with the digest before. Two stores with the same digest at one position applied the same
 /// jobs, and wrote the same rows.
-public struct StateDigest: Sendable, Equatable {
-    public internal(set) var position: Int64
+package struct StateDigest: Sendable, Equatable {
+    package internal(set) var position: Int64
     private(set) var hash: [UInt8]
 
     init(position: Int64, hash: [UInt8] = Array(repeating: 0, count: 16)) {
@@ -33,9 +33,9 @@ public struct StateDigest: Sendable, Equatable {
     }
 
     /// The position and 32 hexadecimal digits.
-    public var text: String { "\(position) \(digits)" }
+    package var text: String { "\(position) \(digits)" }
 
-    public var digits: String { hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+    package var digits: String { hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
 
     /// Adds a job that has been applied.
     ///

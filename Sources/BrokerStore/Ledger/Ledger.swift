@@ -1,14 +1,15 @@
+internal import BrokerSchema
 /// The outcome of a job, as the ledger stores it.
-public struct StoredOutcome: Sendable, Equatable {
-    public let sequence: Int64
+package struct StoredOutcome: Sendable, Equatable {
+    package let sequence: Int64
     /// Nil for a job that ended before owners were stored.
-    public let owner: JobOwner?
+    package let owner: JobOwner?
     /// The hash of the job's content or, in a line of an earlier version, of the message's bytes
     /// (``StoreJob/messageHash``); nil for a job whose id the server made.
-    public let contentHash: [UInt8]?
-    public let isFailure: Bool
+    package let contentHash: [UInt8]?
+    package let isFailure: Bool
     /// A JSON object: a completed job's members of `completed` except `timing`, or a failed job's `error`.
-    public let body: [UInt8]
+    package let body: [UInt8]
 }
 
 /// How many outcomes are stored, with their ids, and for how long.
@@ -30,41 +31,6 @@ public struct LedgerRetention: Sendable, Equatable {
 ///
 /// An id has at most one line.
 struct Ledger {
-    static let tables = [
-        """
-        CREATE TABLE IF NOT EXISTS "_broker_jobs" (
-            "sequence" INTEGER PRIMARY KEY,
-            "id" TEXT NOT NULL,
-            "hash" BLOB,
-            "failed" INTEGER NOT NULL,
-            "ended" INTEGER NOT NULL,
-            "outcome" TEXT NOT NULL,
-            "owner" INTEGER
-        )
-        """,
-        "CREATE TABLE IF NOT EXISTS \"_broker_meta\" (\"key\" TEXT PRIMARY KEY, \"value\" TEXT NOT NULL)",
-    ]
-
-    /// Earlier ledgers had an index of the ids, which cost more than all other work of a small job.
-    static let slimming = [
-        "ALTER TABLE \"_broker_jobs\" RENAME TO \"_broker_jobs_before\"", tables[0],
-        """
-        INSERT INTO "_broker_jobs" ("sequence", "id", "hash", "failed", "ended", "outcome")
-            SELECT "sequence", "id", "hash", "failed", "ended", "outcome" FROM "_broker_jobs_before" ORDER BY "sequence"
-        """,
-        "DROP TABLE \"_broker_jobs_before\"",
-    ]
-
-    /// Creates the tables, or migrates them. Runs inside the caller's transaction.
-    static func prepare(_ connection: Connection) throws(StoreError) {
-        for sql in tables { try connection.execute(sql) }
-        let isIndexed = try connection.integer("SELECT 1 FROM pragma_index_list('_broker_jobs')") != nil
-        if isIndexed { for sql in slimming { try connection.execute(sql) } }
-        let hasOwners =
-            try connection.integer("SELECT 1 FROM pragma_table_info('_broker_jobs') WHERE name = 'owner'") != nil
-        if !hasOwners { try connection.execute("ALTER TABLE \"_broker_jobs\" ADD COLUMN \"owner\" INTEGER") }
-    }
-
     /// Facts about the table that need no query; restored when a transaction is rolled back.
     private struct Tally {
         /// Rows in the table.

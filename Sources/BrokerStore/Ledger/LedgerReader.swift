@@ -22,20 +22,20 @@ struct LedgerLines {
 }
 
 /// Reads the ledger concurrently with the writer, on a connection of its own that cannot write. Belongs to one thread.
-public final class LedgerReader {
+package final class LedgerReader {
     private let lines: LedgerLines
 
     /// - Parameters:
     ///   - path: the path of a store that the writer has opened before.
     ///   - index: the writer's (``Store/jobs``).
-    public init(path: String, _ index: JobIndex) throws(StoreError) {
+    package init(path: String, _ index: JobIndex) throws(StoreError) {
         let connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
         lines = try LedgerLines(on: connection, index)
     }
 
     /// The outcome of a committed job; nil for an unknown id.
-    public func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
+    package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
 }
 
 extension StoredOutcome {

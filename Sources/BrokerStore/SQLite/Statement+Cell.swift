@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import BrokerSQLite
 internal import BrokerStaging
 internal import CSQLite

@@ -1,7 +1,7 @@
-public import BrokerSQLite
+package import BrokerSQLite
 
 /// Part of the store's interface: other targets name it without importing BrokerSQLite.
-public typealias StoreError = BrokerSQLite.StoreError
+package typealias StoreError = BrokerSQLite.StoreError
 typealias Connection = BrokerSQLite.Connection
 typealias Statement = BrokerSQLite.Statement
 

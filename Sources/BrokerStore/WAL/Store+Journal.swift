@@ -1,9 +1,10 @@
+internal import BrokerSchema
 internal import BrokerModel
 
 /// The journal whose jobs are applied to the store.
 extension Store {
     /// The position that the store has reached in its journal.
-    public func logPosition() throws(StoreError) -> JournalPosition {
+    package func logPosition() throws(StoreError) -> JournalPosition {
         guard let identity = try StoreMeta(connection: connection).value(of: .log), let history = ledger.history else {
             return JournalPosition(identity: nil, applied: try lastSequence(), id: nil)
         }
@@ -14,12 +15,12 @@ extension Store {
     /// Assigns a journal to the store, of which no job is applied yet.
     ///
     /// - Parameter position: the position before the journal's first job.
-    public func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
+    package func beginLog(_ identity: String, after position: Int64) throws(StoreError) {
         try setLog(identity, StateDigest(position: position))
     }
 
     /// Ends the assignment of a journal.
-    public func endLog() throws(StoreError) { try setLog(nil, nil) }
+    package func endLog() throws(StoreError) { try setLog(nil, nil) }
 
     private func setLog(_ identity: String?, _ history: StateDigest?) throws(StoreError) {
         do throws(StoreError) {

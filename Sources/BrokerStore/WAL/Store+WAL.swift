@@ -2,15 +2,15 @@
 extension Store {
     /// Copies the WAL into the database if it has reached its working size. To be called after every ``commit()``, when
     /// the replies to its jobs have been sent: it may take as long as the disk does.
-    public func copyLogIfDue() {
+    package func copyLogIfDue() {
         if loss == nil, failure == nil { walCheckpointer.copyIfDue() }
     }
 
     /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
-    public var isLogOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
+    package var isLogOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
 
     /// Copies the WAL, however long it is.
-    public func copyLog() {
+    package func copyLog() {
         if loss == nil, failure == nil { walCheckpointer.copyAll() }
     }
 
@@ -18,19 +18,19 @@ extension Store {
     /// (``/BrokerSQLite/StoreError/Code/full``): the next one then overwrites it.
     ///
     /// - Returns: whether the next transaction may find more room.
-    public func makeRoom() -> Bool { loss == nil && failure == nil && walCheckpointer.makeRoom() }
+    package func makeRoom() -> Bool { loss == nil && failure == nil && walCheckpointer.makeRoom() }
 
     /// Whether there is work that is better done now, while no client waits for a transaction.
-    public var hasIdleWork: Bool { loss == nil && failure == nil && walCheckpointer.hasIdleWork }
+    package var hasIdleWork: Bool { loss == nil && failure == nil && walCheckpointer.hasIdleWork }
 
     /// Does such work. To be called while no client waits for a transaction.
-    public func idle() {
+    package func idle() {
         if hasIdleWork { walCheckpointer.idle() }
     }
 
     /// The WAL after the last commit.
-    public var log: WALStatus { walCheckpointer.log }
+    package var log: WALStatus { walCheckpointer.log }
 
     /// The events of the WAL since the last call that an operator should know.
-    public func takeLogNotices() -> [WALNotice] { walCheckpointer.takeNotices() }
+    package func takeLogNotices() -> [WALNotice] { walCheckpointer.takeNotices() }
 }

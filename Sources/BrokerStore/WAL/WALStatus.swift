@@ -1,17 +1,17 @@
 internal import CSQLite
 
 /// The state of SQLite's write-ahead log (WAL), beside the database.
-public struct WALStatus: Sendable, Equatable {
+package struct WALStatus: Sendable, Equatable {
     /// The size of its file.
-    public var bytes = 0
+    package var bytes = 0
     /// Pages in it that are not in the database yet.
-    public var uncheckpointedPages = 0
+    package var uncheckpointedPages = 0
 
-    public init() {}
+    package init() {}
 }
 
 /// An event of the WAL that an operator should know: reported once when it begins, and once when it ends.
-public enum WALNotice: Sendable {
+package enum WALNotice: Sendable {
     /// The WAL grows, because a reader's transaction stays open and needs its pages.
     case held(bytes: Int)
     /// The WAL has been truncated to its working size.

@@ -1,3 +1,4 @@
+import BrokerSchema
 import BrokerJSON
 import BrokerModel
 import BrokerStaging

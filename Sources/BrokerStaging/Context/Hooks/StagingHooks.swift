@@ -5,9 +5,9 @@ internal import BrokerModel
 ///
 /// Threads of the coordinator call it, several at once. It must not block, and must return equal results for equal
 /// arguments: a job may be staged more than once.
-public struct StagingHooks: Sendable {
+package struct StagingHooks: Sendable {
     /// A chooser's decision on a record.
-    public enum Choice: Sendable {
+    package enum Choice: Sendable {
         /// The mapping of that index.
         case mapping(Int)
         /// The record is ignored.
@@ -16,21 +16,21 @@ public struct StagingHooks: Sendable {
         case asModelled
     }
 
-    public typealias Chooser = @Sendable ([UInt8]) throws -> Choice
+    package typealias Chooser = @Sendable ([UInt8]) throws -> Choice
     /// - Returns: the record to stage instead; nil ignores the record.
-    public typealias Rewriter = @Sendable ([UInt8]) throws -> [UInt8]?
-    public typealias Validator = @Sendable ([UInt8]) throws -> Void
-    public typealias Conversion = @Sendable ([UInt8]) throws -> [UInt8]
+    package typealias Rewriter = @Sendable ([UInt8]) throws -> [UInt8]?
+    package typealias Validator = @Sendable ([UInt8]) throws -> Void
+    package typealias Conversion = @Sendable ([UInt8]) throws -> [UInt8]
 
     /// By mapping index.
-    public var choosers: [Int: Chooser] = [:]
+    package var choosers: [Int: Chooser] = [:]
     /// By entity index; an entity without one inherits that of its nearest ancestor.
-    public var rewriters: [Int: Rewriter] = [:]
-    public var validators: [Int: Validator] = [:]
+    package var rewriters: [Int: Rewriter] = [:]
+    package var validators: [Int: Validator] = [:]
     /// By entity index and attribute index.
-    public var conversions: [Int: [Int: Conversion]] = [:]
+    package var conversions: [Int: [Int: Conversion]] = [:]
 
-    public init() {}
+    package init() {}
 
     /// Returns the hooks with those that entities inherit.
     func completed(for model: Model) -> StagingHooks {

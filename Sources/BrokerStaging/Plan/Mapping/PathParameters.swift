@@ -3,14 +3,14 @@ internal import BrokerJSON
 /// The values of a route pattern's parameters in the path of a job. A record without a value of its own takes them.
 ///
 /// Immutable; owns the text of its values.
-public final class PathParameters: Sendable {
+package final class PathParameters: Sendable {
     private let document: JSONDocument
     private let names: [[UInt8]]
     /// Memory use in bytes.
     let memory: Int
 
     /// - Parameter values: few, in the order of the pattern.
-    public init(_ values: [(name: String, value: String)]) {
+    package init(_ values: [(name: String, value: String)]) {
         names = values.map { Array($0.name.utf8) }
         var writer = JSONWriter()
         writer.array { writer in

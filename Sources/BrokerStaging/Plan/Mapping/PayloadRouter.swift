@@ -1,10 +1,10 @@
-public import BrokerJSON
-public import BrokerModel
+package import BrokerJSON
+package import BrokerModel
 internal import BrokerPaths
 
 /// Chooses the mappings for a whole payload, by name or by the model's routes. One router serves the operations of one
 /// job.
-public struct PayloadRouter {
+package struct PayloadRouter {
     /// The routes that fit a path.
     private struct Fitting {
         let path: [UInt8]?
@@ -25,7 +25,7 @@ public struct PayloadRouter {
     /// - Parameters:
     /// - document: the document of the payloads.
     /// - allowance: asked for the memory of the routes that fit a path; nil grants all.
-    public init(_ model: Model, in document: JSONDocument, _ allowance: (any StagingAllowance)? = nil) {
+    package init(_ model: Model, in document: JSONDocument, _ allowance: (any StagingAllowance)? = nil) {
         self.model = model
         self.document = document
         self.allowance = allowance
@@ -34,7 +34,7 @@ public struct PayloadRouter {
     /// Returns the operation that reads a payload by a mapping.
     ///
     /// - Throws: `unknownMapping`; the caller adds the path.
-    public func operation(_ payload: JSONValue, mapping name: String) throws(Fault) -> StagingOperation {
+    package func operation(_ payload: JSONValue, mapping name: String) throws(Fault) -> StagingOperation {
         guard let mapping = model.index(ofMapping: name) else {
             let known = model.mappings.map(\.name).sorted().prefix(20).joined(separator: ", ")
             throw Fault(
@@ -52,7 +52,7 @@ public struct PayloadRouter {
     ///
     /// - Throws: `remoteError` with the payload's own text, or `unmappable`; both with the path. `noRoom` when the
     ///   allowance refuses the memory.
-    public mutating func operation(
+    package mutating func operation(
         _ payload: JSONValue, path: String?
     ) throws(StagingRefusal) -> StagingOperation {
         let fitting = try routes(fitting: path)

@@ -4,7 +4,7 @@ internal import BrokerModel
 /// The key paths of some routes as a tree: where in a payload the objects are, and which mapping reads them.
 ///
 /// It is walked over the payload itself, in the order of the text, and copies nothing.
-public final class RouteTree: Sendable {
+package final class RouteTree: Sendable {
     struct Target: Sendable {
         /// Nil for an error route.
         let mapping: Int?

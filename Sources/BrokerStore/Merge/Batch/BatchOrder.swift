@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// The rows of one entity, of several jobs, in the order in which one statement merges them.

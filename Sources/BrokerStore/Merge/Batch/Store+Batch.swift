@@ -4,7 +4,7 @@ internal import BrokerStaging
 /// Applies several jobs at once, without a savepoint for each: the fast path for jobs that are expected to succeed.
 extension Store {
     /// Whether the job may be applied together with others.
-    public func canJoin(_ job: StoreJob) -> Bool {
+    package func canJoin(_ job: StoreJob) -> Bool {
         guard case .steps(let steps) = job.work else { return true }
         return joinableRows(steps, job) != nil
     }
@@ -21,7 +21,7 @@ extension Store {
     ///
     /// - Returns: the outcome of each job; nil when they cannot be applied together. The caller must then roll the
     ///   transaction back and can apply the jobs one by one.
-    public func applyBatch(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
+    package func applyBatch(_ jobs: [StoreJob]) throws(StoreError) -> [JobOutcome]? {
         var ends: [JobOutcome] = []
         ends.reserveCapacity(jobs.count)
         var rest = jobs[...]

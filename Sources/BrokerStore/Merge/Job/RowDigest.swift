@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// A digest of the rows that a job writes. It does not depend on the order of the rows, so it does not depend on which

@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import BrokerModel
 
 /// The row keys (`_pk`), which the store assigns: one counter for each table, which rises by one with each new object.

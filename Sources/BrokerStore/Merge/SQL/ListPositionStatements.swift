@@ -1,3 +1,4 @@
+internal import BrokerSchema
 /// The SQL of the positions in an object's ordered relationship: in a link table, or beside the elements' links to it.
 final class ListPositionStatements {
     private let connection: Connection

@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import BrokerStaging
 
 /// Values of columns to compare and to look up by: the type of each and its bytes, compared like SQLite compares them

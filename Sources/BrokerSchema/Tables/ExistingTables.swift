@@ -1,33 +1,33 @@
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerSQLite
+package import BrokerModel
 
 /// Compares the tables of a database that another program made with those that a model requires: whether Broker's
 /// statements fit them as they are.
 ///
 /// Declared types may differ from the model's, but must preserve its values. Tables and columns outside of the model
 /// are allowed as long as rows can be inserted without them.
-struct ExistingTables {
+package struct ExistingTables {
     /// The reasons why the model cannot be used with them.
-    private(set) var faults: [StoreChange] = []
+    package private(set) var faults: [StoreChange] = []
     private let connection: Connection
     private let naming: ColumnNaming
 
     /// - Parameters:
     ///   - connection: must enforce foreign keys, or their faults are not detected.
     ///   - checksRows: whether existing links must lead to existing rows; that reads every row with a link.
-    init(_ connection: Connection, of plan: StagingPlan, checksRows: Bool) throws(StoreError) {
+    package init(_ connection: Connection, of model: Model, checksRows: Bool) throws(StoreError) {
         self.connection = connection
-        naming = ColumnNaming(model: plan.model, layout: plan.layout)
-        for entity in plan.model.entities where entity.parent != nil {
+        naming = ColumnNaming(model: model, layout: RowLayout(model))
+        for entity in model.entities where entity.parent != nil {
             refuse(
                 entity.name, "\(entity.name) has a parent, and tables that are there hold entities that stand alone",
                 "take out the parent")
         }
         guard faults.isEmpty else { return }
-        let schema = Schema(plan.model)
-        let entityCount = plan.model.tableEntities.count
+        let schema = Schema(model)
+        let entityCount = model.tableEntities.count
         for (index, table) in schema.tables.enumerated() {
-            try compare(table, entity: index < entityCount ? plan.model.tableEntities[index] : nil)
+            try compare(table, entity: index < entityCount ? model.tableEntities[index] : nil)
         }
         for table in faults.isEmpty ? schema.tables : [] { try checkStatements(on: table.name) }
         for table in faults.isEmpty && checksRows ? schema.tables : [] { try checkReferences(of: table.name) }
@@ -164,18 +164,18 @@ struct ExistingTables {
 }
 
 /// A name as SQLite compares columns: by bytes, except for ASCII case.
-struct Name: Hashable {
+package struct Name: Hashable {
     private let bytes: [UInt8]
 
-    init(_ name: String) {
+    package init(_ name: String) {
         bytes = name.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
     }
 
-    func isSame(as name: String) -> Bool { self == Name(name) }
+    package func isSame(as name: String) -> Bool { self == Name(name) }
 }
 
 /// Columns of an index, in any order.
-struct NameSet: Hashable {
+package struct NameSet: Hashable {
     private let names: Set<Name>
-    init(_ names: [String]) { self.names = Set(names.map(Name.init)) }
+    package init(_ names: [String]) { self.names = Set(names.map(Name.init)) }
 }

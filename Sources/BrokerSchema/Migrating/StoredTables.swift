@@ -1,23 +1,25 @@
+internal import BrokerModel
+package import BrokerSQLite
 /// Compares the tables of a database with those of its model.
 ///
 /// A missing table is assumed to be new. A table or column that the model does not have, or that differs from the
 /// model, was changed by another program, and is reported.
-struct StoredTables {
+package struct StoredTables {
     /// Changes by other programs.
-    private(set) var differences: [StoreChange] = []
+    package private(set) var differences: [StoreChange] = []
     /// The model's tables, as far as they exist.
-    private(set) var tables: [Schema.Table] = []
+    package private(set) var tables: [Schema.Table] = []
     private let connection: Connection
 
-    init(_ connection: Connection, of schema: Schema) throws(StoreError) {
+    package init(_ connection: Connection, of schema: Schema) throws(StoreError) {
         self.connection = connection
         for table in schema.tables where try has(["table"], table.name) { try compare(table) }
     }
 
-    func table(named name: String) -> Schema.Table? { tables.first { $0.name.hasSameBytes(as: name) } }
+    package func table(named name: String) -> Schema.Table? { tables.first { $0.name.hasSameBytes(as: name) } }
 
     /// Whether there is one of that name, as SQLite compares names.
-    func has(_ kinds: [String], _ name: String) throws(StoreError) -> Bool {
+    package func has(_ kinds: [String], _ name: String) throws(StoreError) -> Bool {
         let list = kinds.map { "'\($0)'" }.joined(separator: ", ")
         let statement = try connection.prepare(
             "SELECT 1 FROM sqlite_schema WHERE type IN (\(list)) AND lower(name) = lower(?1)")
@@ -142,5 +144,5 @@ struct StoredTables {
 
 extension Schema.ForeignKey {
     /// The target of the foreign key, for people.
-    var target: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
+    package var target: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
 }

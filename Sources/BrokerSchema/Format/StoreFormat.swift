@@ -1,20 +1,21 @@
+package import BrokerSQLite
 internal import BrokerJSON
-internal import BrokerModel
+package import BrokerModel
 
 /// How a database is recognized as a store, and of which version.
 ///
 /// Its header has ``applicationID``, which `file(1)` and every SQLite tool can read; `_broker_meta` has the version of
 /// the format and the model in force. Stores made before these marks existed are recognized by their `_broker_` tables.
-enum StoreFormat {
+package enum StoreFormat {
     /// "Brok" in ASCII, 0x42726F6B: SQLite's `application_id` (sqlite.org/fileformat2.html, offset 68).
-    static let applicationID: Int64 = 0x4272_6F6B
+    package static let applicationID: Int64 = 0x4272_6F6B
     /// Rises when an older version of Broker would misread a store.
-    static let version: Int64 = 1
+    package static let version: Int64 = 1
     /// The version of a database that another program made: a Broker that does not support such databases would treat
     /// it as its own.
-    static let foreignVersion: Int64 = 2
+    package static let foreignVersion: Int64 = 2
 
-    enum Kind {
+    package enum Kind {
         /// An empty database: it becomes a store.
         case new
         /// A store of this version, with the text of the model in force.
@@ -31,7 +32,7 @@ enum StoreFormat {
     }
 
     /// - Throws: ``StoreError`` `incompatible` when the database belongs to another program, or to a newer Broker.
-    static func kind(of connection: Connection, path: String) throws(StoreError) -> Kind {
+    package static func kind(of connection: Connection, path: String) throws(StoreError) -> Kind {
         let id = try connection.integer("PRAGMA application_id") ?? 0
         let tables = try tables(of: connection)
         if tables.isEmpty, id == 0 { return .new }
@@ -61,7 +62,7 @@ enum StoreFormat {
 
     /// The model in force of a store, or of another program's database that Broker has opened; nil for any other
     /// database.
-    static func modelInForce(of connection: Connection, path: String) throws(StoreError) -> String? {
+    package static func modelInForce(of connection: Connection, path: String) throws(StoreError) -> String? {
         switch try kind(of: connection, path: path) {
         case .store(let model, _): model
         case .foreign(isMarked: true): try StoreMeta(connection: connection).value(of: .model)
@@ -78,7 +79,7 @@ enum StoreFormat {
     }
 
     /// Whether Broker has opened the database before, without having made it.
-    static func isForeign(_ connection: Connection) throws(StoreError) -> Bool {
+    package static func isForeign(_ connection: Connection) throws(StoreError) -> Bool {
         try isForeign(connection, tables(of: connection))
     }
 
@@ -94,7 +95,7 @@ enum StoreFormat {
     }
 
     /// The contents of a database that another program made, for messages.
-    static func contents(of connection: Connection) throws(StoreError) -> String {
+    package static func contents(of connection: Connection) throws(StoreError) -> String {
         describe(try connection.integer("PRAGMA application_id") ?? 0, try tables(of: connection))
     }
 
@@ -121,8 +122,8 @@ enum StoreFormat {
 }
 
 /// Single facts about a store, in its table `_broker_meta`.
-struct StoreMeta {
-    enum Key: String {
+package struct StoreMeta {
+    package enum Key: String {
         case formatVersion, model, heldModel
         /// The owner of the tables that the model names: ``foreign``, or absent where Broker made them.
         case tables
@@ -133,11 +134,13 @@ struct StoreMeta {
         case rowKeys
     }
 
-    static let foreign = "foreign"
+    package static let foreign = "foreign"
 
-    let connection: Connection
+    package let connection: Connection
 
-    func value(of key: Key) throws(StoreError) -> String? {
+    package init(connection: Connection) { self.connection = connection }
+
+    package func value(of key: Key) throws(StoreError) -> String? {
         let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
         statement.bind(key.rawValue, at: 1)
         return try statement.step() ? statement.text(0) : nil
@@ -148,13 +151,13 @@ struct StoreMeta {
     private static let rowKeyPrefix = "rowKeys "
 
     /// The newest row key that was assigned in a table; nil when the table has no mark.
-    func newestRowKey(of table: String) throws(StoreError) -> Int64? {
+    package func newestRowKey(of table: String) throws(StoreError) -> Int64? {
         let statement = try connection.prepare("SELECT value FROM _broker_meta WHERE key = ?1")
         statement.bind(Self.rowKeyPrefix + table, at: 1)
         return try statement.step() ? Int64(statement.text(0)) : nil
     }
 
-    func set(newestRowKey key: Int64, of table: String) throws(StoreError) {
+    package func set(newestRowKey key: Int64, of table: String) throws(StoreError) {
         let statement = try connection.prepare(
             "INSERT INTO _broker_meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
         )
@@ -165,7 +168,7 @@ struct StoreMeta {
 
     /// Called before tables are renamed: the largest mark becomes that of every table, so that no table assigns a key
     /// again.
-    func uniteRowKeys() throws(StoreError) {
+    package func uniteRowKeys() throws(StoreError) {
         let marks = "substr(key, 1, \(Self.rowKeyPrefix.utf8.count)) = '\(Self.rowKeyPrefix)'"
         let newest = try connection.integer("SELECT max(CAST(value AS INTEGER)) FROM _broker_meta WHERE \(marks)") ?? 0
         let before = try value(of: .rowKeys).flatMap { Int64($0) } ?? 0
@@ -174,7 +177,7 @@ struct StoreMeta {
     }
 
     /// - Parameter value: nil removes the fact.
-    func set(_ key: Key, to value: String?) throws(StoreError) {
+    package func set(_ key: Key, to value: String?) throws(StoreError) {
         guard let value else {
             let delete = try connection.prepare("DELETE FROM _broker_meta WHERE key = ?1")
             delete.bind(key.rawValue, at: 1)
@@ -191,7 +194,7 @@ struct StoreMeta {
 
 extension Model {
     /// The text in the store: the resolved form, which ``ModelReader`` reads as the same model.
-    var text: String {
+    package var text: String {
         var writer = JSONWriter()
         write(to: &writer)
         return String(decoding: writer.bytes, as: UTF8.self)

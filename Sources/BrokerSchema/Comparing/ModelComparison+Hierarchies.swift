@@ -1,8 +1,8 @@
-internal import BrokerModel
+package import BrokerModel
 
 /// The changes of hierarchies, whose objects share a table, in a changed model.
 extension ModelComparison {
-    mutating func compareTable(_ oldIndex: Int, _ newIndex: Int) {
+    package mutating func compareTable(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         let isDefault = old.table.hasSameBytes(as: old.name) && new.table.hasSameBytes(as: new.name)
         guard !old.table.hasSameBytes(as: new.table), !isDefault, (old.parent == nil) == (new.parent == nil) else {
@@ -14,7 +14,7 @@ extension ModelComparison {
             "\(new.name) is \(words) \(old.table) in the store, and in \(new.table) in the model")
     }
 
-    mutating func compareHierarchy(_ oldIndex: Int, _ newIndex: Int) {
+    package mutating func compareHierarchy(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         let table = stored.table(of: oldIndex)
         let remedy = "keep what it inherits from, or make another entity"
@@ -56,21 +56,21 @@ extension ModelComparison {
 
     /// Refuses a model without an entity that has objects in a table that stays: their entity could not be determined
     /// any more.
-    mutating func refuseLosingRows(of index: Int) {
+    package mutating func refuseLosingRows(of index: Int) {
         let name = stored.entities[index].name
         change(
             .refused, name, "\(name) is in the store, but not in the model, and the store has objects of it",
             remedy: "delete them with the model before, \"renamedFrom\" renames it")
     }
 
-    func obstacle(toKeepingKind index: Int) -> String? {
+    package func obstacle(toKeepingKind index: Int) -> String? {
         let topmost = stored.topmost(of: index)
         guard let taker = match.tables.firstIndex(of: topmost), match.entity(for: topmost) == nil else { return nil }
         return "its table is that of \(wanted.entities[wanted.topmost(of: taker)].name) in the model"
     }
 
     /// Identities are compared with the entities that declare them.
-    func inheritsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
+    package func inheritsIdentity(_ oldIndex: Int, _ newIndex: Int) -> Bool {
         guard let old = stored.entities[oldIndex].parent, let new = wanted.entities[newIndex].parent,
             match.entity(for: old) == new
         else { return false }
@@ -78,7 +78,7 @@ extension ModelComparison {
     }
 
     /// An identity either is the key of its rows, or is stored beside a row key, which links refer to.
-    mutating func compareRowKey(_ oldIndex: Int, _ newIndex: Int) {
+    package mutating func compareRowKey(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
         guard old.hasRowKey != new.hasRowKey else { return }
         let words = { (hasRowKey: Bool) in hasRowKey ? "its own, beside a key of the store's" : "its whole table's" }
@@ -89,7 +89,7 @@ extension ModelComparison {
     }
 
     /// To-many links have a table of their own, which is neither divided nor merged with another.
-    mutating func compareLinkTables(
+    package mutating func compareLinkTables(
         _ place: Int, _ relationship: Relationship, _ oldIndex: Int, _ newPlace: Int, _ newIndex: Int
     ) {
         guard relationship.isToMany else { return }

@@ -1,24 +1,24 @@
 internal import BrokerJSON
-internal import BrokerModel
+package import BrokerModel
 
 /// The effective model of an opened store: the model in force, and after its parts the retained parts of earlier
 /// models.
 ///
 /// The tables are always those of the effective model. So a retained part is found again, with its meaning, when a
 /// later model has it.
-struct EffectiveModel {
-    let model: Model
+package struct EffectiveModel {
+    package let model: Model
     /// The match of the stored model with ``model``.
-    let match: ModelMatch
+    package let match: ModelMatch
     /// Some part is retained.
-    let keepsParts: Bool
+    package let keepsParts: Bool
     /// Why the retained parts conflict with the wanted model; nil when they do not.
-    let fault: String?
+    package let fault: String?
 
     /// - Parameters:
     ///   - stored: the effective model of the store before.
     ///   - keeps: whether a part that the wanted model lacks is retained.
-    init(
+    package init(
         _ wanted: Model, keepingFrom stored: Model, _ match: ModelMatch, inForce: Model, removal: RemovalPolicy
     ) {
         var draft = EffectiveModelDraft(wanted, stored, match)
@@ -63,7 +63,7 @@ struct EffectiveModel {
 
 /// A draft of the effective model: sufficient for writing it; reading it resolves it again.
 private struct EffectiveModelDraft {
-    private(set) var keepsParts = false
+    package private(set) var keepsParts = false
     private let stored: Model
     private let wanted: Model
     private let before: ModelMatch
@@ -75,7 +75,7 @@ private struct EffectiveModelDraft {
     /// Retained relationships, with their definitions in the stored model.
     private var unlinked: [(entity: Int, place: Int, before: Relationship)] = []
 
-    init(_ wanted: Model, _ stored: Model, _ match: ModelMatch) {
+    package init(_ wanted: Model, _ stored: Model, _ match: ModelMatch) {
         (self.stored, self.wanted, before) = (stored, wanted, match)
         entities = wanted.entities.map(Self.cleared)
         olds = match.entities.map(\.old)
@@ -102,7 +102,7 @@ private struct EffectiveModelDraft {
 
     // MARK: - Retained parts
 
-    mutating func keep(besides inForce: Model, keepsAll: Bool) {
+    package mutating func keep(besides inForce: Model, keepsAll: Bool) {
         let retained = RetainedParts(in: stored, besides: inForce)
         let gone = stored.entities.indices.filter {
             before.entity(for: $0) == nil && (keepsAll || retained.has(entity: $0))
@@ -271,10 +271,10 @@ private struct EffectiveModelDraft {
 
     // MARK: - The complete model
 
-    var model: Model { Model(entities: entities) }
+    package var model: Model { Model(entities: entities) }
 
     /// The match of the stored model with this one, after it is written and read.
-    func match(of held: Model) -> ModelMatch {
+    package func match(of held: Model) -> ModelMatch {
         let entities = held.entities.indices.map { index in
             ModelMatch.Entity(
                 old: olds[index],

@@ -1,12 +1,12 @@
-internal import BrokerModel
+package import BrokerModel
 
 /// Matches the parts of a changed model with those of the model before: by name, or by the earlier name.
 ///
 /// For each entity, the match covers all attributes and relationships of its objects, also inherited ones: a part that
 /// moves from a subentity to its parent, or the other way, is found. New parts have no counterpart; earlier parts
 /// without a match are removed.
-struct ModelMatch {
-    struct Entity {
+package struct ModelMatch {
+    package struct Entity {
         /// Nil when the entity is new.
         var old: Int?
         /// By index in the entity's hierarchy; nil where its objects do not have the attribute, or did not have it.
@@ -15,12 +15,12 @@ struct ModelMatch {
     }
 
     /// By entity of the changed model.
-    let entities: [Entity]
+    package let entities: [Entity]
     /// By entity of the changed model, the topmost entity of the earlier hierarchy whose table has its objects; nil
     /// when they have a new table.
-    let tables: [Int?]
+    package let tables: [Int?]
 
-    init(from old: Model, to new: Model) {
+    package init(from old: Model, to new: Model) {
         self.init(
             from: old, to: new,
             entities: new.entities.map { entity in
@@ -30,7 +30,7 @@ struct ModelMatch {
             })
     }
 
-    init(from old: Model, to new: Model, entities: [Entity]) {
+    package init(from old: Model, to new: Model, entities: [Entity]) {
         self.entities = entities
         var tables: [Int?] = new.entities.map { _ in nil }
         var taken: Set<Int> = []
@@ -69,11 +69,13 @@ struct ModelMatch {
     }
 
     /// The entity of the changed model that matches the earlier one with that index; nil when there is none.
-    func entity(for old: Int) -> Int? { entities.firstIndex { $0.old == old } }
+    package func entity(for old: Int) -> Int? { entities.firstIndex { $0.old == old } }
 
-    func attribute(for old: Int, of entity: Int) -> Int? { entities[entity].attributes.firstIndex { $0 == old } }
+    package func attribute(for old: Int, of entity: Int) -> Int? {
+        entities[entity].attributes.firstIndex { $0 == old }
+    }
 
-    func relationship(for old: Int, of entity: Int) -> Int? {
+    package func relationship(for old: Int, of entity: Int) -> Int? {
         entities[entity].relationships.firstIndex { $0 == old }
     }
 }
@@ -83,14 +85,14 @@ struct ModelMatch {
 extension ModelMatch {
     /// Whether an entity inherited an attribute, and still inherits its counterpart: the change is then reported, and
     /// the attribute retained, with the ancestor.
-    func inherits(attribute old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
+    package func inherits(attribute old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
         let now = attribute(for: old, of: entity)
         return ancestors(of: entity, stored, wanted).contains {
             stored.entities[$0.old].attributeIndices.contains(old) && attribute(for: old, of: $0.new) == now
         }
     }
 
-    func inherits(relationship old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
+    package func inherits(relationship old: Int, of entity: Int, _ stored: Model, _ wanted: Model) -> Bool {
         let now = relationship(for: old, of: entity)
         return ancestors(of: entity, stored, wanted).contains {
             stored.entities[$0.old].relationshipIndices.contains(old) && relationship(for: old, of: $0.new) == now

@@ -13,7 +13,7 @@ internal import Synchronization
 ///
 /// A database that does not exist yet is created, empty, because only an existing file can be locked; see
 /// ``abandon()``.
-public final class StoreLock: Sendable {
+package final class StoreLock: Sendable {
     private let beside: HeldFile
     private let store: HeldFile
 
@@ -25,12 +25,12 @@ public final class StoreLock: Sendable {
     static func isHeld(_ identity: FileIdentity) -> Bool { held.withLock { $0.contains(identity) } }
 
     /// Permissions of new files, less the umask: users in the file's group may read the store, and other users may not.
-    public static let defaultMode: UInt32 = 0o640
+    package static let defaultMode: UInt32 = 0o640
 
     /// - Parameter mode: permissions of the files that are created, whatever the umask is; nil for ``defaultMode``.
     ///   SQLite gives the WAL the permissions of the database.
     /// - Throws: ``StoreError`` `unavailable`, naming the process that owns the store.
-    public init(storePath: String, mode: UInt32? = nil) throws(StoreError) {
+    package init(storePath: String, mode: UInt32? = nil) throws(StoreError) {
         let file = try StoreFile(path: storePath)
         beside = try Self.hold(file.location + ".lock", beside: storePath, mode)
         do throws(StoreError) {
@@ -60,7 +60,7 @@ public final class StoreLock: Sendable {
     /// Deletes the files that it created, after a failed start, when there was no store before.
     ///
     /// To be called when no connection is open any more, and only if no job was accepted.
-    public func abandon() {
+    package func abandon() {
         if store.isNew {
             for suffix in ["-wal", "-shm"] { unlink(store.path + suffix) }
         }
@@ -71,7 +71,7 @@ public final class StoreLock: Sendable {
     /// Gives the store, its WAL and its lock file these permissions, if they have others.
     ///
     /// To be called once the store is open, so that the WAL exists.
-    public func setMode(_ mode: UInt32) throws(StoreError) {
+    package func setMode(_ mode: UInt32) throws(StoreError) {
         for file in [store, beside] {
             guard file.setMode(mode) else { throw Self.unchangeable(file.path, mode, errno) }
         }

@@ -1,9 +1,9 @@
 internal import BrokerModel
 
 /// The origins of the columns of a changed model's table.
-struct TableOrigin {
+package struct TableOrigin {
     /// The values of one concrete entity's rows in a column of the changed table.
-    struct KindValue: Equatable {
+    package struct KindValue: Equatable {
         /// Their entity, by its name in the store.
         let kind: String
         /// The store's column; nil when they had no such value.
@@ -13,45 +13,45 @@ struct TableOrigin {
     }
 
     /// The name of the table in the store.
-    let table: String
+    package let table: String
     /// Its rows have the name of their concrete entity.
-    let hasKinds: Bool
+    package let hasKinds: Bool
     /// The names of the concrete entities of stored rows, before and now.
-    let kinds: [(old: String, new: String)]
+    package let kinds: [(old: String, new: String)]
     /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
-    private(set) var columns: [[UInt8]: String] = [:]
+    package private(set) var columns: [[UInt8]: String] = [:]
     /// By column of the changed table, where some rows need another value than that of the column that stays.
-    private(set) var values: [[UInt8]: [KindValue]] = [:]
+    package private(set) var values: [[UInt8]: [KindValue]] = [:]
 
-    init(table: String, hasKinds: Bool = false, kinds: [(old: String, new: String)] = []) {
+    package init(table: String, hasKinds: Bool = false, kinds: [(old: String, new: String)] = []) {
         self.table = table
         self.hasKinds = hasKinds
         self.kinds = kinds
     }
 
-    func old(_ column: String) -> String? { columns[Array(column.utf8)] }
+    package func old(_ column: String) -> String? { columns[Array(column.utf8)] }
 
-    mutating func add(_ pairs: some Sequence<(String, String)>) {
+    package mutating func add(_ pairs: some Sequence<(String, String)>) {
         for (new, old) in pairs { columns[Array(new.utf8)] = old }
     }
 
-    mutating func add(_ column: String, _ values: [KindValue]) { self.values[Array(column.utf8)] = values }
+    package mutating func add(_ column: String, _ values: [KindValue]) { self.values[Array(column.utf8)] = values }
 
     /// Every column of the store from which values are taken.
-    var sources: Set<[UInt8]> {
+    package var sources: Set<[UInt8]> {
         Set(columns.values.map { Array($0.utf8) })
             .union(values.values.joined().compactMap { $0.column.map { Array($0.utf8) } })
     }
 
     /// A column takes values of several that do not stay, or one is divided.
-    var mixesColumns: Bool {
+    package var mixesColumns: Bool {
         values.contains { column, values in columns[column] == nil && values.contains { $0.column != nil } }
     }
 
     /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
     /// - Parameter current: the current name of a store's column.
-    func expression(for column: String, isKind: Bool, current: (String) -> String) -> String {
+    package func expression(for column: String, isKind: Bool, current: (String) -> String) -> String {
         if isKind { return kindExpression }
         guard let values = values[Array(column.utf8)] else { return old(column).map { quoted(current($0)) } ?? "NULL" }
         let branches = values.map { value in

@@ -1,23 +1,22 @@
-public import BrokerModel
-internal import BrokerStaging
+package import BrokerModel
 
 /// The tables that a model requires, as data and as SQL.
-public struct Schema: Sendable {
-    struct Column: Sendable, Equatable {
-        let name: String
+package struct Schema: Sendable {
+    package struct Column: Sendable, Equatable {
+        package let name: String
         /// `INTEGER`, `REAL`, `TEXT` or `BLOB`.
         let type: String
         let isRequired: Bool
     }
 
-    struct ForeignKey: Sendable, Equatable {
+    package struct ForeignKey: Sendable, Equatable {
         let columns: [String]
         let table: String
         let keys: [String]
         let onDelete: String
     }
 
-    struct Table: Sendable, Equatable {
+    package struct Table: Sendable, Equatable {
         let name: String
         let columns: [Column]
         let primaryKey: [String]
@@ -31,7 +30,7 @@ public struct Schema: Sendable {
     }
 
     /// A column that rows of some entities of a hierarchy must have.
-    struct Check: Sendable, Hashable {
+    package struct Check: Sendable, Hashable {
         let column: String
         /// The names of these entities, in the order of their bytes, so that the order in the model does not change the
         /// table.
@@ -49,18 +48,18 @@ public struct Schema: Sendable {
     }
 
     /// Columns that are unique among the rows for which a condition holds.
-    struct PartialList: Sendable, Equatable {
+    package struct PartialList: Sendable, Equatable {
         let entity: String
         let columns: [String]
         let condition: String
     }
 
     /// Entities in the model's order, then link tables.
-    let tables: [Table]
+    package let tables: [Table]
     /// The views of subentities, in the model's order.
-    let views: [View]
+    package let views: [View]
 
-    public init(_ model: Model) {
+    package init(_ model: Model) {
         let layout = RowLayout(model)
         let naming = ColumnNaming(model: model, layout: layout)
         tables =
@@ -70,7 +69,7 @@ public struct Schema: Sendable {
     }
 
     /// The statements that create the whole schema, one after the other, as `broker model schema` prints them.
-    public var sql: String {
+    package var sql: String {
         (tables.flatMap { [$0.sql] + $0.partialUniqueSQL + $0.indexSQL } + views.map(\.sql)).map { $0 + ";\n" }.joined()
     }
 
@@ -141,13 +140,13 @@ public struct Schema: Sendable {
 }
 
 /// The columns of a link table with positions.
-enum LinkPosition: String, CaseIterable {
+package enum LinkPosition: String, CaseIterable {
     /// The position of a destination among those of its source.
     case position
     /// The position of a source among those of its destination.
     case inversePosition = "inverse_position"
 
-    func isUsed(by link: LinkTable) -> Bool {
+    package func isUsed(by link: LinkTable) -> Bool {
         switch self {
         case .position: link.isOrdered
         case .inversePosition: link.isInverseOrdered
@@ -156,15 +155,20 @@ enum LinkPosition: String, CaseIterable {
 }
 
 /// The row key, which the store assigns to objects without an identity of their own in every case.
-let rowKeyName = "_pk"
+package let rowKeyName = "_pk"
 
 /// The names of columns for keys and links.
-struct ColumnNaming {
-    let model: Model
-    let layout: RowLayout
+package struct ColumnNaming {
+    package let model: Model
+    package let layout: RowLayout
+
+    package init(model: Model, layout: RowLayout) {
+        self.model = model
+        self.layout = layout
+    }
 
     /// The columns to which links to that entity refer: its identity's, or the row key.
-    func keyColumns(_ entity: Int) -> [Schema.Column] {
+    package func keyColumns(_ entity: Int) -> [Schema.Column] {
         let entity = model.entities[entity]
         if entity.hasRowKey { return [Schema.Column(name: rowKeyName, type: "INTEGER", isRequired: true)] }
         return entity.identity.map {
@@ -174,34 +178,34 @@ struct ColumnNaming {
     }
 
     /// The columns by which clients name objects of that entity: its identity's, or the row key.
-    func nameColumns(_ entity: Int) -> [String] {
+    package func nameColumns(_ entity: Int) -> [String] {
         let model = model.entities[entity]
         return model.isNamedByRowKey ? [rowKeyName] : model.identity.map { model.attributes[$0].column }
     }
 
     /// The SQL name of the row number of that entity's table: the row key, or one of SQLite's own names that no column
     /// has (https://sqlite.org/lang_createtable.html#rowid). The model leaves one free.
-    func rowNumber(_ entity: Int) -> String {
+    package func rowNumber(_ entity: Int) -> String {
         if model.entities[entity].hasRowKey { return rowKeyName }
         let links = layout.entities[entity].links.map { model.entities[entity].relationships[$0.relationship] }
         let taken = model.entities[entity].attributes.map(\.column) + links.flatMap(linkColumns)
         return rowNumberNames.first { name in !taken.contains { $0.lowercased() == name } } ?? rowNumberNames[0]
     }
 
-    func linkColumns(_ relationship: Relationship) -> [String] {
+    package func linkColumns(_ relationship: Relationship) -> [String] {
         let keys = keyColumns(relationship.destination)
         return keys.count == 1 ? [relationship.column] : keys.map { "\(relationship.column)_\($0.name)" }
     }
 
     /// The columns of a link table's two sides, its source first.
-    func linkSides(_ link: LinkTable) -> [[String]] {
+    package func linkSides(_ link: LinkTable) -> [[String]] {
         [("source", link.source), ("destination", link.destination)].map { side, entity in
             let keys = keyColumns(entity)
             return keys.count == 1 ? [side] : keys.map { "\(side)_\($0.name)" }
         }
     }
 
-    func linkTable(_ link: LinkTable) -> String {
+    package func linkTable(_ link: LinkTable) -> String {
         let relationship = model.entities[link.source].relationships[link.relationship]
         return "\(model.entities[relationship.owner ?? link.source].name)_\(relationship.name)"
     }
@@ -220,7 +224,7 @@ extension DeleteRule {
 
 extension Attribute {
     /// The contract's storage forms: exact decimals and dates are text.
-    var columnType: String {
+    package var columnType: String {
         switch type {
         case .integer16, .integer32, .integer64, .boolean: "INTEGER"
         case .double, .float: "REAL"

@@ -1,12 +1,13 @@
+internal import BrokerModel
 /// Renamings in an order in which each new name is free, though another part may have it at the beginning. SQLite
 /// treats names that differ in the case of ASCII letters as equal.
-struct RenameSequence {
-    struct Step: Equatable {
+package struct RenameSequence {
+    package struct Step: Equatable {
         let from: String
         let to: String
     }
 
-    private(set) var steps: [Step] = []
+    package private(set) var steps: [Step] = []
     /// By the folded name: the name as written.
     private var present: [[UInt8]: String]
     private var temporaryCount = 0
@@ -14,7 +15,7 @@ struct RenameSequence {
     /// - Parameters:
     ///   - present: every name that is taken.
     ///   - wanted: existing names and their new names, each once.
-    init(_ present: some Sequence<String>, _ wanted: [(old: String, new: String)]) {
+    package init(_ present: some Sequence<String>, _ wanted: [(old: String, new: String)]) {
         self.present = Dictionary(present.map { (Self.folded($0), $0) }, uniquingKeysWith: { first, _ in first })
         var pending = wanted.filter { !$0.old.hasSameBytes(as: $0.new) }
         while !pending.isEmpty {
@@ -37,7 +38,7 @@ struct RenameSequence {
     }
 
     /// The final name of the part that had that name at the beginning.
-    func current(_ name: String) -> String {
+    package func current(_ name: String) -> String {
         steps.reduce(name) { name, step in name.hasSameBytes(as: step.from) ? step.to : name }
     }
 
@@ -53,7 +54,7 @@ struct RenameSequence {
     }
 
     /// A name as SQLite compares it.
-    static func folded(_ name: String) -> [UInt8] {
+    package static func folded(_ name: String) -> [UInt8] {
         name.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 + 0x20 : $0 }
     }
 }

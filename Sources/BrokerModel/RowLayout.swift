@@ -1,7 +1,5 @@
-public import BrokerModel
-
 /// Where a relationship's links are stored.
-public enum RelationshipForm: Sendable, Equatable {
+package enum RelationshipForm: Sendable, Equatable {
     /// To-one: a link column of the entity's own rows.
     case column(Int)
     /// To-many with a to-one inverse: a link column of the destination's rows.
@@ -11,47 +9,47 @@ public enum RelationshipForm: Sendable, Equatable {
 }
 
 /// A to-one relationship among an entity's columns.
-public struct LinkColumn: Sendable {
-    public let relationship: Int
+package struct LinkColumn: Sendable {
+    package let relationship: Int
     /// The entity whose table has the destination's objects.
-    public let destination: Int
+    package let destination: Int
     /// The link column of the inverse, for a one-to-one pair.
-    public let oneToOneColumn: Int?
+    package let oneToOneColumn: Int?
 }
 
 /// A table of links: a to-many relationship without a to-one inverse, or a many-to-many pair.
-public struct LinkTable: Sendable {
+package struct LinkTable: Sendable {
     /// The entity whose table has the owner's objects: the `source` side of the rows.
-    public let source: Int
-    public let relationship: Int
+    package let source: Int
+    package let relationship: Int
     /// The entity whose table has the objects of the other side.
-    public let destination: Int
+    package let destination: Int
     /// A relationship that is its own inverse: every link is stored in both directions.
-    public let isSymmetric: Bool
+    package let isSymmetric: Bool
     /// The owner's relationship is ordered.
-    public let isOrdered: Bool
-    public let isInverseOrdered: Bool
+    package let isOrdered: Bool
+    package let isInverseOrdered: Bool
 }
 
 /// The columns of a row of an entity's table: the attributes in the model's order, then one link column per to-one
 /// relationship.
-public struct EntityLayout: Sendable {
-    public let attributeCount: Int
-    public let links: [LinkColumn]
+package struct EntityLayout: Sendable {
+    package let attributeCount: Int
+    package let links: [LinkColumn]
     /// By relationship index.
-    public let forms: [RelationshipForm]
+    package let forms: [RelationshipForm]
 
-    public var columnCount: Int { attributeCount + links.count }
-    public func link(atColumn column: Int) -> LinkColumn { links[column - attributeCount] }
+    package var columnCount: Int { attributeCount + links.count }
+    package func link(atColumn column: Int) -> LinkColumn { links[column - attributeCount] }
 }
 
 /// The shape of staged rows, derived from the model. Staging fills such rows and the store merges them.
-public struct RowLayout: Sendable {
+package struct RowLayout: Sendable {
     /// By entity index; entities of a hierarchy share the layout of its table.
-    public let entities: [EntityLayout]
-    public let linkTables: [LinkTable]
+    package let entities: [EntityLayout]
+    package let linkTables: [LinkTable]
 
-    public init(_ model: Model) {
+    package init(_ model: Model) {
         var linkTables: [LinkTable] = []
         var linkTableIndices: [RelationshipID: Int] = [:]
         for source in model.tableEntities {

@@ -1,10 +1,9 @@
 internal import BrokerModel
-internal import BrokerStaging
 
 /// The checks and views of a hierarchy's table: checks for columns that only some of its entities require, and a view
 /// for each entity but the topmost.
 extension Schema {
-    struct View: Sendable, Equatable {
+    package struct View: Sendable, Equatable {
         let name: String
         let table: String
         /// A column of the table, with its name in the view.
@@ -52,7 +51,7 @@ extension Schema {
     }
 
     /// The columns that entities below the topmost one require.
-    static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [Check] {
+    package static func checks(_ topmost: Int, _ naming: ColumnNaming) -> [Check] {
         let model = naming.model
         let top = model.entities[topmost]
         var requiring: [Int: [Int]] = [:]
@@ -71,7 +70,7 @@ extension Schema {
     }
 
     /// Identities that entities below the topmost one declare themselves.
-    static func ownIdentities(_ topmost: Int, _ naming: ColumnNaming) -> [PartialList] {
+    package static func ownIdentities(_ topmost: Int, _ naming: ColumnNaming) -> [PartialList] {
         let model = naming.model
         return model.subentities(of: topmost).compactMap { member in
             let entity = model.entities[member]
@@ -88,19 +87,19 @@ extension ColumnNaming {
     /// The condition that a row of the entity's table is an object of the entity or of a subentity; nil when all are.
     ///
     /// - Parameter alias: of the table in the statement.
-    func isKind(_ entity: Int, alias: String? = nil) -> String? {
+    package func isKind(_ entity: Int, alias: String? = nil) -> String? {
         guard model.entities[entity].parent != nil else { return nil }
         let column = (alias.map { "\($0)." } ?? "") + quoted(entityColumnName)
         return "\(column) IN (\(names(model.subentities(of: entity))))"
     }
 
     /// The names of entities as SQL literals.
-    func names(_ entities: [Int]) -> String {
+    package func names(_ entities: [Int]) -> String {
         entities.map { textLiteral(model.entities[$0].name) }.joined(separator: ", ")
     }
 }
 
 /// A text as an SQL literal. It has no control characters, because it is a name of the model.
-func textLiteral(_ text: String) -> String {
+package func textLiteral(_ text: String) -> String {
     "'\(text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''"))'"
 }

@@ -1,5 +1,4 @@
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerModel
 
 /// The changes that a changed model would make to the store: every change in the order of the stored model, then the
 /// new parts.
@@ -8,14 +7,14 @@ internal import BrokerStaging
 /// records may change freely: keys, `root`, formats and time zones, transforms, limits, `onInvalid`, defaults,
 /// `assignment`, `missing`, `modified`. Unique lists, and whether the rows satisfy them, are compared in the tables:
 /// ``StorePlan``.
-struct ModelComparison {
-    private(set) var changes: [StoreChange] = []
-    let stored: Model
-    let wanted: Model
-    let match: ModelMatch
+package struct ModelComparison {
+    package private(set) var changes: [StoreChange] = []
+    package let stored: Model
+    package let wanted: Model
+    package let match: ModelMatch
     private let removal: RemovalPolicy
     /// Entities of the stored model that may have no rows in the changed model, and have some.
-    let populated: Set<Int>
+    package let populated: Set<Int>
     /// The parts of the stored model that were not in force any more.
     private let retained: RetainedParts
 
@@ -23,7 +22,7 @@ struct ModelComparison {
     ///   - stored: the effective model of the store: the model in force, and the retained parts of earlier models.
     ///   - inForce: the last model with which the store was opened.
     ///   - populated: see ``ConcreteEntityRows``.
-    init(
+    package init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
         populated: Set<Int>
     ) {
@@ -54,7 +53,7 @@ struct ModelComparison {
         }
     }
 
-    mutating func change(
+    package mutating func change(
         _ verdict: StoreChange.Verdict, _ subject: String, _ text: String, remedy: String? = nil
     ) {
         changes.append(StoreChange(verdict, subject, text, remedy: remedy))

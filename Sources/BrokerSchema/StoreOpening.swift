@@ -1,11 +1,15 @@
+package import BrokerSQLite
 internal import BrokerJSON
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerModel
+
+/// The default of an attribute of the wanted model as an SQL literal, by the indices of entity and attribute; nil without
+/// a default.
+package typealias AttributeDefaults = (_ entity: Int, _ attribute: Int) -> String?
 
 /// The changes that make a database a store of a model: determined by reading alone, then made at once.
-struct StoreOpening {
+package struct StoreOpening {
     /// The differences and their treatment; empty for a new store.
-    let changes: [StoreChange]
+    package let changes: [StoreChange]
     private let path: String
     private let model: Model
     private let held: EffectiveModel
@@ -17,19 +21,21 @@ struct StoreOpening {
     private let foreignContents: String?
     private let renamedEntities: [(old: String, new: String)]
 
+    /// - Parameter defaults: the values that a migration gives to rows without the attribute.
     /// - Throws: ``StoreError`` when the database is no store, or a newer one.
-    init(
-        of connection: Connection, path: String, to staging: StagingPlan, removal: RemovalPolicy = .refuse
+    package init(
+        of connection: Connection, path: String, to model: Model, removal: RemovalPolicy = .refuse,
+        defaults: AttributeDefaults
     ) throws(StoreError) {
         self.path = path
-        model = staging.model
+        self.model = model
         let kind = try StoreFormat.kind(of: connection, path: path)
         if case .foreign(let wasFed) = kind {
             (isMarked, isNew, plan, renamedEntities) = (wasFed, false, nil, [])
             foreignContents = try StoreFormat.contents(of: connection)
             let match = ModelMatch(from: model, to: model)
             held = EffectiveModel(model, keepingFrom: model, match, inForce: model, removal: .refuse)
-            changes = try ExistingTables(connection, of: staging, checksRows: !wasFed).faults
+            changes = try ExistingTables(connection, of: model, checksRows: !wasFed).faults
             return
         }
         foreignContents = nil
@@ -53,7 +59,7 @@ struct StoreOpening {
         let meaning = ModelComparison(from: stored, inForce: inForce, to: model, match, removal, populated: populated)
             .changes
         held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
-        let plan = try StorePlan(of: connection, from: stored, to: held, staging, removal: removal)
+        let plan = try StorePlan(of: connection, from: stored, to: held, model, defaults, removal: removal)
         self.plan = plan
         let reported = Set(meaning.filter { $0.verdict == .refused }.map(\.subject))
         // A change that is refused in terms of the model is not reported in terms of SQL, too.
@@ -73,7 +79,7 @@ struct StoreOpening {
     }
 
     /// - Throws: ``StoreError`` `incompatible` with everything that is refused, if there is anything.
-    func refuseDifferences() throws(StoreError) {
+    package func refuseDifferences() throws(StoreError) {
         let refused = changes.filter { $0.verdict == .refused }
         guard !refused.isEmpty else { return }
         if let foreignContents { throw misfit(refused, foreignContents) }
@@ -101,7 +107,7 @@ struct StoreOpening {
     private static let maximumReported = 20
 
     /// The changes that Broker made to another program's database, and the limits of its use; nil for a store.
-    func notes(on connection: Connection) throws(StoreError) -> [String] {
+    package func notes(on connection: Connection) throws(StoreError) -> [String] {
         guard foreignContents != nil else { return [] }
         var notes: [String] = []
         if !isMarked {
@@ -118,8 +124,8 @@ struct StoreOpening {
     }
 
     /// Creates the missing tables, and stores the model. Runs inside the caller's transaction, with `foreign_keys` off.
-    func run(on connection: Connection) throws(StoreError) {
-        try Ledger.prepare(connection)
+    package func run(on connection: Connection) throws(StoreError) {
+        try LedgerTables.prepare(connection)
         let meta = StoreMeta(connection: connection)
         if let plan {
             let migration = MigrationRun(plan, on: connection)
@@ -138,7 +144,7 @@ struct StoreOpening {
     }
 
     /// Reads the stored text of a model.
-    static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
+    package static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
         do throws(ModelError) {
             return try ModelReader.read(JSONText(copying: Array(text.utf8)))
         } catch {
@@ -146,7 +152,7 @@ struct StoreOpening {
         }
     }
 
-    static func unreadable(_ error: ModelError, _ path: String) -> StoreError {
+    package static func unreadable(_ error: ModelError, _ path: String) -> StoreError {
         StoreError(
             .incompatible,
             "The model that the store \(path) keeps cannot be read (\(error.faults.first.map(\.description) ?? "")). "

@@ -1,15 +1,16 @@
+internal import BrokerModel
 /// A name as a quoted SQL identifier.
-func quoted(_ name: String) -> String {
+package func quoted(_ name: String) -> String {
     "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
 }
 
-func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
+package func quotedList(_ names: [String]) -> String { names.map(quoted).joined(separator: ", ") }
 
 extension Schema.Table {
-    var sql: String { sql(named: name) }
+    package var sql: String { sql(named: name) }
 
     /// The same for a table with another name.
-    func sql(named name: String) -> String {
+    package func sql(named name: String) -> String {
         // Only a column's own PRIMARY KEY becomes SQLite's row number, the fastest key there is.
         let isRowNumber = primaryKey.count == 1 && columns.contains { $0.name == primaryKey[0] && $0.type == "INTEGER" }
         var lines = columns.map { column in
@@ -26,7 +27,7 @@ extension Schema.Table {
     }
 
     /// One index for every list of columns that is not the beginning of the primary key.
-    var indexSQL: [String] {
+    package var indexSQL: [String] {
         indexes.map { columns in
             // A dot distinguishes index names from table names, which share one namespace.
             let index = quoted("\(name).\(columns.joined(separator: "."))")
@@ -35,7 +36,7 @@ extension Schema.Table {
     }
 
     /// One index for every list of columns that is unique among some rows.
-    var partialUniqueSQL: [String] {
+    package var partialUniqueSQL: [String] {
         partialUnique.map { list in
             let index = quoted(partialIndexName(list))
             return
@@ -43,12 +44,12 @@ extension Schema.Table {
         }
     }
 
-    func partialIndexName(_ list: Schema.PartialList) -> String {
+    package func partialIndexName(_ list: Schema.PartialList) -> String {
         "\(name).\(list.entity).\(list.columns.joined(separator: "."))"
     }
 
     /// A column as in CREATE TABLE and ALTER TABLE ADD COLUMN.
-    func definition(of column: Schema.Column) -> String {
+    package func definition(of column: Schema.Column) -> String {
         var definition = "\(quoted(column.name)) \(column.type)"
         if column.isRequired { definition += " NOT NULL" }
         if let key = foreignKeys.first(where: { $0.columns == [column.name] }) { definition += " \(key.reference)" }
@@ -58,7 +59,7 @@ extension Schema.Table {
 
 extension Schema.ForeignKey {
     /// Deferred to the end of the job's transaction, so that rows may arrive in any order. Changes of the key cascade.
-    var reference: String {
+    package var reference: String {
         "REFERENCES \(quoted(table)) (\(quotedList(keys))) "
             + "ON UPDATE CASCADE ON DELETE \(onDelete) DEFERRABLE INITIALLY DEFERRED"
     }

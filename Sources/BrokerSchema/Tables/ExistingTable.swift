@@ -1,6 +1,8 @@
+internal import BrokerModel
+package import BrokerSQLite
 /// A table as SQLite describes it.
-struct ExistingTable {
-    struct Column {
+package struct ExistingTable {
+    package struct Column {
         let name: String
         let declaredType: String
         let isGenerated: Bool
@@ -9,12 +11,12 @@ struct ExistingTable {
         /// An alias of SQLite's row number.
         let isRowNumber: Bool
         /// No row can be inserted without it.
-        let mustBeGiven: Bool
+        package let mustBeGiven: Bool
 
-        var affinity: Affinity { Affinity(declaredType: declaredType) }
+        package var affinity: Affinity { Affinity(declaredType: declaredType) }
     }
 
-    struct Reference {
+    package struct Reference {
         var columns: [String]
         let table: String
         var keys: [String]
@@ -22,15 +24,15 @@ struct ExistingTable {
     }
 
     /// `table`, `view`, `virtual` or `shadow`.
-    let kind: String
-    let hasRowNumbers: Bool
-    private(set) var columns: [Column] = []
+    package let kind: String
+    package let hasRowNumbers: Bool
+    package private(set) var columns: [Column] = []
     /// Lists of columns that are unique among all rows, and compared byte by byte.
-    private(set) var uniqueLists: [NameSet] = []
-    private(set) var references: [Reference] = []
+    package private(set) var uniqueLists: [NameSet] = []
+    package private(set) var references: [Reference] = []
 
     /// Nil when there is no table of exactly that name.
-    init?(_ name: String, on connection: Connection) throws(StoreError) {
+    package init?(_ name: String, on connection: Connection) throws(StoreError) {
         let find = try connection.prepare(
             "SELECT type, wr FROM pragma_table_list WHERE schema = 'main' AND name = ?1")
         find.bind(name, at: 1)
@@ -44,7 +46,7 @@ struct ExistingTable {
         try readReferences(name, connection)
     }
 
-    func column(_ name: String) -> Column? { columns.first { $0.name.hasSameBytes(as: name) } }
+    package func column(_ name: String) -> Column? { columns.first { $0.name.hasSameBytes(as: name) } }
 
     private mutating func readColumns(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
@@ -100,10 +102,10 @@ struct ExistingTable {
 }
 
 /// The affinity of a column (sqlite.org/datatype3.html, 3.1).
-enum Affinity {
+package enum Affinity {
     case integer, text, blob, real, numeric
 
-    init(declaredType: String) {
+    package init(declaredType: String) {
         let type = declaredType.uppercased()
         func has(_ parts: String...) -> Bool { parts.contains { type.contains($0) } }
         self =
@@ -117,7 +119,7 @@ enum Affinity {
     ///
     /// Texts that look like numbers become numbers in numeric columns; that is SQLite's rule, and lookups still find
     /// them.
-    func keeps(_ type: String) -> Bool {
+    package func keeps(_ type: String) -> Bool {
         switch type {
         case "INTEGER": self == .integer || self == .numeric || self == .blob
         case "REAL": self != .text

@@ -5,20 +5,20 @@ internal import BrokerModel
 /// Names are changed and columns are added in place where SQLite can (`ALTER TABLE`). Where a constraint changes, or a
 /// column is removed, a new table is created and the rows are copied (https://sqlite.org/lang_altertable.html, section
 /// 7).
-struct TableMigration {
+package struct TableMigration {
     /// The table in the store.
-    let old: Schema.Table
+    package let old: Schema.Table
     /// The table after the migration.
-    let new: Schema.Table
-    let origin: TableOrigin
+    package let new: Schema.Table
+    package let origin: TableOrigin
     /// The old table with the names of the new one; removed columns keep theirs.
     private let renamed: Schema.Table
     /// The bytes of the old table's names.
     private let oldNames: Set<[UInt8]>
-    let renamings: RenameSequence
+    package let renamings: RenameSequence
 
     /// - Parameter tables: by old name, the origins of all tables that stay and their new names.
-    init(
+    package init(
         from old: Schema.Table, to new: Schema.Table, _ origin: TableOrigin,
         _ tables: [[UInt8]: (name: String, origin: TableOrigin)]
     ) {
@@ -58,7 +58,7 @@ struct TableMigration {
     // MARK: - Columns
 
     /// Columns of the new table, before anything has been copied into it.
-    var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
+    package var addedColumns: [Schema.Column] { new.columns.filter { !isThere($0.name) } }
 
     private func isThere(_ column: String) -> Bool {
         origin.old(column).map { oldNames.contains(Array($0.utf8)) } ?? false
@@ -72,7 +72,7 @@ struct TableMigration {
     /// The SQL of a column's value, over rows with the store's names of concrete entities.
     ///
     /// - Parameter isRenamed: whether the store's columns have their new names.
-    func expression(for column: String, isRenamed: Bool) -> String {
+    package func expression(for column: String, isRenamed: Bool) -> String {
         let isKind = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
         guard isThere(column) || isKind || changesRows(column) else { return "NULL" }
         let renamings = isRenamed ? renamings : nil
@@ -83,7 +83,7 @@ struct TableMigration {
     private func changesRows(_ column: String) -> Bool { origin.values[Array(column.utf8)] != nil }
 
     /// Columns with rows that need new values, where the table is not rebuilt, and the SQL of these values.
-    var updates: [(column: String, value: String)] {
+    package var updates: [(column: String, value: String)] {
         new.columns.compactMap { column in
             let value = expression(for: column.name, isRenamed: true)
             let isPlain = value == (isThere(column.name) ? quoted(column.name) : "NULL")
@@ -94,7 +94,7 @@ struct TableMigration {
     // MARK: - Required changes
 
     /// Whether a constraint changes that SQLite cannot change in place.
-    var needsRebuild: Bool {
+    package var needsRebuild: Bool {
         let added = Set(addedColumns.map(\.name))
         let isPlain = { (column: Schema.Column) in
             !column.isRequired && !new.primaryKey.contains(column.name)
@@ -117,7 +117,7 @@ struct TableMigration {
     }
 
     /// Unique lists that the rows may violate.
-    var newUniqueLists: [[String]] {
+    package var newUniqueLists: [[String]] {
         new.unique.filter { list in
             !renamed.unique.contains(list)
                 || new.columns.contains { column in list.contains(column.name) && changesRows(column.name) }
@@ -125,13 +125,13 @@ struct TableMigration {
     }
 
     /// Unique lists of columns that stay, which are no longer unique.
-    var goneUniqueLists: [[String]] {
+    package var goneUniqueLists: [[String]] {
         let gone = Set(goneColumns.map(\.name))
         return renamed.unique.filter { !new.unique.contains($0) && gone.isDisjoint(with: $0) }
     }
 
     /// Foreign keys with another target or another action on deletion: before and after.
-    var changedReferences: [(columns: [String], old: Schema.ForeignKey, new: Schema.ForeignKey)] {
+    package var changedReferences: [(columns: [String], old: Schema.ForeignKey, new: Schema.ForeignKey)] {
         new.foreignKeys.compactMap { key in
             renamed.foreignKeys.first { $0.columns == key.columns && $0 != key }.map { (key.columns, $0, key) }
         }
@@ -139,12 +139,12 @@ struct TableMigration {
 
     // MARK: - Indexes
 
-    static func indexName(_ table: String, _ columns: [String]) -> String {
+    package static func indexName(_ table: String, _ columns: [String]) -> String {
         "\(table).\(columns.joined(separator: "."))"
     }
 
     /// Names of indexes that are no longer needed, or have another name.
-    var goneIndexes: [String] {
+    package var goneIndexes: [String] {
         let wanted = Set(new.indexes.map { Array(Self.indexName(new.name, $0).utf8) })
         return zip(old.indexes, renamed.indexes).map { (Self.indexName(old.name, $0), Self.indexName(new.name, $1)) }
             .filter { !$0.hasSameBytes(as: $1) || !wanted.contains(Array($1.utf8)) }.map(\.0) + gonePartialIndexes
@@ -157,14 +157,14 @@ struct TableMigration {
         }
     }
 
-    var newIndexes: [[String]] { new.indexes.filter { !renamed.indexes.contains($0) } }
-    var droppedIndexes: [[String]] {
+    package var newIndexes: [[String]] { new.indexes.filter { !renamed.indexes.contains($0) } }
+    package var droppedIndexes: [[String]] {
         let gone = Set(goneColumns.map(\.name))
         return renamed.indexes.filter { !new.indexes.contains($0) && gone.isDisjoint(with: $0) }
     }
 
     /// Nothing in the table changes.
-    var isIdle: Bool {
+    package var isIdle: Bool {
         old.name.hasSameBytes(as: new.name) && renamings.steps.isEmpty && addedColumns.isEmpty && !needsRebuild
             && goneIndexes.isEmpty && newIndexes.isEmpty && updates.isEmpty
             && new.partialUnique.allSatisfy(renamed.partialUnique.contains)

@@ -1,3 +1,4 @@
+internal import BrokerSchema
 internal import BrokerStaging
 
 extension Cell {
@@ -16,5 +17,12 @@ extension Cell {
     private var hexadecimal: String {
         let digits = Array("0123456789ABCDEF".utf8)
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+}
+
+extension StagingPlan {
+    /// Returns the default of an attribute as an SQL literal; nil without a default.
+    func defaultLiteral(entity: Int, attribute: Int) -> String? {
+        defaultCell(entity: entity, attribute: attribute)?.literal
     }
 }

@@ -1,13 +1,14 @@
-internal import BrokerModel
+package import BrokerSQLite
+package import BrokerModel
 
 /// Finds rows of entities that cannot have rows in a changed model.
-struct ConcreteEntityRows {
+package struct ConcreteEntityRows {
     private let connection: Connection
 
-    init(of connection: Connection) { self.connection = connection }
+    package init(of connection: Connection) { self.connection = connection }
 
     /// Entities of the stored model with rows in a table that stays, which are missing or abstract in the wanted model.
-    func populated(_ stored: Model, _ wanted: Model, _ match: ModelMatch) throws(StoreError) -> Set<Int> {
+    package func populated(_ stored: Model, _ wanted: Model, _ match: ModelMatch) throws(StoreError) -> Set<Int> {
         var populated: Set<Int> = []
         let staying = Set(match.tables.compactMap { $0 })
         for (index, entity) in stored.entities.enumerated()

@@ -1,17 +1,18 @@
+internal import BrokerSchema
 internal import BrokerModel
-public import BrokerStaging
+package import BrokerStaging
 
 extension Store {
     /// The staging plan of the model in force in an existing store. Changes nothing.
     ///
     /// - Returns: nil when there is no store, or when it has no model.
     /// - Throws: ``StoreError`` when the store, or its model, cannot be read.
-    public static func planInForce(path: String) throws(StoreError) -> StagingPlan? {
+    package static func planInForce(path: String) throws(StoreError) -> StagingPlan? {
         try modelInForce(path: path).map { model throws(StoreError) in try plan(of: model, path) }
     }
 
     /// The same; nil when the plan has that model.
-    public static func planInForce(path: String, unlike plan: StagingPlan) throws(StoreError) -> StagingPlan? {
+    package static func planInForce(path: String, unlike plan: StagingPlan) throws(StoreError) -> StagingPlan? {
         guard let model = try modelInForce(path: path), model.text != plan.model.text else { return nil }
         return try Self.plan(of: model, path)
     }

@@ -1,5 +1,4 @@
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerModel
 
 /// The origins of a changed model's tables, determined by its parts and not by names of columns, which follow from
 /// them.
@@ -7,7 +6,7 @@ internal import BrokerStaging
 /// A table has the columns of a whole hierarchy. For each column, the search compares the earlier columns of every
 /// concrete entity's rows: mostly all of them had one column, which stays; otherwise the rows of each concrete entity
 /// take the values of their own.
-struct SchemaOrigins {
+package struct SchemaOrigins {
     /// By the name of the changed table.
     private var origins: [[UInt8]: TableOrigin] = [:]
     private let old: Model
@@ -15,10 +14,10 @@ struct SchemaOrigins {
     private let match: ModelMatch
     private let sides: (old: ColumnNaming, new: ColumnNaming)
 
-    subscript(table: String) -> TableOrigin? { origins[Array(table.utf8)] }
+    package subscript(table: String) -> TableOrigin? { origins[Array(table.utf8)] }
 
     /// - Parameter fill: returns the default of an entity's attribute of the changed model, as SQL.
-    init(
+    package init(
         from old: Model, to new: Model, _ match: ModelMatch, fill: (_ entity: Int, _ attribute: Int) -> String?
     ) {
         (self.old, self.new, self.match) = (old, new, match)

@@ -1,3 +1,4 @@
+internal import BrokerModel
 /// The treatment of parts of a store that the model no longer has.
 public enum RemovalPolicy: String, Sendable, CaseIterable {
     /// The store is refused.
@@ -9,8 +10,8 @@ public enum RemovalPolicy: String, Sendable, CaseIterable {
 }
 
 /// A difference between a store and a model, and its treatment.
-public struct StoreChange: Sendable, Equatable {
-    public enum Verdict: String, Sendable, CaseIterable {
+package struct StoreChange: Sendable, Equatable {
+    package enum Verdict: String, Sendable, CaseIterable {
         /// The store is migrated without loss.
         case migrated
         /// The part stays in the file, unused.
@@ -20,15 +21,15 @@ public struct StoreChange: Sendable, Equatable {
         case refused
     }
 
-    public let verdict: Verdict
+    package let verdict: Verdict
     /// The subject of the change: `Entity`, `Entity.attribute`, a table or `table.column`.
-    public let subject: String
+    package let subject: String
     /// The state in the store and in the model; for people, without the full stop.
-    public let text: String
+    package let text: String
     /// The remedy for a refused change.
-    public let remedy: String?
+    package let remedy: String?
 
-    init(_ verdict: Verdict, _ subject: String, _ text: String, remedy: String? = nil) {
+    package init(_ verdict: Verdict, _ subject: String, _ text: String, remedy: String? = nil) {
         self.verdict = verdict
         self.subject = subject
         self.text = text
@@ -36,18 +37,24 @@ public struct StoreChange: Sendable, Equatable {
     }
 
     /// The text, and the remedy in brackets.
-    public var told: String { remedy.map { "\(text) (\($0))" } ?? text }
+    package var told: String { remedy.map { "\(text) (\($0))" } ?? text }
 }
 
 /// The changes that were made to a store when it was opened.
-public struct StoreMigration: Sendable, Equatable {
-    public let changes: [StoreChange]
-    public let milliseconds: Int
+package struct StoreMigration: Sendable, Equatable {
+    package let changes: [StoreChange]
+    package let milliseconds: Int
     /// Further facts about the database that an operator should know: sentences.
-    public var notes: [String] = []
+    package let notes: [String]
+
+    package init(changes: [StoreChange], milliseconds: Int, notes: [String]) {
+        self.changes = changes
+        self.milliseconds = milliseconds
+        self.notes = notes
+    }
 
     /// For people: a line for each change and one for all, then ``notes``.
-    public var lines: [String] {
+    package var lines: [String] {
         guard !changes.isEmpty else { return notes }
         let count = "\(changes.count) change\(changes.count == 1 ? "" : "s")"
         return changes.map { "The store was changed, \($0.verdict.rawValue): \($0.text)." }

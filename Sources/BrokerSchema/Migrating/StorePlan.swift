@@ -1,36 +1,38 @@
+package import BrokerSQLite
 internal import BrokerJSON
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerModel
 
 /// The changes of a store's tables to those of a changed model: determined by reading alone.
-struct StorePlan {
+package struct StorePlan {
     /// Changes besides those that the comparison of the models reports.
-    private(set) var changes: [StoreChange] = []
-    private(set) var tables: [TableMigration] = []
-    private(set) var newTables: [Schema.Table] = []
+    package private(set) var changes: [StoreChange] = []
+    package private(set) var tables: [TableMigration] = []
+    package private(set) var newTables: [Schema.Table] = []
     /// Names of tables that are dropped.
-    private(set) var goneTables: [String] = []
+    package private(set) var goneTables: [String] = []
     /// Views of subentities that are changed or removed.
-    private(set) var goneViews: [Schema.View] = []
-    private(set) var newViews: [Schema.View] = []
+    package private(set) var goneViews: [Schema.View] = []
+    package private(set) var newViews: [Schema.View] = []
     /// Every existing table, by name.
-    private(set) var presentTables: [String]
+    package private(set) var presentTables: [String]
     private let connection: Connection
 
     /// - Parameters:
     ///   - stored: the effective model before.
     ///   - held: the effective model after.
-    ///   - plan: the plan of the wanted model, which has the defaults.
-    init(
-        of connection: Connection, from stored: Model, to held: EffectiveModel, _ plan: StagingPlan,
-        removal: RemovalPolicy
+    ///   - wanted: the wanted model, to whose indices `defaults` refers.
+    package init(
+        of connection: Connection, from stored: Model, to held: EffectiveModel, _ wanted: Model,
+        _ defaults: AttributeDefaults, removal: RemovalPolicy
     ) throws(StoreError) {
         self.connection = connection
         let schema = Schema(held.model)
         let present = try StoredTables(connection, of: Schema(stored))
         changes = present.differences
         presentTables = present.tables.map(\.name)
-        let origins = SchemaOrigins(from: stored, to: held.model, held.match) { Self.fill(held.model, $0, $1, plan) }
+        let origins = SchemaOrigins(from: stored, to: held.model, held.match) {
+            Self.fill(held.model, $0, $1, wanted, defaults)
+        }
         var staying: [[UInt8]: (name: String, origin: TableOrigin)] = [:]
         for table in schema.tables {
             guard let origin = origins[table.name], present.table(named: origin.table) != nil else { continue }
@@ -58,12 +60,14 @@ struct StorePlan {
 
     /// The default of an attribute of the effective model, which the wanted one may have at another index; nil for
     /// retained attributes.
-    private static func fill(_ held: Model, _ entity: Int, _ attribute: Int, _ plan: StagingPlan) -> String? {
+    private static func fill(
+        _ held: Model, _ entity: Int, _ attribute: Int, _ wanted: Model, _ defaults: AttributeDefaults
+    ) -> String? {
         let name = held.entities[entity].attributes[attribute].name
-        guard let wanted = plan.model.index(ofEntity: held.entities[entity].name),
-            let place = plan.model.entities[wanted].index(ofAttribute: name)
+        guard let wantedEntity = wanted.index(ofEntity: held.entities[entity].name),
+            let index = wanted.entities[wantedEntity].index(ofAttribute: name)
         else { return nil }
-        return plan.defaultCell(entity: wanted, attribute: place)?.literal
+        return defaults(wantedEntity, index)
     }
 
     private mutating func planViews(
@@ -158,7 +162,7 @@ struct StorePlan {
     }
 
     /// Nothing is to be done.
-    var isIdle: Bool {
+    package var isIdle: Bool {
         newTables.isEmpty && goneTables.isEmpty && goneViews.isEmpty && newViews.isEmpty
             && tables.allSatisfy(\.isIdle)
     }

@@ -1,3 +1,4 @@
+package import BrokerSQLite
 internal import BrokerJSON
 internal import BrokerModel
 
@@ -10,16 +11,16 @@ internal import BrokerModel
 ///    `temp_store` is a file.
 /// 3. First all names become those of the changed model, and SQLite changes the names in other programs' additions to
 ///    the file: foreign keys, triggers, views, indexes. All later steps use the new names alone.
-struct MigrationRun {
+package struct MigrationRun {
     private let connection: Connection
     private let plan: StorePlan
 
-    init(_ plan: StorePlan, on connection: Connection) {
+    package init(_ plan: StorePlan, on connection: Connection) {
         self.plan = plan
         self.connection = connection
     }
 
-    func run() throws(StoreError) {
+    package func run() throws(StoreError) {
         for view in plan.goneViews { try connection.execute("DROP VIEW IF EXISTS \(quoted(view.name))") }
         for table in plan.tables {
             for index in table.goneIndexes { try connection.execute("DROP INDEX IF EXISTS \(quoted(index))") }
@@ -135,7 +136,7 @@ struct MigrationRun {
     /// Syncs whose parts are still arriving store the name of their entity: the next part will have the new name.
     ///
     /// - Parameter renamed: old names and new ones.
-    func renameOpenSyncs(_ renamed: [(old: String, new: String)]) throws(StoreError) {
+    package func renameOpenSyncs(_ renamed: [(old: String, new: String)]) throws(StoreError) {
         guard !renamed.isEmpty,
             try connection.integer("SELECT 1 FROM sqlite_schema WHERE name = '_broker_open_syncs'") != nil
         else { return }
