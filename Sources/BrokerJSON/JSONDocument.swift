@@ -10,29 +10,29 @@ internal import Darwin
 
 /// A parsed JSON text: the text and a flat tape over it. Immutable, so any thread may read it.
 ///
-/// Parsing is strict by RFC 8259 and looks at every value; numbers stay text, strings without escapes are not copied.
-package final class JSONDocument: Sendable {
-    /// RFC 8259 lets a parser limit depth; Broker's limit is the contract's.
-    package static let defaultMaximumDepth = 512
+/// Parsing is strict (RFC 8259) and checks every value; numbers stay text, and strings without escapes are not copied.
+public final class JSONDocument: Sendable {
+    /// RFC 8259 allows a parser to limit depth; Broker's limit is the contract's.
+    public static let defaultMaximumDepth = 512
 
-    package let text: JSONText
-    /// What escaped strings became; rows that point at strings hold this and ``text``.
-    package let unescaped: UnescapedStrings
+    public let text: JSONText
+    /// The unescaped strings; staged rows that point at strings retain this and ``text``.
+    public let unescaped: UnescapedStrings
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let tape: broker_json_tape
 
-    /// Parses and takes what memory it needs.
+    /// Parses, and takes as much memory as is needed.
     ///
-    /// - Throws: ``JSONError`` with the first fault and its place.
-    package convenience init(
+    /// - Throws: ``JSONError`` with the first fault and its position.
+    public convenience init(
         parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth
     ) throws(JSONError) {
         self.init(text, try Self.parse(text, maximumDepth, nil).get())
     }
 
     /// - Parameter allowance: asked for the memory of the tape and of the scratch space; the latter is given back.
-    /// - Throws: ``JSONRefusal``: the first fault and its place, or that there is no room.
-    package convenience init(
+    /// - Throws: ``JSONRefusal``: the first fault and its position, or a refused allowance.
+    public convenience init(
         parsing text: JSONText, maximumDepth: Int = JSONDocument.defaultMaximumDepth, allowance: any MemoryAllowance
     ) throws(JSONRefusal) {
         switch Self.parse(text, maximumDepth, allowance) {
@@ -64,29 +64,29 @@ package final class JSONDocument: Sendable {
         return .success(tape)
     }
 
-    /// Bytes of memory that the tape takes, beside the text.
-    package var memory: Int {
+    /// Bytes of memory of the tape, without the text.
+    public var memory: Int {
         var tape = tape
         return broker_json_memory(&tape)
     }
 
-    /// Keys and values in it, which is what work on it goes by.
-    package var elementCount: Int { Int(tape.elements.pointee.span) }
+    /// The number of keys and values: the measure of work on the document.
+    public var elementCount: Int { Int(tape.elements.pointee.span) }
 
     deinit {
         var tape = tape
         broker_json_free_elements(&tape)
     }
 
-    /// Valid while this document lives.
-    package var root: JSONValue {
+    /// Valid as long as this document.
+    public var root: JSONValue {
         JSONValue(
             element: UnsafePointer(tape.elements), text: text.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self),
             unescaped: unescaped.start)
     }
 }
 
-/// What the parser calls to ask an allowance, which it is handed as the place of an optional one.
+/// The parser's callback to the allowance; its context points to an optional allowance.
 private func take(_ context: UnsafeMutableRawPointer?, _ bytes: Int) -> Bool {
     guard let allowance = context?.assumingMemoryBound(to: (any MemoryAllowance)?.self).pointee else { return true }
     if bytes >= 0 { return allowance.take(bytes) }
@@ -94,8 +94,8 @@ private func take(_ context: UnsafeMutableRawPointer?, _ bytes: Int) -> Bool {
     return true
 }
 
-/// The strings of a document that had escapes, unescaped, one after the other.
-package final class UnescapedStrings: Sendable {
+/// The unescaped strings of a document, one after the other.
+public final class UnescapedStrings: Sendable {
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) fileprivate let start: UnsafePointer<UInt8>?
 

@@ -1,12 +1,12 @@
 internal import CSimdjson
 
-/// Where in a text something is. Lines and columns count from 1 (columns in bytes), offsets from 0.
-package struct JSONPosition: Sendable, Equatable {
-    package let line: Int
-    package let column: Int
-    package let offset: Int
+/// A position in a text. Lines and columns count from 1 (columns in bytes), offsets from 0.
+public struct JSONPosition: Sendable, Equatable {
+    public let line: Int
+    public let column: Int
+    public let offset: Int
 
-    package init(offset: Int, in text: JSONText) {
+    public init(offset: Int, in text: JSONText) {
         var line = 1
         var lineStart = 0
         let bytes = text.bytes
@@ -20,15 +20,15 @@ package struct JSONPosition: Sendable, Equatable {
     }
 }
 
-/// A text is not JSON by RFC 8259.
-package struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// What is wrong, without the place: "expected a comma or '}'".
-    package let reason: String
-    package let position: JSONPosition
-    /// Nothing is known to be wrong with the text; there was no memory to look.
+/// A text that is not JSON by RFC 8259.
+public struct JSONError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The fault, without the position: "expected a comma or '}'".
+    public let reason: String
+    public let position: JSONPosition
+    /// There was no memory to parse the text.
     let isWantOfMemory: Bool
 
-    package var description: String {
+    public var description: String {
         "\(reason), at line \(position.line), column \(position.column) (byte \(position.offset))"
     }
 }

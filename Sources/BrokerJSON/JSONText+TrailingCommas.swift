@@ -1,9 +1,10 @@
 extension JSONText {
-    /// A copy in which every comma between a value and a closing bracket is a space, so that places stay what they were.
+    /// A copy in which every comma between a value and a closing bracket is a space, so that all positions stay the
+    /// same.
     ///
-    /// Commas that follow no value (`[,]`, `[1,,]`, `{"a":,}`) stay, for the parser to refuse. Nil when there is nothing
-    /// to blank: then nothing is gained by a copy.
-    package func blankingTrailingCommas() -> JSONText? {
+    /// Commas that follow no value (`[,]`, `[1,,]`, `{"a":,}`) stay, and the parser refuses them. Nil when the text has
+    /// no comma to replace.
+    public func blankingTrailingCommas() -> JSONText? {
         var commas: [Int] = []
         var lastComma: Int?
         var followsValue = false

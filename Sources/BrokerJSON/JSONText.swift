@@ -8,60 +8,61 @@ internal import Musl
 internal import Darwin
 #endif
 
-/// The bytes of one JSON text, immutable, with the padding behind them that the parser wants.
+/// The bytes of one JSON text, immutable, followed by the padding that the parser needs.
 ///
-/// Rows staged from a text point into it, so it lives until their merge is done: whoever holds a pointer holds the text.
-package final class JSONText: Sendable {
-    /// Bytes, without the padding.
-    package let count: Int
+/// Rows staged from a text point into it, so it must exist until they are merged: an owner of a pointer retains the
+/// text.
+public final class JSONText: Sendable {
+    /// The number of bytes, without the padding.
+    public let count: Int
     // Immutable after init and freed only in deinit, so it may be read from any thread.
     nonisolated(unsafe) private let start: UnsafeMutableRawPointer
 
-    /// Takes over `start`, which must come from `malloc` and hold `count` bytes and ``padding`` more.
+    /// Takes ownership of `start`, which must come from `malloc` and have room for `count` bytes and ``padding`` more.
     fileprivate init(adopting start: UnsafeMutableRawPointer, count: Int) {
         self.start = start
         self.count = count
     }
 
-    package init(copying bytes: UnsafeRawBufferPointer) {
+    public init(copying bytes: UnsafeRawBufferPointer) {
         start = copy(bytes)
         count = bytes.count
     }
 
-    package init(copying bytes: [UInt8]) {
+    public init(copying bytes: [UInt8]) {
         start = bytes.withUnsafeBytes { copy($0) }
         count = bytes.count
     }
 
     deinit { free(start) }
 
-    /// Bytes of padding behind every text.
-    package static var padding: Int { Int(BROKER_JSON_PADDING) }
+    /// Bytes of padding after every text.
+    public static var padding: Int { Int(BROKER_JSON_PADDING) }
 
-    /// Valid while this text lives.
-    package var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
+    /// Valid as long as this text.
+    public var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
 }
 
-/// A growing buffer for a text of unknown length, never longer than `maximumCount`.
-package struct JSONTextBuilder: ~Copyable {
-    /// Bytes by which a large buffer grows: the system moves its pages, so that growing copies nothing.
+/// A growing buffer for a text of unknown length, at most `maximumCount` bytes.
+public struct JSONTextBuilder: ~Copyable {
+    /// Bytes by which a large buffer grows: the kernel moves its pages, so that growing copies nothing.
     private static let largestStep = 4 << 20
     private static let smallestStep = 64
-    /// Unused bytes for which a text is moved to a smaller place.
+    /// The unused bytes from which a text is moved to a smaller allocation.
     private static let worthShrinking = 4 << 10
 
-    package private(set) var count = 0
-    package let maximumCount: Int
+    public private(set) var count = 0
+    public let maximumCount: Int
     private var capacity = 0
     private var start: UnsafeMutableRawPointer?
     private let firstCapacity: Int
     private let allowance: (any MemoryAllowance)?
 
     /// - Parameters:
-    ///   - maximumCount: bytes beyond which ``withFreeSpace(atLeast:_:)`` offers none.
-    ///   - capacity: bytes to begin with; only a hint, and no more than `maximumCount` of it is taken.
-    ///   - allowance: asked for the memory; nil takes what it needs.
-    package init(maximumCount: Int, capacity: Int = 4096, allowance: (any MemoryAllowance)? = nil) {
+    /// - maximumCount: ``withFreeSpace(atLeast:_:)`` never exceeds this number of bytes.
+    /// - capacity: the bytes of the first allocation, at most `maximumCount`; a hint.
+    /// - allowance: asked for the memory; nil takes memory without asking.
+    public init(maximumCount: Int, capacity: Int = 4096, allowance: (any MemoryAllowance)? = nil) {
         self.maximumCount = maximumCount
         self.allowance = allowance
         firstCapacity = max(1, min(capacity, maximumCount))
@@ -72,15 +73,15 @@ package struct JSONTextBuilder: ~Copyable {
         allowance?.giveBack(capacity)
     }
 
-    /// Makes room for `minimum` bytes more, or for what is left below ``maximumCount``.
+    /// Reserves `minimum` more bytes, or the rest up to ``maximumCount``.
     ///
     /// - Returns: false when the allowance was refused, or the system has no memory left.
-    package mutating func reserve(_ minimum: Int) -> Bool {
+    public mutating func reserve(_ minimum: Int) -> Bool {
         let wanted = min(minimum, maximumCount - count)
         guard capacity - count < wanted || start == nil else { return true }
         var step = start == nil ? firstCapacity : min(capacity, Self.largestStep)
-        // Where there is no room for a whole step there may be for half of it. Never for so little that a text which comes
-        // to its limit creeps up to it: each time costs as much as a large one.
+        // Where there is no memory for a whole step there may be enough for half of it. The step never becomes very
+        // small: near the limit each small step would cost as much as a large one.
         while !grow(to: min(maximumCount, max(count + wanted, capacity + step))) {
             guard step > Self.smallestStep, capacity + step > count + wanted else { return false }
             step /= 2
@@ -100,12 +101,12 @@ package struct JSONTextBuilder: ~Copyable {
         return true
     }
 
-    /// Lets `fill` write behind what is there, and counts what it says it wrote.
+    /// Lets `fill` write after the present bytes, and adds the count that it returns.
     ///
-    /// The space is at least `minimum` bytes, unless ``maximumCount`` is nearer: then it is what is left, perhaps none.
+    /// The space has at least `minimum` bytes, or the rest up to ``maximumCount``, which may be 0.
     ///
-    /// - Precondition: the memory can be had; ``reserve(_:)`` tells.
-    package mutating func withFreeSpace<Failure: Error>(
+    /// - Precondition: the memory is available; see ``reserve(_:)``.
+    public mutating func withFreeSpace<Failure: Error>(
         atLeast minimum: Int, _ fill: (UnsafeMutableRawBufferPointer) throws(Failure) -> Int
     ) throws(Failure) {
         guard reserve(minimum), let start else {
@@ -115,8 +116,8 @@ package struct JSONTextBuilder: ~Copyable {
         count += try fill(UnsafeMutableRawBufferPointer(start: start + count, count: space))
     }
 
-    /// Appends what fits below ``maximumCount``.
-    package mutating func append(_ bytes: UnsafeRawBufferPointer) {
+    /// Appends as many bytes as fit below ``maximumCount``.
+    public mutating func append(_ bytes: UnsafeRawBufferPointer) {
         withFreeSpace(atLeast: bytes.count) { free in
             let fitting = bytes.prefix(free.count)
             free.copyBytes(from: fitting)
@@ -124,17 +125,17 @@ package struct JSONTextBuilder: ~Copyable {
         }
     }
 
-    /// Hands the bytes over as an immutable text.
+    /// Returns the bytes as an immutable text, which owns them.
     ///
-    /// What was taken for them stays taken: ``JSONText/count`` bytes.
-    package consuming func finish() -> JSONText {
+    /// The allowance for ``JSONText/count`` bytes stays taken.
+    public consuming func finish() -> JSONText {
         guard reserve(0), let start else { preconditionFailure("out of memory for an empty JSON text") }
         var held = start
         if capacity - count > Self.worthShrinking, let shrunk = realloc(start, count + JSONText.padding) {
             held = shrunk
         }
         allowance?.giveBack(capacity - count)
-        // What is left for deinit to free and give back: nothing.
+        // Leaves nothing for deinit to free or to give back.
         self.start = nil
         capacity = 0
         return JSONText(adopting: held, count: count)
@@ -149,7 +150,7 @@ private func allocate(_ capacity: Int) -> UnsafeMutableRawPointer {
     return start
 }
 
-/// A copy of the bytes with the padding behind it.
+/// A copy of the bytes, with padding.
 private func copy(_ bytes: UnsafeRawBufferPointer) -> UnsafeMutableRawPointer {
     let start = allocate(bytes.count)
     if let source = bytes.baseAddress { start.copyMemory(from: source, byteCount: bytes.count) }

@@ -1,20 +1,20 @@
 extension JSONValue {
-    /// The value as JSON text of its own.
-    package var jsonText: [UInt8] {
+    /// A copy of the value as a JSON text.
+    public var jsonText: [UInt8] {
         var writer = JSONWriter(capacity: bytes.count + 2)
         writer.value(self)
         return writer.bytes
     }
 
-    /// A string in quotes and no longer than a message bears; no more of it is decoded than that.
+    /// The string in quotes, shortened for messages; no more of it is decoded than that.
     package var quotedBriefly: String {
         String(decoding: bytes.prefix(4 * String.longestQuote + 1), as: UTF8.self).quotedBriefly
     }
 }
 
 extension JSONValue.Kind {
-    /// As it stands in a sentence: "an array", "null".
-    package var phrase: String {
+    /// The kind as in a sentence: "an array", "null".
+    public var phrase: String {
         switch self {
         case .null: "null"
         case .false: "false"
@@ -29,7 +29,7 @@ extension JSONValue.Kind {
 
 extension String {
     /// As one token of a JSON Pointer (RFC 6901, section 3).
-    package var asPointerToken: String {
+    public var asPointerToken: String {
         guard utf8.contains(where: { $0 == UInt8(ascii: "~") || $0 == UInt8(ascii: "/") }) else { return self }
         var token = ""
         for scalar in unicodeScalars {
@@ -44,13 +44,13 @@ extension String {
 }
 
 extension String {
-    /// Characters of what was sent that a message quotes.
+    /// The maximum characters of a client's text that a message quotes.
     package static let longestQuote = 64
 
-    /// In quotes and no longer than a message bears: what was sent may be megabytes.
+    /// The text in quotes, shortened for messages: a client's text may have megabytes.
     package var quotedBriefly: String { "\"\(briefly)\"" }
 
-    /// No longer than a message bears.
+    /// The text, shortened for messages.
     package var briefly: String {
         guard utf8.count > Self.longestQuote else { return self }
         let first = unicodeScalars.prefix(Self.longestQuote)

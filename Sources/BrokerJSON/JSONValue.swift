@@ -1,8 +1,8 @@
-package import CSimdjson
+public import CSimdjson
 
-/// One value of a ``JSONDocument``: a place on its tape. Valid only while the document lives; it does not hold it.
-package struct JSONValue {
-    package enum Kind: UInt8, Sendable {
+/// One value of a ``JSONDocument``: an index on its tape. Valid only as long as the document, which it does not retain.
+public struct JSONValue {
+    public enum Kind: UInt8, Sendable {
         case null = 0
         case `false` = 1
         case `true` = 2
@@ -24,39 +24,40 @@ package struct JSONValue {
         self.unescaped = unescaped
     }
 
-    @inlinable package var kind: Kind { unsafeBitCast(element.pointee.kind, to: Kind.self) }
+    @inlinable public var kind: Kind { unsafeBitCast(element.pointee.kind, to: Kind.self) }
 
-    @inlinable package var isNull: Bool { element.pointee.kind == Kind.null.rawValue }
+    @inlinable public var isNull: Bool { element.pointee.kind == Kind.null.rawValue }
 
-    /// A string's content (unescaped), a number's or a literal's text, a container's text with its brackets.
-    @inlinable package var bytes: UnsafeBufferPointer<UInt8> {
+    /// The content of a string (unescaped), the text of a number or a literal, or the text of a container with its
+    /// brackets.
+    @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
         let isUnescaped = element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0
         let base = isUnescaped ? unescaped! : text
         return UnsafeBufferPointer(start: base + Int(element.pointee.offset), count: Int(element.pointee.length))
     }
 
-    /// The number is written without fraction and exponent.
-    @inlinable package var isIntegral: Bool { element.pointee.flags & UInt8(BROKER_JSON_INTEGRAL) != 0 }
+    /// The number is written without a fraction and an exponent.
+    @inlinable public var isIntegral: Bool { element.pointee.flags & UInt8(BROKER_JSON_INTEGRAL) != 0 }
 
-    /// The string had escapes, so ``bytes`` is not its place in the text.
-    @inlinable package var hadEscapes: Bool { element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0 }
+    /// The string had escapes, so ``bytes`` is not a range of the text.
+    @inlinable public var hadEscapes: Bool { element.pointee.flags & UInt8(BROKER_JSON_UNESCAPED) != 0 }
 
-    /// Where the value begins in the text: at a string's first content byte, at anything else's first byte.
-    package var offset: Int {
+    /// The offset of the value in the text: of a string's first content byte, otherwise of the first byte.
+    public var offset: Int {
         guard hadEscapes else { return Int(element.pointee.offset) }
         let header = UnsafeRawPointer(unescaped! + Int(element.pointee.offset) - MemoryLayout<UInt32>.size)
         return Int(header.loadUnaligned(as: UInt32.self))
     }
 
-    /// Values and keys in this value, itself included.
-    package var elementCount: Int { Int(element.pointee.span) }
+    /// The number of values and keys in this value, including itself.
+    public var elementCount: Int { Int(element.pointee.span) }
 
-    /// The value after this one and everything below it. Meaningful only inside a container.
+    /// The value after this one and its contents. Only meaningful inside a container.
     @inlinable var successor: JSONValue {
         JSONValue(element: element + Int(element.pointee.span), text: text, unescaped: unescaped)
     }
 
-    /// The value right behind this one on the tape: a container's first child.
+    /// The next value on the tape: the first child of a container.
     @inlinable var following: JSONValue { JSONValue(element: element + 1, text: text, unescaped: unescaped) }
 }
 
@@ -64,12 +65,12 @@ package struct JSONValue {
 
 extension JSONValue {
     /// The content of a string; nil for any other kind.
-    package var string: String? {
+    public var string: String? {
         kind == .string ? String(decoding: bytes, as: UTF8.self) : nil
     }
 
     /// The value of `true` or `false`; nil for any other kind.
-    package var bool: Bool? {
+    public var bool: Bool? {
         switch kind {
         case .true: true
         case .false: false
@@ -77,22 +78,22 @@ extension JSONValue {
         }
     }
 
-    /// A number written as an integer that fits; nil otherwise.
-    @inlinable package var int64: Int64? {
+    /// The value of a number that is written as an integer and fits; nil otherwise.
+    @inlinable public var int64: Int64? {
         guard kind == .number, isIntegral else { return nil }
         return Int64(decimalDigits: bytes)
     }
 
-    /// A number as the nearest double; nil for any other kind and for a number that no double can hold.
-    package var double: Double? {
+    /// The nearest double; nil for any other kind, and for a number outside the range of doubles.
+    public var double: Double? {
         guard kind == .number else { return nil }
         return Double(jsonNumber: bytes)
     }
 }
 
 extension Int64 {
-    /// An optional minus and decimal digits, nothing else; nil when there is anything else, or it does not fit.
-    @inlinable package init?(decimalDigits digits: UnsafeBufferPointer<UInt8>) {
+    /// The value of an optional minus sign and decimal digits; nil for any other text, or when it does not fit.
+    @inlinable public init?(decimalDigits digits: UnsafeBufferPointer<UInt8>) {
         let isNegative = digits.first == UInt8(ascii: "-")
         let first = isNegative ? 1 : 0
         guard digits.count > first, digits.count - first <= 19 else { return nil }
@@ -108,8 +109,8 @@ extension Int64 {
 }
 
 extension Double {
-    /// The double nearest to a number written as JSON writes it; nil when no double can hold it.
-    package init?(jsonNumber text: UnsafeBufferPointer<UInt8>) {
+    /// The nearest double of a number in JSON's form; nil outside the range of doubles.
+    public init?(jsonNumber text: UnsafeBufferPointer<UInt8>) {
         var value = 0.0
         guard let start = text.baseAddress, broker_json_double(start, text.count, &value) else { return nil }
         self = value
@@ -119,14 +120,14 @@ extension Double {
 // MARK: - Containers
 
 extension JSONValue {
-    /// The elements of an array in order; of anything else none.
-    @inlinable package var elements: Elements { Elements(of: self, ifKind: .array) }
+    /// The elements of an array in order; empty for any other kind.
+    @inlinable public var elements: Elements { Elements(of: self, ifKind: .array) }
 
-    /// The members of an object in order, duplicates and all; of anything else none.
-    @inlinable package var members: Members { Members(elements: Elements(of: self, ifKind: .object)) }
+    /// The members of an object in order, including duplicates; empty for any other kind.
+    @inlinable public var members: Members { Members(elements: Elements(of: self, ifKind: .object)) }
 
     /// The last member of that key in an object; nil when there is none, or this is no object.
-    package subscript(key: String) -> JSONValue? {
+    public subscript(key: String) -> JSONValue? {
         var found: JSONValue?
         var key = key
         key.withUTF8 { wanted in
@@ -135,14 +136,14 @@ extension JSONValue {
         return found
     }
 
-    @inlinable package func hasBytes(_ other: UnsafeBufferPointer<UInt8>) -> Bool {
+    @inlinable public func hasBytes(_ other: UnsafeBufferPointer<UInt8>) -> Bool {
         let own = bytes
         guard own.count == other.count else { return false }
         for index in 0..<own.count where own[index] != other[index] { return false }
         return true
     }
 
-    package struct Elements: Sequence, IteratorProtocol {
+    public struct Elements: Sequence, IteratorProtocol {
         @usableFromInline var next_: JSONValue
         @usableFromInline let end: UnsafePointer<broker_json_element>
 
@@ -151,19 +152,19 @@ extension JSONValue {
             end = container.kind == kind ? container.successor.element : next_.element
         }
 
-        @inlinable package mutating func next() -> JSONValue? {
+        @inlinable public mutating func next() -> JSONValue? {
             guard next_.element != end else { return nil }
             defer { next_ = next_.successor }
             return next_
         }
     }
 
-    package struct Members: Sequence, IteratorProtocol {
+    public struct Members: Sequence, IteratorProtocol {
         @usableFromInline var elements: Elements
 
         @inlinable init(elements: Elements) { self.elements = elements }
 
-        @inlinable package mutating func next() -> (key: JSONValue, value: JSONValue)? {
+        @inlinable public mutating func next() -> (key: JSONValue, value: JSONValue)? {
             guard let key = elements.next(), let value = elements.next() else { return nil }
             return (key, value)
         }

@@ -1,59 +1,60 @@
-/// Appends JSON to a byte buffer. The caller keeps the grammar: the writer only places commas and escapes strings.
-package struct JSONWriter {
-    /// What was written so far.
-    package var bytes: [UInt8] { storage }
-    /// Bytes written so far.
-    @inlinable package var count: Int { storage.count }
+/// Appends JSON to a byte buffer. The caller is responsible for the grammar: the writer places commas and escapes
+/// strings.
+public struct JSONWriter {
+    /// The bytes written so far.
+    public var bytes: [UInt8] { storage }
+    /// The number of bytes written so far.
+    @inlinable public var count: Int { storage.count }
     @usableFromInline var storage: [UInt8]
     @usableFromInline var needsComma = false
 
-    package init(capacity: Int = 256) {
+    public init(capacity: Int = 256) {
         storage = []
         storage.reserveCapacity(capacity)
     }
 
-    @inlinable package mutating func object<Failure: Error>(
+    @inlinable public mutating func object<Failure: Error>(
         _ members: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         try container(open: UInt8(ascii: "{"), close: UInt8(ascii: "}"), members)
     }
 
-    @inlinable package mutating func array<Failure: Error>(
+    @inlinable public mutating func array<Failure: Error>(
         _ elements: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         try container(open: UInt8(ascii: "["), close: UInt8(ascii: "]"), elements)
     }
 
     /// Writes a member's key; its value must follow.
-    package mutating func key(_ key: String) {
+    public mutating func key(_ key: String) {
         string(key)
         storage.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
-    /// Writes a member that is text; nothing when there is none.
-    package mutating func member(_ key: String, _ text: String?) {
+    /// Writes a member that is text; writes nothing for nil.
+    public mutating func member(_ key: String, _ text: String?) {
         guard let text else { return }
         self.key(key)
         string(text)
     }
 
-    package mutating func null() { raw("null".utf8) }
-    package mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
-    @inlinable package mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
+    public mutating func null() { raw("null".utf8) }
+    public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
+    @inlinable public mutating func integer(_ value: some FixedWidthInteger) { raw(String(value).utf8) }
 
-    /// A finite number; JSON has no other, so infinities and NaN become null.
-    package mutating func double(_ value: Double) {
+    /// Writes a finite number; infinities and NaN, which JSON lacks, become null.
+    public mutating func double(_ value: Double) {
         if value.isFinite { raw(value.description.utf8) } else { null() }
     }
 
-    package mutating func string(_ value: String) {
+    public mutating func string(_ value: String) {
         var value = value
         value.withUTF8 { string($0) }
     }
 
-    /// A string of well-formed UTF-8.
-    package mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
+    /// Writes a string of well-formed UTF-8.
+    public mutating func string(_ utf8: UnsafeBufferPointer<UInt8>) {
         separate()
         storage.append(UInt8(ascii: "\""))
         if utf8.contains(where: Self.mustEscape) { appendEscaped(utf8) } else { storage.append(contentsOf: utf8) }
@@ -86,25 +87,25 @@ package struct JSONWriter {
         }
     }
 
-    /// A value that is JSON text already.
-    @inlinable package mutating func raw(_ json: some Sequence<UInt8>) {
+    /// Writes a value that is JSON text already.
+    @inlinable public mutating func raw(_ json: some Sequence<UInt8>) {
         separate()
         storage.append(contentsOf: json)
         needsComma = true
     }
 
-    /// Members that are JSON text already, without the braces around them; nothing when there are none.
-    package mutating func rawMembers(_ json: some Collection<UInt8>) {
+    /// Writes members that are JSON text already, without braces; writes nothing for an empty text.
+    public mutating func rawMembers(_ json: some Collection<UInt8>) {
         if !json.isEmpty { raw(json) }
     }
 
-    /// A value of a document, as it was written.
-    package mutating func value(_ value: JSONValue) {
+    /// Writes a value of a document, unchanged.
+    public mutating func value(_ value: JSONValue) {
         if value.kind == .string { string(value.bytes) } else { raw(value.bytes) }
     }
 
-    /// Appends a part of what was written to other bytes.
-    @inlinable package func copy(_ range: Range<Int>, to bytes: inout [UInt8]) {
+    /// Appends a part of the written bytes to other bytes.
+    @inlinable public func copy(_ range: Range<Int>, to bytes: inout [UInt8]) {
         bytes.append(contentsOf: storage[range])
     }
 

@@ -1,15 +1,16 @@
-/// The memory that somebody may still take. It is asked before the memory is used, from any thread.
-package protocol MemoryAllowance: AnyObject, Sendable {
-    /// Whether `bytes` more may be taken; if so, they are.
+/// An amount of memory that its users may still take. Each asks before it allocates, from any thread.
+public protocol MemoryAllowance: AnyObject, Sendable {
+    /// Takes `bytes` if they are available; returns whether they were.
     func take(_ bytes: Int) -> Bool
 
-    /// Of what was taken, `bytes` are not used any more.
+    /// Gives back `bytes` that were taken.
     func giveBack(_ bytes: Int)
 }
 
 /// Why a text was not parsed.
-package enum JSONRefusal: Error, Sendable {
+public enum JSONRefusal: Error, Sendable {
     case fault(JSONError)
-    /// The allowance was refused, or the system has no memory left. Nothing is kept, and the same may be tried again.
+    /// The allowance was refused, or the system has no memory left. No memory stays taken, and the caller may try
+    /// again.
     case noRoom
 }

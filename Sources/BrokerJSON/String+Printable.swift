@@ -3,11 +3,11 @@ extension String {
     ///
     /// Control characters (newlines, tabs and escape sequences among them), format characters (bidirectional controls,
     /// zero-width characters) and the separators U+2028 and U+2029 become `\u{…}` with the scalar's hexadecimal value.
-    /// All other characters stay, quotes and backslashes too: use ``quotedForLog`` where a text must not pass for
-    /// another.
+    /// All other characters stay, including quotes and backslashes: use ``quotedForLog`` where a text must not be
+    /// mistaken for another.
     package var printable: String { escaping { $0.isInterpreted } }
 
-    /// One token of a log line, whatever the text holds.
+    /// One token of a log line, for any text.
     ///
     /// A text of ASCII letters, digits and `-_.,:;/@+%#~*` stays as it is. Any other text is in quotes; quotes and
     /// backslashes in it have a backslash before them, and the characters that ``printable`` replaces are replaced.

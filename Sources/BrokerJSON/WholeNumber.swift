@@ -1,7 +1,7 @@
 extension Int64 {
-    /// A number written as JSON writes it whose value is whole and fits, however it is written: `5`, `5.0`, `50e-1`. JSON
-    /// Schema's `integer` is the same set of numbers.
-    package init?(wholeNumber text: UnsafeBufferPointer<UInt8>) {
+    /// The value of a JSON number that is whole and fits, in any notation: `5`, `5.0`, `50e-1`. JSON Schema's `integer`
+    /// is the same set of numbers.
+    public init?(wholeNumber text: UnsafeBufferPointer<UInt8>) {
         if let number = Int64(decimalDigits: text) {
             self = number
             return
@@ -14,7 +14,7 @@ extension Int64 {
             if text[index] == UInt8(ascii: ".") {
                 isFraction = true
             } else {
-                // Zeros before the first other digit have no value, and zeros may be many.
+                // Leading zeros have no value, and there may be many.
                 if !(digits.isEmpty && text[index] == UInt8(ascii: "0")) { digits.append(text[index]) }
                 if isFraction { scale -= 1 }
             }
@@ -51,6 +51,6 @@ extension Int64 {
 }
 
 extension JSONValue {
-    /// A number whose value is whole and fits; nil otherwise.
-    package var wholeNumber: Int64? { kind == .number ? Int64(wholeNumber: bytes) : nil }
+    /// The value of a number that is whole and fits; nil otherwise.
+    public var wholeNumber: Int64? { kind == .number ? Int64(wholeNumber: bytes) : nil }
 }

@@ -1,4 +1,4 @@
-/// The types of the contract, by Core Data's names.
+/// The types of the contract, named as in Core Data.
 package enum AttributeType: String, Sendable, CaseIterable {
     case integer16, integer32, integer64, decimal, double, float, string, boolean, date, binary, uuid, uri,
         transformable
@@ -7,7 +7,7 @@ package enum AttributeType: String, Sendable, CaseIterable {
     package var isNumber: Bool { isInteger || self == .decimal || self == .double || self == .float }
 }
 
-/// How a date lies in its column.
+/// The form of a date in its column.
 package enum DateStorage: String, Sendable, CaseIterable {
     /// TEXT, `2011-12-22T02:24:51.000Z`.
     case iso8601
@@ -21,22 +21,22 @@ package enum Transform: String, Sendable, CaseIterable {
     case trim, uppercase, lowercase
 }
 
-/// What becomes of a value that cannot be converted or is not valid.
+/// The treatment of a value that cannot be converted or is not valid.
 package enum InvalidValuePolicy: String, Sendable, CaseIterable {
     /// The record is invalid.
     case fail
-    /// As if the record had not brought the value.
+    /// As if the record lacked the value.
     case skip
     /// As if it were null.
     case null
 }
 
-/// What a valid value must keep to; nil and empty mean no limit. The numbers and values are JSON text, converted by
-/// the attribute's type where they are used, so that no digit is lost.
+/// The rules for valid values; nil and empty mean no limit. The numbers and values are JSON text, converted by the
+/// attribute's type where they are used, so that no digit is lost.
 package struct ValueConstraints: Sendable, Equatable {
     package var minimum: JSONFragment?
     package var maximum: JSONFragment?
-    /// Characters (Unicode scalars) of a string.
+    /// The number of characters (Unicode scalars) of a string.
     package var minimumLength: Int?
     package var maximumLength: Int?
     /// A regular expression (RE2's syntax) that must match somewhere in the string.
@@ -58,7 +58,7 @@ package struct ValueConstraints: Sendable, Equatable {
     package var isEmpty: Bool { self == ValueConstraints() }
 }
 
-/// A piece of the model's JSON, as it was written.
+/// A part of the model's JSON, unchanged.
 package struct JSONFragment: Sendable, Equatable {
     package let text: String
     package init(_ text: String) { self.text = text }
@@ -70,23 +70,23 @@ package struct Attribute: Sendable {
     /// The name of its column: its own, unless relatives in the same table have another attribute of that name.
     package var column: String
     package var type: AttributeType
-    /// Where a record may hold the value, most preferred first; each is a path of keys.
+    /// The key paths of the value in a record, most preferred first.
     package var keyPaths: [[String]]
     package var isOptional: Bool
-    /// For inserts that bring no value.
+    /// The value for inserts of records without one.
     package var defaultValue: JSONFragment?
-    /// A record that does not bring the attribute brings its default, also to an object that exists.
+    /// A record that lacks the attribute sets its default, also in an existing object.
     package var usesDefaultWhenMissing = false
-    /// Unicode date patterns (UTS 35), tried in order; none means ISO 8601.
+    /// Unicode date patterns (UTS 35), tried in order; empty means ISO 8601.
     package var dateFormats: [String]
-    /// The zone of dates that name none: an IANA name or an offset; nil is UTC.
+    /// The time zone of dates that name none: an IANA name or an offset; nil is UTC.
     package var timeZone: String?
     package var dateStorage: DateStorage
     package var constraints: ValueConstraints
     /// Applied to strings in order, before they are checked.
     package var transforms: [Transform]
     package var onInvalid: InvalidValuePolicy
-    /// The name before: a store that knows the attribute by it keeps its values.
+    /// The former name: a store that has the attribute under that name retains its values.
     package var renamedFrom: String?
     package var place: ModelPlace
 

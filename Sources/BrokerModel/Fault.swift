@@ -1,8 +1,8 @@
 package import BrokerJSON
 
-/// Why a job or one of its records was refused, in the contract's words.
+/// The reason why a job or one of its records was refused, in the contract's terms.
 ///
-/// The codes of frames and connections are the wire's; these are what a job can meet from the coordinator on.
+/// The codes of frames and connections are defined in the wire; these are the codes of the coordinator and below.
 package enum FaultCode: String, Sendable, CaseIterable {
     case idConflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
@@ -14,13 +14,13 @@ package enum FaultCode: String, Sendable, CaseIterable {
 /// What went wrong, where, and the remedy.
 package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     package var code: FaultCode
-    /// What happened and what to do about it, in one or two sentences.
+    /// What happened and the remedy, in one or two sentences.
     package var message: String
     /// JSON Pointer (RFC 6901) into the message.
     package var path: String?
     package var entity: String?
     package var attribute: String?
-    /// For `busy`: when it is worth trying again.
+    /// For `busy`: the time until a retry is worthwhile.
     package var retryAfterMilliseconds: Int?
 
     package init(
@@ -35,12 +35,12 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
         self.retryAfterMilliseconds = retryAfterMilliseconds
     }
 
-    /// `busy`, which tells when it is worth trying again.
+    /// `busy`, with the time until a retry is worthwhile.
     package static func busy(_ message: String, path: String? = nil) -> Fault {
         Fault(.busy, message, path: path, retryAfterMilliseconds: retryMilliseconds)
     }
 
-    /// What `busy` advises.
+    /// The remedy that `busy` gives.
     private static let retryMilliseconds = 1_000
 
     package var description: String {

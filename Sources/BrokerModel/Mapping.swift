@@ -1,6 +1,7 @@
 package import BrokerPaths
 
-/// How values of one shape become objects: a named part of the model, for `map`, routes and relationships.
+/// The rule by which values of one shape become objects: a named part of the model, for `map`, routes and
+/// relationships.
 package struct Mapping: Sendable {
     package enum Form: Sendable {
         case record(RecordMapping)
@@ -18,13 +19,13 @@ package struct Mapping: Sendable {
     }
 }
 
-/// Records of one entity. What it does not name follows the entity.
+/// Records of one entity. Parts that it does not name follow the entity.
 package struct RecordMapping: Sendable {
     package var entity: Int
-    /// By attribute, most preferred first: where its value is, instead of where the entity says.
+    /// By attribute, most preferred first: the paths of its value, which replace those of the entity.
     package var attributes: [Int: [MappedPath]]
     package var relationships: [Int: MappedRelationship]
-    /// Nil of plain records.
+    /// Nil for plain records.
     package var nesting: KeyNesting?
 
     package init(
@@ -38,11 +39,11 @@ package struct RecordMapping: Sendable {
     }
 }
 
-/// A record is a dictionary whose key is a value of it: `{"blake": {"email": …}}`.
+/// A record is a dictionary whose key is one of its values: `{"blake": {"email": …}}`.
 package struct KeyNesting: Sendable {
     /// The attribute that takes the key.
     package var attribute: Int
-    /// The dictionary holds many, one for each key.
+    /// The dictionary has many records, one for each key.
     package var isCollection: Bool
 
     package init(attribute: Int, isCollection: Bool) {
@@ -53,7 +54,7 @@ package struct KeyNesting: Sendable {
 
 /// A path of keys in a mapping.
 package struct MappedPath: Sendable, Equatable {
-    /// It begins below the key that is a value: `(username).email`.
+    /// The path begins below the key that is a value: `(username).email`.
     package var isBelowKey: Bool
     package var keys: [String]
 
@@ -63,7 +64,7 @@ package struct MappedPath: Sendable, Equatable {
     }
 }
 
-/// What a mapping says of a relationship.
+/// The mapping of a relationship.
 package struct MappedRelationship: Sendable {
     /// Most preferred first.
     package var paths: [MappedPath]
@@ -78,10 +79,10 @@ package struct MappedRelationship: Sendable {
 
 /// Chooses a mapping for each record by the value at a key.
 package struct SelectMapping: Sendable {
-    /// What becomes of a record that no case fits.
+    /// The treatment of a record that no case matches.
     package enum Otherwise: Sendable, Equatable {
         case mapping(Int)
-        /// It is passed over without a word.
+        /// It is ignored without a warning.
         case decline
         /// It is `unmappable`.
         case refuse
@@ -100,15 +101,15 @@ package struct SelectMapping: Sendable {
     }
 }
 
-/// Where a payload's objects are: which mapping is for which path and which key path.
+/// The position of a payload's objects: the mapping for a resource path and a key path.
 package struct Route: Sendable {
-    /// Fits a job's `path`; nil fits every job, also one without a path.
+    /// Matches a job's `path`; nil matches every job, also one without a path.
     package var pattern: PathPattern?
-    /// Nil is the whole payload.
+    /// Nil for the whole payload.
     package var keyPath: [String]?
-    /// Nil of a route for errors.
+    /// Nil for a route to errors.
     package var mapping: Int?
-    /// What is there is an error of whoever sent the payload.
+    /// The value is an error of the payload's sender.
     package var isError: Bool { mapping == nil }
     package var place: ModelPlace
 
@@ -122,7 +123,7 @@ package struct Route: Sendable {
         self.place = place
     }
 
-    /// For a person: `/articles/:articleID` and `articles`.
+    /// For people: `/articles/:articleID` and `articles`.
     package var summary: String {
         let parts = [pattern.map { "path \($0.text)" }, keyPath.map { "key path \($0.joined(separator: "."))" }]
         let text = parts.compactMap { $0 }.joined(separator: " and ")

@@ -1,11 +1,11 @@
 package import BrokerJSON
 
 extension Model {
-    /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it again
-    /// gives an equal model.
+    /// Writes the model in force in the form that ``ModelReader`` reads, with everything resolved: reading it returns
+    /// an equal model.
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            // Every key path is written out, so that no style is left to apply.
+            // Every key path is written, so no key style applies.
             writer.member("keyStyle", KeyStyle.exact.rawValue)
             writer.key("entities")
             writer.object { writer in
@@ -85,7 +85,7 @@ extension Model {
 }
 
 extension Attribute {
-    /// Key and value; what is as usual is left out, but for the type, the keys and whether it is optional.
+    /// Key and value; defaults are omitted, except the type, the keys and `optional`.
     fileprivate func write(to writer: inout JSONWriter) {
         writer.key(name)
         writer.object { writer in

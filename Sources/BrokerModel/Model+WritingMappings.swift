@@ -1,6 +1,6 @@
 internal import BrokerJSON
 
-/// Mappings and routes, as ``MappingReader`` and ``RouteReader`` read them.
+/// Mappings and routes, in the form that ``MappingReader`` and ``RouteReader`` read.
 extension Model {
     func writeMappings(to writer: inout JSONWriter) {
         if !mappings.isEmpty {

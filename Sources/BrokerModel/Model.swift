@@ -1,4 +1,4 @@
-/// What the entities are: read once, checked whole, then immutable and shared by every thread.
+/// A data model: read once, checked completely, then immutable and shared by every thread.
 ///
 /// Entities, attributes, relationships and mappings refer to each other by index, in the order in which the model names
 /// them.
@@ -9,20 +9,20 @@ package struct Model: Sendable {
     package let routes: [Route]
     /// By entity index.
     private let families: [Family]
-    /// By the bytes of the name: what clients ask for is compared as it stands, never by Unicode's normal forms.
+    /// By the bytes of the name: client's names are compared as bytes, never by Unicode's normal forms.
     private let indexByName: [[UInt8]: Int]
     private let mappingByName: [[UInt8]: Int]
 
-    /// An entity among those that it inherits from, and those that inherit from it.
+    /// The ancestors and subentities of an entity.
     private struct Family: Sendable {
         var topmost: Int
         /// The nearest one first.
         var ancestors: [Int] = []
-        /// Itself and those below it, in the model's order.
+        /// The entity itself and those below it, in the model's order.
         var subentities: [Int] = []
     }
 
-    /// - Precondition: every index inside is in range, names are unique, and parents make no circle; ``ModelReader`` sees to
+    /// - Precondition: every index is in range, names are unique, and parents form no circle. ``ModelReader`` ensures
     ///   that.
     package init(entities: [Entity], mappings: [Mapping] = [], routes: [Route] = []) {
         self.entities = entities
@@ -45,19 +45,19 @@ package struct Model: Sendable {
         mappingByName = Dictionary(uniqueKeysWithValues: mappings.enumerated().map { (Array($1.name.utf8), $0) })
     }
 
-    /// The index of the entity of that name (exact case), nil when the model has none.
+    /// The index of the entity of that name (exact case); nil when the model has none.
     package func index(ofEntity name: String) -> Int? { indexByName[Array(name.utf8)] }
 
-    /// The index of the mapping of that name (exact case), nil when the model has none.
+    /// The index of the mapping of that name (exact case); nil when the model has none.
     package func index(ofMapping name: String) -> Int? { mappingByName[Array(name.utf8)] }
 
-    /// The other side of a relationship, nil when it has no inverse.
+    /// The other side of a relationship; nil when it has no inverse.
     package func inverse(of relationship: Relationship) -> Relationship? {
         relationship.inverse.map { entities[relationship.destination].relationships[$0] }
     }
 
-    /// The column beside a to-one relationship's own in which its object's place stands among the others that its
-    /// inverse holds; nil when that keeps no order.
+    /// The column, besides a to-one relationship's own, of the object's position in the ordered list of its inverse;
+    /// nil when the inverse is not ordered.
     package func positionColumn(of relationship: Relationship) -> String? {
         inverse(of: relationship).flatMap { Self.positionColumn(of: relationship, inverse: $0) }
     }
@@ -70,19 +70,20 @@ package struct Model: Sendable {
 // MARK: - Hierarchies
 
 extension Model {
-    /// The entity whose table the objects are in; itself, when it inherits from none.
+    /// The entity whose table has the objects: the topmost entity, or the entity itself.
     package func topmost(of entity: Int) -> Int { families[entity].topmost }
 
-    /// Those that it inherits from, the nearest one first.
+    /// The entities that it inherits from, the nearest one first.
     package func ancestors(of entity: Int) -> [Int] { families[entity].ancestors }
 
-    /// Itself and all that inherit from it, in the model's order: what its objects may be.
+    /// The entity itself and all that inherit from it, in the model's order: the possible concrete entities of its
+    /// objects.
     package func subentities(of entity: Int) -> [Int] { families[entity].subentities }
 
     /// It shares a table with others.
     package func isInHierarchy(_ entity: Int) -> Bool { families[families[entity].topmost].subentities.count > 1 }
 
-    /// The entity in whose table the objects are that a relationship leads to.
+    /// The entity whose table has a relationship's destinations.
     package func destinationTable(_ entity: Int, _ relationship: Int) -> Int {
         topmost(of: entities[entity].relationships[relationship].destination)
     }
@@ -90,10 +91,10 @@ extension Model {
     /// The name of the table that has the entity's objects.
     package func table(of entity: Int) -> String { entities[topmost(of: entity)].table }
 
-    /// Entities that have a table of their own: alone, or for their hierarchy.
+    /// Entities that have a table of their own, or for their hierarchy.
     package var tableEntities: [Int] { entities.indices.filter { entities[$0].parent == nil } }
 
-    /// An object of `entity` is one of `other`, too.
+    /// Whether an object of `entity` is also an object of `other`.
     package func isKind(_ entity: Int, of other: Int) -> Bool {
         entity == other || families[entity].ancestors.contains(other)
     }

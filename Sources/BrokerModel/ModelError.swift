@@ -1,7 +1,7 @@
-/// One thing that is wrong with a model.
+/// One fault of a model.
 package struct ModelFault: Sendable, Equatable, CustomStringConvertible {
     package let place: ModelPlace
-    /// What is wrong and the remedy.
+    /// The fault and the remedy.
     package let message: String
 
     package init(_ message: String, at place: ModelPlace) {
@@ -17,7 +17,7 @@ package struct ModelFault: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// A model was refused, with everything that is wrong with it, in the order of the document.
+/// A model was refused: all its faults, in the order of the document.
 package struct ModelError: Error, Sendable, CustomStringConvertible {
     package let faults: [ModelFault]
 

@@ -1,6 +1,6 @@
 package import BrokerJSON
 
-/// How many objects of one entity a job touched; each object counts once per job.
+/// The number of objects of one entity that a job changed or named; each object counts once per job.
 package struct ChangeCounts: Sendable, Equatable {
     package var inserted = 0
     package var updated = 0
@@ -17,16 +17,16 @@ package struct ChangeCounts: Sendable, Equatable {
     }
 }
 
-/// Something a job's sender should know, though nothing failed. Counted, not repeated.
+/// A fact that a job's sender should know, though nothing failed. Counted, not repeated.
 package struct Warning: Sendable, Equatable {
     package enum Code: String, Sendable {
-        /// A record brought a key that the model does not name; `key` is its path in the record.
+        /// A record has a key that the model does not name; `key` is its path in the record.
         case unknownKey
-        /// Values that an attribute (`key` is its name) does not hold exactly.
+        /// Values that an attribute cannot represent exactly; `key` is the attribute's name.
         case inexact
-        /// More records were rejected than are listed; `count` is how many are not.
+        /// More records were rejected than are listed; `count` is the number of the others.
         case rejectedNotListed
-        /// Keys of a `delete` name no object; `count` is how many.
+        /// Keys of a `delete` name no object; `count` is their number.
         case objectNotFound
         /// A `sync` deleted nothing, because records were rejected.
         case deletionSkipped
@@ -45,7 +45,7 @@ package struct Warning: Sendable, Equatable {
     }
 }
 
-/// How long a job spent where, in microseconds.
+/// The time of each stage of a job, in microseconds.
 package struct Timing: Sendable, Equatable {
     /// From the whole frame to the start of staging.
     package var queued: Int64 = 0
@@ -59,14 +59,14 @@ package struct Timing: Sendable, Equatable {
     package init() {}
 }
 
-/// The objects of a job's own records as they are after the job: by operation, in payload order.
+/// The objects of a job's own records, in their state after the job: by operation, in payload order.
 package struct ToldObjects: Sendable, Equatable {
-    /// Bytes of JSON that they may take: as much as an answer to a fetch.
+    /// The maximum bytes of their JSON: the limit of the answer to a fetch.
     package static let maximumBytes = 32 << 20
 
-    /// How many they are, with the nulls for records that left none.
+    /// Their number, including the nulls for records without an object.
     package var count: Int
-    /// The `objects` of the answer as JSON; nil when they are too large to be told.
+    /// The `objects` of the answer as JSON; nil when they exceed the limit.
     package var json: [UInt8]?
 
     package init(count: Int, json: [UInt8]?) {
@@ -75,29 +75,29 @@ package struct ToldObjects: Sendable, Equatable {
     }
 }
 
-/// What one job did to the store.
+/// The effect of one job on the store.
 package struct Outcome: Sendable {
-    /// By entity name, sorted; only the entities that the job touched.
+    /// By entity name, sorted; only the entities that the job changed or named.
     package var changes: [(entity: String, counts: ChangeCounts)] = [] { didSet { written = nil } }
     package var rejected: [Fault] = [] { didSet { written = nil } }
     package var warnings: [Warning] = [] { didSet { written = nil } }
     /// The `keys` of the answer as JSON, when the job asked for them.
     package var keys: [UInt8]? { didSet { written = nil } }
-    /// The objects of the job's own records, when it asked for them: for the answer alone, not among ``members``.
+    /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
     package var objects: ToldObjects?
     package var timing = Timing()
 
     package init() {}
 
-    /// The members of the contract's `completed` that tell the outcome, but for `timing`: JSON without the braces.
+    /// The members of the contract's `completed` for the outcome, except `timing`: JSON without the braces.
     package var members: [UInt8] { written?.members ?? members(rejectedBytes: .max, warningBytes: .max) }
 
     /// ``members`` and ``storedObject``, if they have been written and nothing has changed since.
     private var written: (members: [UInt8], object: [UInt8])?
 
-    /// Writes ``members`` and keeps them, where ``storedObject`` has the same: they are wanted twice.
+    /// Writes ``members`` and retains them if ``storedObject`` has the same bytes: both are needed.
     ///
-    /// - Parameter other: another outcome that was written like this; jobs like each other have the same.
+    /// - Parameter other: another outcome that was written in this way; similar jobs have the same text.
     package mutating func writeBrief(like other: Outcome? = nil) {
         guard rejected.isEmpty, warnings.isEmpty else { return }
         if let other, let written = other.written, keys == nil, other.keys == nil,
@@ -111,8 +111,8 @@ package struct Outcome: Sendable {
         }
     }
 
-    /// A JSON object of ``members``, of a size to be kept for every job: some of the rejections and warnings, and how many
-    /// more there were.
+    /// A JSON object of ``members``, small enough to be stored for every job: some of the rejections and warnings, and
+    /// the number of the others.
     package var storedObject: [UInt8] {
         written?.object
             ?? Self.object(members(rejectedBytes: Self.storedRejectedBytes, warningBytes: Self.storedWarningBytes))
@@ -127,8 +127,8 @@ package struct Outcome: Sendable {
         return object
     }
 
-    /// Bytes of rejections that are kept: 200 and more, as a person would read. A frame of some hundred bytes can have
-    /// ten thousand of them.
+    /// Bytes of rejections that are stored: at least 200 rejections, as many as a person would read. A frame of some
+    /// hundred bytes can have ten thousand of them.
     private static let storedRejectedBytes = 64 << 10
     private static let storedWarningBytes = 16 << 10
 
@@ -154,9 +154,9 @@ package struct Outcome: Sendable {
 }
 
 extension JSONWriter {
-    /// Writes as many elements as begin within so many bytes.
+    /// Writes as many elements as begin within the limit of bytes.
     ///
-    /// - Returns: how many that were.
+    /// - Returns: the number of elements written.
     fileprivate mutating func array<Element>(
         of elements: [Element], within bytes: Int, _ write: (Element, inout JSONWriter) -> Void
     ) -> Int {
@@ -171,7 +171,7 @@ extension JSONWriter {
         return listed
     }
 
-    /// - Parameter unlisted: rejections that are not listed here, beside those that a warning counts already.
+    /// - Parameter unlisted: rejections that are not listed here, besides those that a warning already counts.
     fileprivate mutating func warnings(_ warnings: [Warning], unlisted: Int, within bytes: Int) {
         let counted = warnings.first { $0.code == .rejectedNotListed }?.count ?? 0
         let others = warnings.filter { $0.code != .rejectedNotListed }
@@ -189,7 +189,7 @@ extension JSONWriter {
                     rest[Unlisted(code: warning.code, entity: warning.entity), default: 0] += warning.count
                 }
             }
-            // Together, and without key, what is not listed by itself.
+            // The rejections that are not listed are counted together, without a key.
             let sorted = rest.sorted { ($0.key.entity, $0.key.code.rawValue) < ($1.key.entity, $1.key.code.rawValue) }
             for (unlisted, count) in sorted {
                 Warning(unlisted.code, entity: unlisted.entity, count: count).write(to: &writer)
@@ -217,7 +217,7 @@ extension ChangeCounts {
 }
 
 extension Warning {
-    /// Bytes of a key that are told: one may be megabytes.
+    /// The maximum bytes of a key in a warning: a client's key may have megabytes.
     private static let longestKey = 256
 
     package func write(to writer: inout JSONWriter) {
@@ -237,7 +237,7 @@ extension Warning {
 }
 
 extension Timing {
-    /// Members that are JSON text already, and `timing` behind them.
+    /// Writes members that are JSON text already, and `timing` after them.
     package func appended(toMembers members: [UInt8]) -> [UInt8] {
         var writer = JSONWriter(capacity: members.count + 128)
         writer.rawMembers(members)

@@ -2,16 +2,16 @@ package enum DeleteRule: String, Sendable, CaseIterable {
     case nullify, cascade, deny, noAction
 }
 
-/// What a to-many value does to the links that are there.
+/// The effect of a to-many value on the existing links.
 package enum Assignment: String, Sendable, CaseIterable {
     case union, replace
 }
 
-/// What becomes of a bare key whose object does not exist.
+/// The treatment of a bare key whose object does not exist.
 package enum MissingDestination: String, Sendable, CaseIterable {
-    /// The object is created with that identity.
+    /// The object is inserted with that identity.
     case stub
-    /// The link is left out.
+    /// The link is ignored.
     case ignore
     /// The record is invalid (`objectNotFound`).
     case fail
@@ -20,27 +20,27 @@ package enum MissingDestination: String, Sendable, CaseIterable {
 /// A link from an entity's objects to those of another, or of the same one.
 package struct Relationship: Sendable {
     package var name: String
-    /// What the names of its columns begin with: its own, unless relatives in the same table have another property of
-    /// that name.
+    /// The prefix of its columns' names: its own name, unless relatives in the same table have another property of that
+    /// name.
     package var column: String
-    /// Of a hierarchy, the entity that has it and gives it to those below: what its link table is named for.
+    /// In a hierarchy, the entity that declares it: its link table has that entity's name.
     package var owner: Int?
     /// Index of the destination entity in the model.
     package var destination: Int
     package var isToMany: Bool
     /// Index of the inverse among the destination's relationships.
     package var inverse: Int?
-    /// Where a record may hold the value, most preferred first; each is a path of keys.
+    /// The key paths of the value in a record, most preferred first.
     package var keyPaths: [[String]]
-    /// What deleting this side's object does to the other side's.
+    /// The effect of deleting this side's object on the objects of the other side.
     package var deleteRule: DeleteRule
     package var assignment: Assignment
     package var missing: MissingDestination
-    /// A to-many relationship keeps the order in which records name its objects.
+    /// A to-many relationship stores the order in which records name its objects.
     package var isOrdered: Bool
-    /// The name before: a store that knows the relationship by it keeps its links.
+    /// The former name: a store that has the relationship under that name retains its links.
     package var renamedFrom: String?
-    /// Index of the mapping that records nested here are read by; nil reads them as the destination's.
+    /// Index of the mapping that reads the nested records; nil reads them as records of the destination.
     package var mapping: Int?
     package var place: ModelPlace
 

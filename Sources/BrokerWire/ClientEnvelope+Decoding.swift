@@ -18,7 +18,7 @@ extension ClientEnvelope {
     }
 
     /// - Parameter allowance: asked for the memory of the operations.
-    /// - Throws: as ``decode(_:)``, or that there is no room.
+    /// - Throws: as ``decode(_:)``, or a refusal when the allowance has no room.
     package static func decode(
         _ document: JSONDocument, allowance: any MemoryAllowance
     ) throws(FrameRefusal) -> ClientEnvelope {
@@ -26,7 +26,7 @@ extension ClientEnvelope {
         var operations = 1
         if let list = root["operations"] { for _ in list.elements { operations += 1 } }
         if let collections = root["collections"] {
-            // A key is copied while it is compared with the others.
+            // A key is copied only while it is compared with the others.
             for (key, _) in collections.members { operations += 1 + key.bytes.count / OperationMessage.memory }
         }
         guard allowance.take(operations * OperationMessage.memory) else { throw .noRoom }
@@ -62,7 +62,7 @@ extension ClientEnvelope {
         }
     }
 
-    /// The tag as JSON text; nil when it is too long to be given back.
+    /// The tag as JSON text; nil when it is too long to be returned.
     static func returnableTag(_ tag: JSONValue) -> [UInt8]? {
         guard tag.bytes.count <= maximumTagCount else { return nil }
         let text = tag.jsonText
@@ -132,7 +132,7 @@ extension ClientEnvelope {
 }
 
 extension JSONValue {
-    /// An `id` that an answer may bear; nil for any other value.
+    /// An `id` that an answer may have; nil for any other value.
     var returnableID: String? {
         guard kind == .string, JobMessage.idCounts.contains(bytes.count) else { return nil }
         return string
@@ -140,7 +140,7 @@ extension JSONValue {
 }
 
 extension BackupMessage {
-    /// Nil when it is another action.
+    /// Nil for another action.
     fileprivate init?(_ root: JSONValue) throws(WireError) {
         guard let action = root["action"], action.kind == .string, action.isText(Self.action) else { return nil }
         guard let file = try root.optionalString("file", in: "") else {

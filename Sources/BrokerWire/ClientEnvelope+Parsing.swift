@@ -1,8 +1,8 @@
 package import BrokerJSON
 
 extension ClientEnvelope {
-    /// Parses a content and reads the message in it: strictly first; trailing commas are forgiven to a message that asks
-    /// for it. Blocking work, by the size of the content.
+    /// Parses a content and reads its message: first strictly; trailing commas are accepted if the message asks for
+    /// that. Blocking work, by the size of the content.
     ///
     /// - Parameter allowance: asked for the memory of the tape and of the operations.
     package static func decode(
@@ -23,7 +23,7 @@ extension ClientEnvelope {
     private static func lenientDocument(
         _ content: JSONText, _ allowance: any MemoryAllowance
     ) throws(FrameRefusal) -> JSONDocument? {
-        // The mended copy, and what it takes to make it.
+        // The corrected copy, and the memory for making it.
         guard allowance.take(content.count * 2) else { throw .noRoom }
         guard let mended = content.blankingTrailingCommas() else {
             allowance.giveBack(content.count * 2)
@@ -34,7 +34,7 @@ extension ClientEnvelope {
         switch parsed {
         case .success(let document): return document.root["lenient"]?.bool == true ? document : nil
         case .failure(.noRoom): throw .noRoom
-        // A text that is not even lenient JSON is told of by its first, strict error.
+        // A text that is not even lenient JSON is reported by its first strict error.
         case .failure(.fault): return nil
         }
     }

@@ -1,6 +1,6 @@
 package import BrokerJSON
 
-/// What a client asks for.
+/// A client's request.
 package enum ClientMessage {
     case hello(version: Int, client: String?)
     case job(JobMessage)
@@ -15,67 +15,68 @@ package enum ClientMessage {
     case model
 }
 
-/// The store is to be copied to a file, by the server.
+/// The server copies the store to a file.
 package struct BackupMessage: Sendable {
-    /// The word of its action.
+    /// The name of the action on the wire.
     package static let action = "backup"
 
-    /// Absolute.
+    /// An absolute path.
     package let file: String
-    /// A file that is there gives way.
+    /// An existing file is replaced.
     package let replaces: Bool
     package let wantsProgress: Bool
 }
 
-/// What whoever operates the server may ask of it.
+/// The administrative actions.
 package enum AdminAction: String, Sendable, CaseIterable {
-    /// Jobs are accepted and staged, and none is merged.
+    /// Jobs are accepted and staged, but not merged.
     case pause
     case resume
-    /// New jobs are refused, those accepted are finished, and the server ends.
+    /// New jobs are refused, accepted jobs are finished, and the server ends.
     case drain
-    /// SQLite's log is copied into the database.
+    /// SQLite's WAL is copied into the database.
     case checkpoint
-    /// The model is read anew, and applied whole or not at all.
+    /// The model is read again, and applied completely or not at all.
     case reload
 }
 
-/// A client's message and what every message may bear.
-// `message` points into `document`, which is immutable and held here, so an envelope may move between threads as a whole.
+/// A client's message and the fields that every message may have.
+// `message` points into `document`, which is immutable and owned here, so an envelope may move between threads as a
+// whole.
 package struct ClientEnvelope: @unchecked Sendable {
-    /// The one version of the protocol that is spoken.
+    /// The only supported version of the protocol.
     package static let protocolVersion = 1
-    /// Bytes that a tag may have, as JSON text: the server keeps one for each message that is not answered.
+    /// The maximum bytes of a tag as JSON text: the server stores one for each message that is not answered.
     package static let maximumTagCount = 1_024
 
-    /// Its JSON values are valid while `document` lives.
+    /// Its JSON values are valid as long as `document`.
     package let message: ClientMessage
-    /// The client's `tag` as JSON text, to be given back in every answer.
+    /// The client's `tag` as JSON text, which every answer returns.
     package let tag: [UInt8]?
-    /// The message's `id`, whatever its type is; nil when it has none that may be given back.
+    /// The message's `id`, whatever its type is; nil when it has none that may be returned.
     package let id: String?
     package let document: JSONDocument
 }
 
-/// A job as the client sent it. Valid while the document it was read from lives.
+/// A job as the client sent it. Valid as long as its document.
 package struct JobMessage {
-    /// What becomes of a job with a bad record.
+    /// The treatment of invalid records.
     package enum OnInvalid: String, Sendable, CaseIterable {
-        /// The job changes nothing.
+        /// The job fails and changes nothing.
         case fail
-        /// The bad record is left out and listed.
+        /// The invalid record is skipped and listed.
         case skip
     }
 
-    /// How a job treats keys of records that the model does not name.
+    /// The treatment of keys of records that the model does not name.
     package enum UnknownKeys: String, Sendable, CaseIterable {
         /// They are ignored, and counted in a warning.
         case warn
-        /// The record that has one is a bad record.
+        /// A record with such a key is invalid.
         case fail
     }
 
-    /// What `completed` tells.
+    /// The contents of `completed`.
     package enum Reply: String, Sendable, CaseIterable {
         case none, summary, keys, objects
     }
@@ -91,49 +92,50 @@ package struct JobMessage {
         package static let progress = Notify(rawValue: 4)
     }
 
-    /// Bytes that a job's id may have.
+    /// The maximum bytes of a job's id.
     package static let idCounts = 1...128
-    /// How the ids begin that the server makes; a client's may not, or one job could be taken for another.
+    /// The prefix of ids that the server makes. A client's id may not have it, or one job could be mistaken for
+    /// another.
     package static let reservedIDPrefix = "broker-"
 
-    /// Chosen by the client; nil when the server is to make one.
+    /// The client's id; nil when the server makes one.
     package let id: String?
-    /// Never empty, in the order in which they take effect.
+    /// Never empty; in the order in which they take effect.
     package let operations: [OperationMessage]
     package let onInvalid: OnInvalid
     package let unknownKeys: UnknownKeys
     package let reply: Reply
     package let notify: Notify
-    /// Trailing commas are to be forgiven.
+    /// Trailing commas are accepted.
     package let isLenient: Bool
 }
 
-/// One operation of a job. What its values are is not looked at yet, only that they are there.
+/// One operation of a job. Its values are present, but not checked yet.
 package struct OperationMessage {
     package enum Action {
-        /// Find or create objects of the entity, and fill them from `json`.
+        /// Finds or inserts objects of the entity, and fills them from `json`.
         case process(object: JSONValue?)
-        /// `json` becomes what that object holds at the relationship.
+        /// Sets the object's relationship to the objects in `json`.
         case relate(object: JSONValue, relationship: JSONValue)
-        /// As `process`; then what matches the predicate and was not named is deleted.
+        /// As `process`; then deletes the objects that match the predicate and were not named.
         case sync(Selection, actions: SyncActions, part: SyncPart?)
-        /// A whole payload, read by the mapping of that name, or by the routes that fit that path, or by all routes that
-        /// have none. At most one of them is there.
+        /// A whole payload, read by the mapping of that name, by the routes that fit that path, or by all routes that
+        /// have no path. At most one of the two is present.
         case map(mapping: JSONValue?, path: JSONValue?)
-        /// Delete the objects whose keys `json` lists.
+        /// Deletes the objects whose keys `json` lists.
         case delete
-        /// Delete the objects that match.
+        /// Deletes the objects that match.
         case deleteMatching(Selection)
     }
 
     /// A predicate, and the values of its `%@`.
     package struct Selection {
-        /// Nil selects all.
+        /// Nil selects all objects.
         package let predicate: String?
         package let arguments: JSONValue?
     }
 
-    /// A part of a `sync` that several jobs do together.
+    /// A part of a `sync` that consists of several jobs.
     package struct SyncPart: Sendable {
         package let id: String
         package let isLast: Bool
@@ -144,7 +146,7 @@ package struct OperationMessage {
         }
     }
 
-    /// What a `sync` may do.
+    /// The changes that a `sync` may make.
     package struct SyncActions: OptionSet, Sendable {
         package let rawValue: UInt8
 
@@ -156,13 +158,13 @@ package struct OperationMessage {
         package static let all: SyncActions = [.insert, .update, .delete]
     }
 
-    /// Of a `map` empty: its routes or its mapping tell.
+    /// Empty for a `map`: its routes or its mapping determine the entity.
     package let entity: String
-    /// Whatever stood there, an object or an array or not; of a `deleteMatching` the operation itself.
+    /// The client's value of any kind; for a `deleteMatching`, the operation itself.
     package internal(set) var json: JSONValue
     package let action: Action
-    /// Where the message names the entity: a JSON Pointer (RFC 6901), such as `/operations/0/entity`.
+    /// The position of the entity's name in the message: a JSON Pointer (RFC 6901), such as `/operations/0/entity`.
     package let entityPointer: String
-    /// Where the operation's fields stand: a JSON Pointer, empty for the job itself.
+    /// The position of the operation's fields: a JSON Pointer, empty for the job itself.
     package let pointer: String
 }

@@ -1,8 +1,8 @@
 internal import BrokerJSON
 
-/// Makes the content of the messages from a client to a server, but for `job` (``JobMessageWriter``).
+/// Writes the content of the messages from a client to a server, except `job` (``JobMessageWriter``).
 ///
-/// A `tag` is any JSON value; it comes back in every answer.
+/// A `tag` is any JSON value; every answer returns it.
 package enum ClientMessageWriter {
     /// - Parameter client: a name for the server's logs.
     package static func hello(client: String?, tag: RawJSON? = nil) -> [UInt8] {
@@ -13,7 +13,7 @@ package enum ClientMessageWriter {
         }
     }
 
-    /// - Parameter members: further members; the `pong` has them too.
+    /// - Parameter members: further members; the `pong` returns them.
     package static func ping(members: [(key: String, value: RawJSON)] = [], tag: RawJSON? = nil) -> [UInt8] {
         message("ping", tag: tag) { $0.members(members) }
     }
@@ -21,12 +21,12 @@ package enum ClientMessageWriter {
     package static func stats(tag: RawJSON? = nil) -> [UInt8] { message("stats", tag: tag) { _ in } }
     package static func model(tag: RawJSON? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
 
-    /// - Parameter id: the job whose `completed` or `failed` is wanted.
+    /// - Parameter id: the job whose `completed` or `failed` is requested.
     package static func await(id: String, tag: RawJSON? = nil) -> [UInt8] {
         message("await", tag: tag) { $0.member("id", id) }
     }
 
-    /// - Parameter id: the job that is to be taken back.
+    /// - Parameter id: the job to cancel.
     package static func cancel(id: String, tag: RawJSON? = nil) -> [UInt8] {
         message("cancel", tag: tag) { $0.member("id", id) }
     }
@@ -35,7 +35,7 @@ package enum ClientMessageWriter {
         message("admin", tag: tag) { $0.member("action", action.rawValue) }
     }
 
-    /// - Parameter file: absolute, where the server runs.
+    /// - Parameter file: an absolute path on the server's machine.
     package static func backup(file: String, replaces: Bool, tag: RawJSON? = nil) -> [UInt8] {
         message("admin", tag: tag) { writer in
             writer.member("action", BackupMessage.action)

@@ -2,8 +2,8 @@ internal import BrokerJSON
 
 /// Finds `type`, `id` and `tag` of a message in its text, without a tape and in constant memory.
 ///
-/// The text comes in pieces. It need not be JSON as a whole: members that end before a fault are found. As everywhere, the
-/// last of several members with one key counts. Only strings and brackets are understood, so the values themselves are
+/// The text arrives in pieces. It need not be valid JSON: members that end before a fault are found. As everywhere, the
+/// last of several members with one key counts. The scan understands only strings and brackets; the three values are
 /// parsed when they are complete.
 package struct EnvelopeScan {
     private enum Expected { case object, key, colon, value, comma, nothing }
@@ -19,7 +19,7 @@ package struct EnvelopeScan {
             }
         }
 
-        /// Bytes of text that a value may have: each byte of an id may be an escape of six.
+        /// The maximum bytes of text of a value: each byte of an id may be an escape of six.
         var longestText: Int {
             switch self {
             case .type: 64
@@ -29,24 +29,24 @@ package struct EnvelopeScan {
         }
     }
 
-    /// Bytes of a key's text that may be one of the three names: each of its bytes may be an escape of six.
+    /// The maximum bytes of a key's text that may be one of the three names: each of its bytes may be an escape of six.
     private static let longestKey = 6 * 4 + 2
 
-    /// The last `type`, when it is a string; nil as well when there is none.
+    /// The last `type`, when it is a string; otherwise nil.
     package private(set) var type: String?
-    /// There is a `type`, whatever it is.
+    /// There is a `type`, of any kind.
     package private(set) var hasType = false
     package private(set) var id: String?
     package private(set) var tag: [UInt8]?
 
     private var expected = Expected.object
-    /// Brackets that are open inside the value that is being read.
+    /// The number of open brackets inside the value that is being read.
     private var depth = 0
     private var isInString = false
     private var isEscaped = false
-    /// The text of the key or the value that is being read, as far as it is of interest.
+    /// The text of the key or the value that is being read, as far as it is needed.
     private var token: [UInt8] = []
-    /// The most that is kept of it; beyond, the token is of no interest.
+    /// The maximum number of bytes that are stored of it; a longer token is not needed.
     private var longestToken = 0
     private var field: Field?
 
@@ -56,7 +56,7 @@ package struct EnvelopeScan {
         var index = 0
         while index < bytes.count, expected != .nothing {
             if longestToken == 0, isInString, !isEscaped {
-                // Most of a text is inside of strings that nobody wants.
+                // Most of a text is inside of strings that are not needed.
                 while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\\") {
                     index += 1
                 }
@@ -130,7 +130,7 @@ package struct EnvelopeScan {
         if token.count < longestToken {
             token.append(byte)
         } else {
-            // Too long to be of interest: what is left of it is not wanted, and an empty token is no value.
+            // The token is too long: the rest of it is not needed, and an empty token is no value.
             begin(longest: 0)
         }
     }
@@ -155,7 +155,7 @@ package struct EnvelopeScan {
         field = nil
     }
 
-    /// What `read` makes of the text; nil when it is no single value.
+    /// The result of `read` for the text; nil when it is no single value.
     private static func value<Read>(_ text: [UInt8], _ read: (JSONValue) -> Read?) -> Read? {
         guard !text.isEmpty else { return nil }
         let array = JSONText(copying: [UInt8(ascii: "[")] + text + [UInt8(ascii: "]")])
@@ -169,10 +169,10 @@ package struct EnvelopeScan {
 }
 
 extension EnvelopeScan {
-    /// What an answer to the frame gives back.
+    /// The identification of the frame that an answer returns.
     package func reference(ordinal: Int?) -> FrameReference { FrameReference(ordinal: ordinal, id: id, tag: tag) }
 
-    /// The message is a job, or would be if it could be read.
+    /// The message is a job, or would be one if it could be read.
     package var isJob: Bool { !hasType || type == "job" }
 }
 

@@ -1,6 +1,6 @@
 package import BrokerJSON
 
-/// A `fetch` as the client sent it. Valid while the document it was read from lives.
+/// A `fetch` as the client sent it. Valid as long as its document.
 package struct FetchMessage {
     package enum Names: String, Sendable, CaseIterable { case remote, local }
     package enum ResultForm: String, Sendable, CaseIterable { case collection, object, dictionary }
@@ -8,12 +8,12 @@ package struct FetchMessage {
     package let entity: String
     /// A predicate.
     package let condition: String?
-    /// Whatever stood there.
+    /// The client's value of any kind.
     package let arguments: JSONValue?
-    /// The key of one object, whatever stood there.
+    /// The key of one object: the client's value of any kind.
     package let object: JSONValue?
     package let sort: [String]
-    /// Nil for as many as the server gives unasked.
+    /// Nil for the server's default.
     package let limit: Int?
     package let offset: Int
     package let include: [String]
@@ -47,7 +47,7 @@ extension FetchMessage {
 }
 
 extension JSONValue {
-    /// A member that is an array of strings; none when it is not there.
+    /// Returns a member that is an array of strings; an empty array when it is missing.
     fileprivate func optionalStrings(_ key: String, of what: String) throws(WireError) -> [String] {
         guard let list = self[key] else { return [] }
         guard list.kind == .array else { throw list.isNo("an array of \(what)", at: "/\(key)") }
@@ -63,7 +63,7 @@ extension JSONValue {
         return strings
     }
 
-    /// A member that is a whole number from 0; nil when it is not there.
+    /// Returns a member that is a whole number from 0; nil when it is missing.
     fileprivate func optionalCount(_ key: String) throws(WireError) -> Int? {
         guard let value = self[key] else { return nil }
         guard value.kind == .number else { throw value.isNo("a whole number", at: "/\(key)") }

@@ -4,17 +4,18 @@ internal import CLZ4
 /// Why a frame or a message was not read.
 package enum FrameRefusal: Error, Sendable {
     case fault(WireError)
-    /// The allowance was refused, or the system has no memory left. Nothing is kept, and the same may be tried again.
+    /// The allowance was refused, or the system has no memory left. No memory stays taken, and the caller may try
+    /// again.
     case noRoom
 }
 
-/// Decompresses frames, one after the other; keep one per thread, its memory is used again.
+/// Decompresses frames, one after the other. Use one per thread: it reuses its memory.
 ///
 /// Invariants:
-/// 1. No more content than the limit is ever held, whatever the frame declares.
-/// 2. A payload is exactly one LZ4 frame: nothing in front of it, nothing behind its end mark.
-/// 3. After an error the decoder is as good as new.
-// It owns its context alone and has only mutating methods, so it may move between threads.
+/// 1. The content in memory never exceeds the limit, whatever size the frame declares.
+/// 2. A payload is exactly one LZ4 frame: no bytes before it, and none after its end mark.
+/// 3. After an error the decoder can be used again.
+// It is the only owner of its context and has only mutating methods, so it may move between threads.
 package struct FrameDecoder: ~Copyable, @unchecked Sendable {
     package let limits: FrameLimits
     private let context: OpaquePointer
@@ -31,8 +32,8 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
 
     deinit { LZ4F_freeDecompressionContext(context) }
 
-    /// The content of a frame, of which `payload` is all but the length. Blocking work: not for an event loop, unless
-    /// it is small.
+    /// Returns the content of a frame. `payload` is the frame without the length. Blocking work: not for an event loop,
+    /// unless the frame is small.
     ///
     /// - Throws: `malformedLZ4` or `contentTooLarge`.
     package mutating func decode(_ payload: UnsafeRawBufferPointer) throws(WireError) -> JSONText {
@@ -46,9 +47,9 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// - Parameter allowance: asked for the memory of the content; what it granted for it stays taken:
-    ///   `JSONText.count` bytes. Nil takes what it needs.
-    /// - Throws: ``FrameRefusal``: `malformedLZ4`, `contentTooLarge`, or that there is no room.
+    /// - Parameter allowance: asked for the memory of the content. The granted bytes stay taken: `JSONText.count`. Nil
+    ///   takes memory without asking.
+    /// - Throws: ``FrameRefusal``: `malformedLZ4`, `contentTooLarge`, or a refused allowance.
     package mutating func decode(
         _ payload: UnsafeRawBufferPointer, allowance: (any MemoryAllowance)?
     ) throws(FrameRefusal) -> JSONText {
@@ -63,7 +64,7 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
             throw .fault(tooLarge("declares \(declared.grouped) bytes of content"))
         }
         let bound = header.contentCount.map { Int($0) } ?? maximumCount
-        // One byte more than is allowed, so that a content that goes on shows itself.
+        // One byte more than the limit, so that a content that exceeds it is detected.
         var content = JSONTextBuilder(
             maximumCount: bound + 1, capacity: Self.capacity(for: payload.count, declared: header.contentCount),
             allowance: allowance)
@@ -72,7 +73,7 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
         return content.finish()
     }
 
-    /// Calls `body` with the content of a frame, piece by piece, in little memory. Blocking work.
+    /// Calls `body` with the content of a frame, piece by piece, in constant memory. Blocking work.
     ///
     /// - Throws: `malformedLZ4` or `contentTooLarge`.
     package mutating func forEachPiece(
@@ -97,7 +98,7 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
             }
             piece.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0.prefix(produced))) }
             guard wanted != 0 else { break }
-            // With space left, the decompressor stops only for want of bytes.
+            // While there is space left, the decompressor stops only when it needs more bytes.
             guard produced == piece.count else { throw FrameHeader.truncated(payload.count) }
         }
         guard consumed == payload.count else { throw trailing(payload, from: consumed) }
@@ -106,7 +107,7 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
         }
     }
 
-    /// Bytes of a content that are looked at together.
+    /// Bytes of a content that `body` gets at a time.
     private static let pieceCount = 256 << 10
 
     private func decompress(
@@ -136,26 +137,26 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
                 throw .fault(tooLarge("holds more than \(bound.grouped) bytes of content"))
             }
             guard wanted != 0 else { break }
-            // With space left, the decompressor stops only for want of bytes.
+            // While there is space left, the decompressor stops only when it needs more bytes.
             guard !hasSpaceLeft else { throw .fault(FrameHeader.truncated(payload.count)) }
         }
         guard consumed == payload.count else { throw .fault(trailing(payload, from: consumed)) }
     }
 
-    /// Bytes to begin with. A declared size is a hint, believed as far as LZ4 can compress at all.
+    /// The bytes of the first allocation. A declared size is only a hint, trusted as far as LZ4 can compress.
     private static func capacity(for payloadCount: Int, declared: UInt64?) -> Int {
         let possible = payloadCount * mostCompression
         guard let declared else { return min(possible, max(1024, payloadCount * 4)) + 1 }
         return min(possible, Int(declared)) + 1
     }
 
-    /// Bytes of content that a payload can hold, told from its header and its length alone.
+    /// An upper bound of the bytes of content in a payload, from its header and its length alone.
     package static func contentBytesAtMost(_ payload: UnsafeRawBufferPointer, _ limits: FrameLimits) -> Int {
         let declared: UInt64?
         do throws(WireError) {
             declared = try FrameHeader(inspecting: payload).contentCount
         } catch {
-            // It will be refused.
+            // The decoder will refuse the payload.
             return 0
         }
         let possible = min(payload.count * mostCompression, limits.maximumContentCount)

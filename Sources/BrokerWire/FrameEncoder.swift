@@ -1,12 +1,13 @@
 internal import CLZ4
 
-/// Compresses messages into frames, one after the other; keep one per thread or event loop, its memory is used again.
+/// Compresses messages into frames, one after the other. Use one per thread or event loop: it reuses its memory.
 ///
-/// A small content is not compressed at all (``StoredFrame``). Blocks are independent (linking them costs time and wins next
-/// to nothing), of 64 KiB for content that fits one and of 256 KiB for more. The content's size is declared, so that the reader takes its memory once. There is no content
-/// checksum: it doubles the time to write a large frame and multiplies the time to read it, while a Unix socket does
-/// not corrupt and the JSON is checked as a whole on the other side.
-// It owns its context alone and has only mutating methods, so it may move between threads.
+/// A small content is not compressed (``StoredFrame``). Blocks are independent (linking them costs time and saves
+/// almost nothing), of 64 KiB for content that fits in one and of 256 KiB for more. The frame declares the content's
+/// size, so that the reader allocates memory once. There is no content checksum: it doubles the time to write a large
+/// frame and multiplies the time to read it, while a Unix socket does not corrupt data, and the receiver checks the
+/// JSON as a whole.
+// It is the only owner of its context and has only mutating methods, so it may move between threads.
 package struct FrameEncoder: ~Copyable, @unchecked Sendable {
     package let limits: FrameLimits
     private let context: OpaquePointer
@@ -23,11 +24,11 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
 
     deinit { LZ4F_freeCompressionContext(context) }
 
-    /// A whole frame of `content`: the length and the LZ4 frame.
+    /// Returns the whole frame of `content`: the length and the LZ4 frame.
     ///
     /// - Throws: `contentTooLarge`, or `frameTooLarge` when it does not compress below the limit.
     package mutating func encode(_ content: [UInt8]) throws(WireError) -> [UInt8] {
-        // A closure of the standard library's cannot throw a typed error out of this, so the result carries it.
+        // A closure of the standard library cannot throw a typed error, so the result carries it.
         try content.withUnsafeBytes { bytes in Result { () throws(WireError) in try encode(bytes) } }.get()
     }
 
@@ -60,11 +61,11 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
                 \(limits.maximumPayloadCount.grouped). Split it into several.
                 """)
         }
-        // Frames wait in queues, so they hold no more memory than they need.
+        // Frames wait in queues, so they take no more memory than they need.
         return frame.count < capacity / 2 ? frame.withUnsafeBytes { Array($0) } : frame
     }
 
-    /// Bytes written. The destination is as large as liblz4 says that it must be, so nothing can fail.
+    /// Returns the number of bytes written. The destination has the size that liblz4 requires, so nothing can fail.
     private func compress(
         _ content: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer,
         _ preferences: inout LZ4F_preferences_t

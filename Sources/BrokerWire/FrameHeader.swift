@@ -1,4 +1,4 @@
-/// What an LZ4 frame says of itself, checked before any of it is decompressed.
+/// The header of an LZ4 frame, checked before any of the frame is decompressed.
 ///
 /// ```
 /// magic 04 22 4D 18 │ FLG │ BD │ content size (8, little-endian, if FLG bit 3) │ header checksum │ blocks … end mark
@@ -6,15 +6,15 @@
 ///      reserved (1) = 0 · dictionary id (0) = 0            BD: reserved (7) = 0 · block size 4...7 (6-4) · reserved = 0
 /// ```
 ///
-/// Source: LZ4 Frame Format Description, version 1.6.x. The checksums are left to liblz4.
+/// Source: LZ4 Frame Format Description, version 1.6.x. liblz4 checks the checksums.
 struct FrameHeader {
-    /// Bytes of the content as the frame declares them; nil when it does not.
+    /// The declared bytes of the content; nil when the frame does not declare them.
     let contentCount: UInt64?
 
-    /// - Throws: `malformedLZ4`, saying what the payload is instead.
+    /// - Throws: `malformedLZ4`, with a description of what the payload is instead.
     init(inspecting payload: UnsafeRawBufferPointer) throws(WireError) {
         try Self.checkMagic(payload)
-        // Magic, FLG, BD and the header checksum: the shortest header there is.
+        // Magic, FLG, BD and the header checksum: the shortest possible header.
         guard payload.count >= 7 else { throw Self.truncated(payload.count) }
         let flags = payload[4]
         let version = flags >> 6

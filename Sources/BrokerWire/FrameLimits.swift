@@ -1,17 +1,18 @@
-/// How large a frame may be, compressed and not. Both are checked before memory is taken.
+/// The maximum sizes of a frame, compressed and decompressed. Both are checked before memory is allocated.
 package struct FrameLimits: Sendable, Equatable {
-    /// The largest length whose first byte is 0, so that anything else on the socket is known by its first byte
-    /// (protocol: framing).
+    /// The largest length whose first byte is 0, so that any other protocol on the socket is recognised by its first
+    /// byte (protocol: framing).
     package static let largestPayloadCount = 16_777_215
 
-    /// 256 MiB: what the contract lets a frame's content be by default.
+    /// 256 MiB: the contract's default limit of a frame's content.
     package static let defaultMaximumContentCount = 256 << 20
 
-    /// 1 GiB: the largest content that a server may be configured to accept. SQLite's own limit of a value is a little less
+    /// 1 GiB: the largest limit that a server may be configured to. SQLite's own limit of a value is a little less
     /// (sqlite.org/limits.html).
     package static let largestContentCount = 1 << 30
 
-    /// The limits that no server exceeds: those of a frame in the journal, which a server with other limits may have accepted.
+    /// The limits that no server exceeds: those of a frame in the journal, which a server with other limits may have
+    /// accepted.
     package static let largest = FrameLimits(maximumContentCount: largestContentCount)
 
     /// Bytes of one LZ4 frame, 1...``largestPayloadCount``.
@@ -32,7 +33,7 @@ package struct FrameLimits: Sendable, Equatable {
 }
 
 extension BinaryInteger {
-    /// The number in decimal with commas, for people: 16,777,215.
+    /// Returns the number in decimal with commas, for people: 16,777,215.
     var grouped: String {
         var digits = Substring(String(magnitude))
         var groups: [Substring] = []

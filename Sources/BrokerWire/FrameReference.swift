@@ -1,4 +1,4 @@
-/// The frame that an answer is about, as far as it could be read.
+/// Identifies the frame that an answer is about, as far as it could be read.
 package struct FrameReference: Sendable, Equatable {
     /// The position of the frame on its connection; 1 is the first. Nil in a process without frames.
     package var ordinal: Int?

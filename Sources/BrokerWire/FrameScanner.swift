@@ -1,18 +1,18 @@
-/// What the bytes at the front of a stream are.
+/// The result of scanning the bytes at the beginning of a stream.
 package enum FrameScan: Sendable, Equatable {
     /// More bytes are needed: `totalCount` with the length prefix, or nil while the prefix itself is not whole.
     case incomplete(totalCount: Int?)
-    /// One whole frame: `payload` is the place of its LZ4 frame, and the next frame begins at the end of it.
+    /// One whole frame: `payload` is the range of its LZ4 frame, and the next frame begins at its end.
     case frame(payload: Range<Int>)
 }
 
-/// Cuts a stream of bytes into frames: a 4-byte big-endian length N, then N bytes of one LZ4 frame.
+/// Divides a stream of bytes into frames: a 4-byte big-endian length N, then N bytes of one LZ4 frame.
 ///
 /// A length's first byte is always 0. Another first byte is refused at once, without waiting for more: as
-/// `malformedFrame` when it looks like text or like an LZ4 frame sent bare, and as `frameTooLarge` otherwise, because
-/// then it is a length of 16 MiB or more.
+/// `malformedFrame` when it looks like text or like an LZ4 frame without a length, and as `frameTooLarge` otherwise,
+/// because it then begins a length of 16 MiB or more.
 package enum FrameScanner {
-    /// Bytes of the length in front of every frame.
+    /// Bytes of the length before every frame.
     package static let prefixCount = 4
 
     static let recipe = """
@@ -20,7 +20,7 @@ package enum FrameScanner {
         `lz4 -c` make it
         """
 
-    /// - Throws: `malformedFrame` or `frameTooLarge`; the stream cannot be read on after either.
+    /// - Throws: `malformedFrame` or `frameTooLarge`; the stream cannot be read any further after either.
     package static func scan(
         _ readable: UnsafeRawBufferPointer, limits: FrameLimits = FrameLimits()
     ) throws(WireError) -> FrameScan {
@@ -38,9 +38,10 @@ package enum FrameScanner {
         return readable.count < end ? .incomplete(totalCount: end) : .frame(payload: prefixCount..<end)
     }
 
-    /// What is wrong when the stream ends with `leftoverCount` bytes that are no whole frame; nil when there are none.
+    /// Returns the error when the stream ends with `leftoverCount` bytes that are no whole frame; nil when there are
+    /// none.
     ///
-    /// - Parameter totalCount: what ``FrameScan/incomplete(totalCount:)`` said of those bytes.
+    /// - Parameter totalCount: the value in ``FrameScan/incomplete(totalCount:)`` for those bytes.
     package static func endOfStream(_ leftoverCount: Int, totalCount: Int?) -> WireError? {
         guard leftoverCount > 0 else { return nil }
         guard let totalCount else {
@@ -98,7 +99,7 @@ package enum FrameScanner {
         }
     }
 
-    /// As far as the bytes go, they are `magic`.
+    /// The bytes, as far as present, equal `magic`.
     private static func startsAsMagic(_ bytes: UnsafeRawBufferPointer, _ magic: [UInt8]) -> Bool {
         zip(bytes, magic).allSatisfy { $0 == $1 }
     }

@@ -1,15 +1,15 @@
 internal import BrokerJSON
 
 extension JSONValue {
-    /// A string member of an object; nil when it is not there.
+    /// Returns a string member of an object; nil when it is missing.
     func optionalString(_ key: String, in path: String) throws(WireError) -> String? {
         guard let value = self[key] else { return nil }
         guard let string = value.string else { throw value.isNo("a string", at: "\(path)/\(key)") }
         return string
     }
 
-    /// A string of exactly these bytes. What comes from outside is never compared as `String`, which normalises: that
-    /// takes time by the square of a run of combining marks, and takes two texts for one.
+    /// Whether the value is a string of exactly these bytes. External text is never compared as `String`, which
+    /// normalises it: that takes quadratic time in a run of combining marks, and treats different texts as equal.
     func isText(_ text: String) -> Bool {
         guard kind == .string else { return false }
         var text = text
@@ -22,7 +22,7 @@ extension JSONValue {
         return bool
     }
 
-    /// A member that is one of some words; nil when it is not there.
+    /// Returns a member that is one of some words; nil when it is missing.
     func optionalWord<Word>(
         _ key: String, _: Word.Type
     ) throws(WireError) -> Word? where Word: RawRepresentable<String> & CaseIterable {
@@ -37,7 +37,7 @@ extension JSONValue {
         return word
     }
 
-    /// The error for a field of another kind than it must be.
+    /// The error for a field of the wrong kind.
     func isNo(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
         return WireError(.unsupportedMessage, "\(name) must be \(expected), not \(kind.phrase).", path: path)
@@ -45,7 +45,7 @@ extension JSONValue {
 }
 
 extension [String] {
-    /// In backquotes, with commas and a last "and".
+    /// In backquotes, separated by commas, with "and" before the last.
     var listed: String {
         let words = map { "`\($0)`" }
         guard words.count > 1, let last = words.last else { return words.joined() }

@@ -1,7 +1,8 @@
 internal import BrokerJSON
 
 extension JobMessage {
-    /// Reads a job in any of its three forms: `operations`, `collections`, or one operation's fields in the job itself.
+    /// Reads a job in each of its three forms: `operations`, `collections`, or one operation's fields in the job
+    /// itself.
     init(_ root: JSONValue) throws(WireError) {
         id = try Self.id(ofJob: root)
         onInvalid = try root.optionalWord("onInvalid", OnInvalid.self) ?? .fail
@@ -12,7 +13,7 @@ extension JobMessage {
         operations = try Self.operations(in: root)
     }
 
-    /// The `id` that a client chose for its job; nil when the server is to make one.
+    /// The `id` that a client chose for its job; nil when the server makes one.
     private static func id(ofJob root: JSONValue) throws(WireError) -> String? {
         guard let id = try id(in: root) else { return nil }
         guard !id.utf8.starts(with: reservedIDPrefix.utf8) else {
@@ -26,7 +27,7 @@ extension JobMessage {
         return id
     }
 
-    /// The `id` of a message that may have one, the server's included; nil when it has none.
+    /// The `id` of a message that may have one, possibly of the server; nil when it has none.
     static func id(in root: JSONValue) throws(WireError) -> String? {
         guard let id = try root.optionalString("id", in: "") else { return nil }
         guard idCounts.contains(id.utf8.count) else {
@@ -99,13 +100,13 @@ extension JobMessage {
         return operations
     }
 
-    /// A key that comes twice keeps its first place and has its last value.
+    /// A key that occurs twice has its first position and its last value.
     private static func operations(collections: JSONValue) throws(WireError) -> [OperationMessage] {
         guard collections.kind == .object else {
             throw collections.isNo("an object of entity names and records", at: "/collections")
         }
         var operations: [OperationMessage] = []
-        // Keys are told apart by their bytes: hashing a `String` normalises it.
+        // Keys are compared by their bytes: hashing a `String` normalises it.
         var places: [[UInt8]: Int] = [:]
         for (key, json) in collections.members {
             let name = Array(key.bytes)
@@ -115,7 +116,7 @@ extension JobMessage {
             }
             places[name] = operations.count
             let entity = key.name
-            // A name that no path bears is told by what holds it.
+            // A name that is no member path is reported by its parent's path.
             let token = name.count <= JSONValue.longestName ? "/" + entity.asPointerToken : ""
             operations.append(
                 OperationMessage(
@@ -140,9 +141,10 @@ extension JobMessage {
 }
 
 extension JSONValue {
-    /// Bytes of a name that are looked at. No model has longer ones, and a message should not be copied for a name.
+    /// The maximum bytes of a name that are read. No model has longer names, and a message should not be copied for a
+    /// name.
     static let longestName = 1_024
 
-    /// A string as a name: the whole of it, or as much as tells that it is none of the model's.
+    /// Returns a string as a name: all of it, or enough to show that it is no name of the model.
     var name: String { String(decoding: bytes.prefix(Self.longestName + 1), as: UTF8.self) }
 }

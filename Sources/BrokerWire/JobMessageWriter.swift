@@ -1,17 +1,18 @@
 internal import BrokerJSON
 
-/// Makes the content of a `job` message.
+/// Writes the content of a `job` message.
 package struct JobMessageWriter: Sendable {
-    /// One operation. Its values are JSON; the server checks what they mean.
+    /// One operation. Its values are JSON; the server checks their meaning.
     package struct Operation: Sendable {
         package enum Action: Sendable {
-            /// Records, and the key of the object that the one record is about.
+            /// Records, and the key of the object that a single record describes.
             case process(RawJSON, object: RawJSON? = nil)
-            /// What the object of that key is to hold at the relationship.
+            /// The objects to which the relationship of the object with that key is set.
             case relate(RawJSON, object: RawJSON, relationship: String)
-            /// An array of records, what of the entity they are all of, what may be done, and which part of a sync it is.
+            /// An array of records, the predicate that selects the synchronised objects, the permitted changes, and the
+            /// part of the sync.
             case sync(RawJSON, Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
-            /// A payload, and the name of its mapping, or the path that it came from.
+            /// A payload, and the name of its mapping, or the resource path that it came from.
             case map(RawJSON, mapping: String?, path: String?)
             /// An array of keys.
             case delete(RawJSON)
@@ -43,7 +44,8 @@ package struct JobMessageWriter: Sendable {
         }
     }
 
-    /// 1 to 128 bytes; with an id the job is applied exactly once. Nil: the server makes one, and promises at most once.
+    /// 1 to 128 bytes; with an id the job is applied exactly once. Nil: the server makes one, and the job is applied at
+    /// most once.
     package var id: String?
     /// In the order in which they take effect.
     package var operations: [Operation]
@@ -52,7 +54,7 @@ package struct JobMessageWriter: Sendable {
     package var reply = JobMessage.Reply.summary
     package var notify = JobMessage.Notify.completed
     package var isLenient = false
-    /// Any JSON value, given back in every answer.
+    /// Any JSON value, which every answer returns.
     package var tag: RawJSON?
 
     package init(id: String?, operations: [Operation]) {
@@ -60,8 +62,8 @@ package struct JobMessageWriter: Sendable {
         self.operations = operations
     }
 
-    /// The message as JSON: what differs from the defaults, then the operations, each copied once. The same values
-    /// give the same bytes, so that a job sent again is known as the same.
+    /// Returns the message as JSON: the fields that differ from the defaults, then the operations, each copied once.
+    /// Equal values give equal bytes, so that the server recognises a job that is sent again.
     package func content() -> [UInt8] {
         let records = operations.reduce(0) { $0 + $1.byteCount }
         var writer = JSONWriter(capacity: records + 320 + (tag?.bytes.count ?? 0))
@@ -100,7 +102,7 @@ package struct JobMessageWriter: Sendable {
 }
 
 extension JobMessageWriter.Operation {
-    /// About as many bytes as it takes in the message.
+    /// Approximate bytes in the message.
     fileprivate var byteCount: Int {
         let values =
             switch action {
@@ -115,7 +117,7 @@ extension JobMessageWriter.Operation {
         return entity.utf8.count + values + 100
     }
 
-    /// Its members. A `process`, the default, goes without its name.
+    /// Writes the members. A `process`, the default, has no name.
     fileprivate func write(to writer: inout JSONWriter) {
         switch action {
         case .process(let json, let object):
@@ -186,7 +188,7 @@ extension OperationMessage.SyncPart {
 }
 
 extension JSONWriter {
-    /// Writes a member that is JSON text; nothing when there is none.
+    /// Writes a member that is JSON text; writes nothing for nil.
     fileprivate mutating func member(_ key: String, raw json: RawJSON?) {
         guard let json else { return }
         self.key(key)

@@ -1,16 +1,16 @@
 internal import BrokerJSON
 
 extension OperationMessage {
-    /// Bytes of memory that an operation takes on its way to staging, beside its records: the message's, the job's, and
-    /// the name and the path on the heap.
+    /// Bytes of memory that an operation takes until it is staged, besides its records: those of the message, of the
+    /// job, and the name and the path on the heap.
     static let memory = 512
 
-    /// Bytes of the `path` of a `map`: longer than the request line that web servers accept.
+    /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
     package static let maximumPathCount = 8_192
 
     private static let words = ["process", "relate", "sync", "map", "delete"]
 
-    /// - Parameter path: where the operation's fields stand: a JSON Pointer, empty for the job itself.
+    /// - Parameter path: the position of the operation's fields: a JSON Pointer, empty for the job itself.
     init(_ fields: JSONValue, at path: String) throws(WireError) {
         let word = try Self.word(fields, at: path)
         if word == "map" {
@@ -135,7 +135,7 @@ extension OperationMessage {
     private static func part(_ fields: JSONValue, at path: String) throws(WireError) -> SyncPart? {
         guard let part = fields["part"] else { return nil }
         guard part.kind == .object else { throw part.isNo("an object with `id` and `last`", at: "\(path)/part") }
-        // Not decoded before its length is known.
+        // The value is not decoded before its length is known.
         if let count = part["id"]?.bytes.count, part["id"]?.kind == .string, !JobMessage.idCounts.contains(count) {
             throw WireError(
                 .unsupportedMessage,

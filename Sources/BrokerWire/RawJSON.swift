@@ -7,7 +7,7 @@ package import BrokerJSON
 package struct RawJSON: Sendable, Equatable {
     package let bytes: [UInt8]
 
-    /// Parses the text and discards what the parser made of it.
+    /// Parses the text and discards the parsed result.
     ///
     /// - Parameters:
     ///   - isLenient: commas before a closing bracket are accepted, as the server accepts them in a message with `lenient`.

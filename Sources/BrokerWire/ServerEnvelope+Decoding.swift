@@ -3,7 +3,7 @@ package import BrokerJSON
 extension ServerEnvelope {
     /// Parses the content of a frame and reads the message in it.
     ///
-    /// - Throws: `malformedJSON` or `unsupportedMessage`: this is no server of this protocol.
+    /// - Throws: `malformedJSON` or `unsupportedMessage`: the peer is no server of this protocol.
     package static func decode(parsing text: JSONText) throws(WireError) -> ServerEnvelope {
         let document: JSONDocument
         do {
@@ -68,7 +68,7 @@ extension Welcome {
 }
 
 extension CompletedMessage {
-    /// One walk over the members: this is done for every job.
+    /// One walk over the members, because this runs for every job.
     fileprivate init(_ root: JSONValue) throws(WireError) {
         var duplicate = false
         var changes: [String: EntityChanges] = [:]
@@ -141,7 +141,7 @@ extension WarningBody {
 }
 
 extension ErrorBody {
-    /// A body without a code is still an error, so nothing here throws.
+    /// A body without a code is still an error, so nothing throws here.
     fileprivate init(_ error: JSONValue) {
         code = error["code"]?.string ?? ""
         message = error["message"]?.string ?? ""
@@ -156,7 +156,7 @@ extension ErrorBody {
 }
 
 extension JSONValue {
-    /// A key of the protocol: those have at most 15 bytes, so that no memory is taken for most of them.
+    /// A key of the protocol: those have at most 15 bytes, so that most of them need no memory.
     fileprivate var word: String { String(decoding: bytes, as: UTF8.self) }
 
     fileprivate func required(_ key: String) throws(WireError) -> JSONValue {

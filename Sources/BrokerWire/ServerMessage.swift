@@ -1,25 +1,25 @@
 package import BrokerJSON
 
-/// What a server answers.
+/// A server's answer.
 package enum ServerMessage: Sendable {
     case welcome(Welcome)
     /// Its fields are in the envelope's document.
     case pong
     case accepted(id: String, sequence: Int64)
-    /// So many rows of the job are staged, and so many of those merged.
+    /// The number of rows of the job that are staged, and of those that are merged.
     case progress(id: String, staged: Int, merged: Int)
-    /// The job of that id was taken back.
+    /// The job of that id was cancelled.
     case cancelled(id: String)
     case completed(CompletedMessage)
     case failed(FailedMessage)
     case error(ErrorMessage)
-    /// What a `fetch` found, as JSON text.
+    /// The result of a `fetch`, as JSON text.
     ///
-    /// - hasMore: a limit left some out.
+    /// - hasMore: a limit excluded further objects.
     case objects(json: [UInt8], hasMore: Bool)
     /// Its fields are in the envelope's document.
     case stats
-    /// What `admin` asked for is done; its fields are in the envelope's document.
+    /// The result of an `admin` action; its fields are in the envelope's document.
     case done
     /// The model as JSON text.
     case model(json: [UInt8])
@@ -27,10 +27,10 @@ package enum ServerMessage: Sendable {
     case other(type: String)
 }
 
-/// A server's message and what every message may bear.
+/// A server's message and the fields that every message may have.
 package struct ServerEnvelope: Sendable {
     package let message: ServerMessage
-    /// The `tag` of the message that this answers, as JSON text; nil when that brought none.
+    /// The `tag` of the message that this answers, as JSON text; nil when that message had none.
     package let tag: [UInt8]?
     package let document: JSONDocument
 }
@@ -45,16 +45,16 @@ package struct Welcome: Sendable, Equatable {
     package let entities: [String]
 }
 
-/// A job is committed.
+/// A committed job.
 package struct CompletedMessage: Sendable, Equatable {
     package let id: String
-    /// The job's place in the one order of all jobs.
+    /// The job's position in the total order of jobs.
     package let sequence: Int64
-    /// The job had been applied before, and this is the outcome of that time.
+    /// The job had been applied before, and this is its outcome.
     package let duplicate: Bool
     /// By entity; empty with `reply: none`.
     package let changes: [String: EntityChanges]
-    /// The records that `onInvalid: skip` left out.
+    /// The records that were skipped by `onInvalid: skip`.
     package let rejected: [ErrorBody]
     package let warnings: [WarningBody]
     /// Nil with `reply: none`.
@@ -81,7 +81,7 @@ package struct CompletedMessage: Sendable, Equatable {
     }
 }
 
-/// How many objects of one entity a job touched.
+/// The number of objects of one entity that a job changed or named.
 package struct EntityChanges: Sendable, Equatable {
     package var inserted = 0
     package var updated = 0
@@ -98,7 +98,7 @@ package struct EntityChanges: Sendable, Equatable {
     }
 }
 
-/// Something a job's sender should know, though nothing failed.
+/// A fact that a job's sender should know, though nothing failed.
 package struct WarningBody: Sendable, Equatable {
     package let code: String
     package let entity: String?
@@ -106,7 +106,7 @@ package struct WarningBody: Sendable, Equatable {
     package let count: Int?
 }
 
-/// How long a job spent where, in microseconds.
+/// The time of each stage of a job, in microseconds.
 package struct TimingBody: Sendable, Equatable {
     package var queued: Int64 = 0
     package var staged: Int64 = 0
@@ -131,7 +131,7 @@ package struct ErrorBody: Error, Sendable, Equatable, CustomStringConvertible {
     package var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
 }
 
-/// A job was refused or went wrong; it changed nothing.
+/// A job that was refused or failed; it changed nothing.
 package struct FailedMessage: Error, Sendable, Equatable, CustomStringConvertible {
     package let id: String?
     /// Nil when the job was refused before it had a sequence.
@@ -141,7 +141,7 @@ package struct FailedMessage: Error, Sendable, Equatable, CustomStringConvertibl
     package var description: String { error.description }
 }
 
-/// A frame or a message could not be read, or the connection is not wanted.
+/// A frame or a message that could not be read, or a connection that the server refuses.
 package struct ErrorMessage: Error, Sendable, Equatable, CustomStringConvertible {
     /// The `id` of the message at fault, when it could be read.
     package let id: String?

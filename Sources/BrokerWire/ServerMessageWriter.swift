@@ -1,11 +1,11 @@
 package import BrokerJSON
 
-/// Makes the content of the messages from a server to a client, but for `error` (``WireError/encoded()``).
+/// Writes the content of the messages from a server to a client, except `error` (``WireError/encoded()``).
 ///
-/// A `tag` is what the client's message brought, as JSON text. Members are given as JSON text without braces.
+/// A `tag` is that of the client's message, as JSON text. Members are given as JSON text without braces.
 package enum ServerMessageWriter {
     /// - Parameters:
-    ///   - keepsJournal: what is accepted is on the disk.
+    /// - keepsJournal: accepted jobs are on the disk.
     ///   - limits: the members of `limits`.
     package static func welcome(
         version: Int = ClientEnvelope.protocolVersion, server: String, keepsJournal: Bool, limits: [UInt8],
@@ -27,10 +27,11 @@ package enum ServerMessageWriter {
         }
     }
 
-    /// Bytes of content that a `ping` may have: its answer is as long, and is built while others wait.
+    /// The maximum bytes of the content of a `ping`: its answer has the same size, and is written while other clients
+    /// wait.
     package static let maximumPingCount = 64 << 10
 
-    /// The answer to a `ping`: the same fields, its `tag` among them.
+    /// The answer to a `ping`: the same fields, including its `tag`.
     package static func pong(to ping: JSONDocument) -> [UInt8] {
         message("pong", capacity: ping.text.count, tag: nil) { writer in
             for (key, value) in ping.root.members {
@@ -60,7 +61,7 @@ package enum ServerMessageWriter {
     }
 
     /// - Parameters:
-    ///   - members: the outcome; empty for `reply: none`, and then `duplicate` is left out too.
+    /// - members: the outcome; empty for `reply: none`, and then `duplicate` is omitted, too.
     ///   - objects: the array for `reply: objects`.
     package static func completed(
         id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, objects: [UInt8]? = nil,
@@ -89,7 +90,7 @@ package enum ServerMessageWriter {
         }
     }
 
-    /// The job of that id was taken back.
+    /// The job of that id was cancelled.
     package static func cancelled(id: String, tag: [UInt8]?) -> [UInt8] {
         message("cancelled", capacity: 0, tag: tag) { $0.member("id", id) }
     }
@@ -97,8 +98,8 @@ package enum ServerMessageWriter {
     /// The store was copied.
     ///
     /// - Parameters:
-    ///   - sequence: every job up to this one is in the copy, and none behind it.
-    ///   - bytes: of the file.
+    /// - sequence: the copy contains every job up to this one, and no later one.
+    /// - bytes: the size of the file.
     package static func backedUp(sequence: Int64, bytes: Int64, tag: [UInt8]?) -> [UInt8] {
         message("done", capacity: 0, tag: tag) { writer in
             writer.member("action", BackupMessage.action)
@@ -119,7 +120,7 @@ package enum ServerMessageWriter {
         }
     }
 
-    /// - Parameter members: what is to be told beside the action.
+    /// - Parameter members: further members after the action.
     package static func done(_ action: AdminAction, members: [UInt8] = [], tag: [UInt8]?) -> [UInt8] {
         message("done", capacity: members.count, tag: tag) { writer in
             writer.member("action", action.rawValue)
@@ -139,13 +140,14 @@ package enum ServerMessageWriter {
         }
     }
 
-    /// How an `objects` message begins; what the fetch found stands behind it, and ``objectsEnding(hasMore:tag:)``.
+    /// The beginning of an `objects` message; the result of the fetch follows, and then
+    /// ``objectsEnding(hasMore:tag:)``.
     package static let objectsBeginning = Array(#"{"type":"objects","objects":"#.utf8)
 
-    /// - Parameter hasMore: a limit left some out.
+    /// - Parameter hasMore: a limit excluded further objects.
     package static func objectsEnding(hasMore: Bool, tag: [UInt8]?) -> [UInt8] {
         var writer = JSONWriter(capacity: 32 + (tag?.count ?? 0))
-        // A member stood before.
+        // A member precedes it.
         writer.raw([] as [UInt8])
         if hasMore {
             writer.key("more")

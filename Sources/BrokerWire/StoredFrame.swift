@@ -1,4 +1,4 @@
-/// The frame of a small content, with the content in it as it is: LZ4's format knows blocks that are not compressed.
+/// The frame of a small content, which it contains without compression: LZ4's format has such blocks.
 ///
 /// ```
 /// length (4) │ magic (4) │ FLG 68, BD 40 │ content size (8) │ header checksum │ block size (4, high bit set) │ content │ 0 (4)
@@ -6,10 +6,10 @@
 ///
 /// Source: LZ4 Frame Format Description, version 1.6.x.
 package enum StoredFrame {
-    /// Bytes of content up to which a frame is stored: some records. To compress them takes half a microsecond and wins a
-    /// fifth of their bytes, without which no local socket is slower.
+    /// Bytes of content up to which a frame is not compressed: some records. Compressing them takes half a microsecond
+    /// and saves a fifth of their bytes, which makes no local socket faster.
     static let maximumContentCount = 512
-    /// Bytes of the payload in front of the content, and behind it.
+    /// Bytes of the payload before the content, and after it.
     private static let headCount = 19
     private static let tailCount = 4
     /// Version 1, independent blocks, content size; blocks of 64 KiB.
@@ -17,7 +17,7 @@ package enum StoredFrame {
     private static let descriptor: UInt8 = 0x40
     private static let isStored: UInt32 = 1 << 31
 
-    /// A whole frame; nil when the content is not small, or the limits want it smaller.
+    /// Returns a whole frame; nil when the content is not small, or exceeds the limits.
     package static func encode(_ content: UnsafeRawBufferPointer, limits: FrameLimits = FrameLimits()) -> [UInt8]? {
         let payloadCount = headCount + content.count + tailCount
         guard !content.isEmpty, content.count <= min(maximumContentCount, limits.maximumContentCount),
@@ -39,8 +39,8 @@ package enum StoredFrame {
         }
     }
 
-    /// The content of a payload that ``encode(_:limits:)`` made: its place in the payload. Nil when it is any other frame,
-    /// which may be as good.
+    /// Returns the range of the content in a payload that ``encode(_:limits:)`` made. Nil for any other frame, which
+    /// may be as valid.
     package static func content(of payload: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let count = payload.count - headCount - tailCount
         guard (1...maximumContentCount).contains(count),

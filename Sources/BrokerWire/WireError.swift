@@ -1,12 +1,12 @@
 package import BrokerJSON
 
-/// The codes that an `error` message can bear: what is wrong with a frame, a message or a connection.
+/// The codes of an `error` message: what is wrong with a frame, a message or a connection.
 package enum WireCode: String, Sendable, CaseIterable {
     case malformedFrame, frameTooLarge, malformedLZ4, contentTooLarge, malformedJSON
     case unsupportedMessage, unsupportedVersion, unknownJob, tooLate
     case unauthorized, busy, draining, `internal`
 
-    /// What follows on the connection cannot be trusted or is not wanted, so it is closed after the one `error`.
+    /// The rest of the connection cannot be trusted or is not wanted, so the server closes it after the one `error`.
     package var endsConnection: Bool {
         switch self {
         case .malformedFrame, .frameTooLarge, .malformedLZ4, .contentTooLarge, .unauthorized, .busy: true
@@ -19,7 +19,7 @@ package enum WireCode: String, Sendable, CaseIterable {
 /// A frame or a message was refused: what happened, where, and the remedy.
 package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     package var code: WireCode
-    /// What happened and what to do about it, in one or two sentences.
+    /// What happened and the remedy, in one or two sentences.
     package var message: String
     /// The `id` of the message at fault, when it could be read.
     package var id: String?
@@ -31,7 +31,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     package var path: String?
     /// Where the text is not JSON; only for `malformedJSON`.
     package var position: JSONPosition?
-    /// For `busy`: when it is worth trying again.
+    /// For `busy`: the time until a retry is worthwhile.
     package var retryAfterMilliseconds: Int?
 
     package init(_ code: WireCode, _ message: String, path: String? = nil, position: JSONPosition? = nil) {
@@ -49,7 +49,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
             position: error.position)
     }
 
-    /// The content of a frame is not JSON: with the `id` and the `tag` that come before the fault.
+    /// The content of a frame is not JSON: with the `id` and the `tag` that precede the fault.
     init(_ error: JSONError, in text: JSONText) {
         self.init(error)
         var scan = EnvelopeScan()
@@ -60,7 +60,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
 
     package var endsConnection: Bool { code.endsConnection }
 
-    /// The same error, about that frame. An `id` or a `tag` that the error has already stays.
+    /// Returns the same error, about that frame. An `id` or a `tag` that the error has already stays.
     package func about(_ frame: FrameReference) -> WireError {
         var error = self
         error.frame = frame.ordinal
@@ -73,7 +73,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
         path.map { "\(code.rawValue) at \($0): \(message)" } ?? "\(code.rawValue): \(message)"
     }
 
-    /// The content of the `error` message that tells this to the other side.
+    /// The content of the `error` message that reports this to the client.
     package func encoded() -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + message.utf8.count)
         writer.object { writer in
@@ -118,7 +118,7 @@ extension JSONWriter {
         tag(frame.tag)
     }
 
-    /// The `tag` that a message brought, given back as it was; nothing when it brought none.
+    /// The `tag` of a message, returned unchanged; nothing when it had none.
     mutating func tag(_ tag: [UInt8]?) {
         guard let tag else { return }
         key("tag")

@@ -1,13 +1,13 @@
-/// A model as a picture, in the text of two programs that draw: the entities with their attributes, the relationships with
-/// how many there are at each end, who is whose subentity.
+/// A model as the text of a diagram for two programs that draw: the entities with their attributes, the relationships
+/// with their multiplicities, and the hierarchy.
 ///
-/// Drawn from a document that ``ModelReader`` takes; of any other it shows what it understands.
+/// Drawn from a document that ``ModelReader`` accepts; from any other document it draws the parts that it recognises.
 package struct ModelDiagram {
     private struct Box {
         let name: String
         let isAbstract: Bool
         let parent: String?
-        /// What stands in it, line by line.
+        /// The lines in the box.
         let lines: [String]
     }
 
@@ -16,7 +16,7 @@ package struct ModelDiagram {
         let destination: Int
         let label: String
         let isToMany: Bool
-        /// Of the inverse; nil without one.
+        /// The multiplicity of the inverse; nil without one.
         let isInverseToMany: Bool?
     }
 
@@ -78,7 +78,7 @@ package struct ModelDiagram {
 // MARK: - Mermaid
 
 extension ModelDiagram {
-    /// A class diagram, since Mermaid's other kind knows no inheritance.
+    /// A class diagram, because Mermaid's entity diagrams have no inheritance.
     package var mermaid: String {
         var lines = ["classDiagram"]
         for (index, box) in boxes.enumerated() {
@@ -99,7 +99,7 @@ extension ModelDiagram {
         return lines.joined(separator: "\n")
     }
 
-    /// Mermaid has no escapes; what it would take for its own becomes an underscore.
+    /// Mermaid has no escapes; a character with a meaning becomes an underscore.
     private static func mermaid(_ text: String) -> String {
         String(String.UnicodeScalarView(text.unicodeScalars.map { isPlain($0) ? $0 : "_" }))
     }
@@ -134,7 +134,7 @@ extension ModelDiagram {
         return (lines + ["}"]).joined(separator: "\n")
     }
 
-    /// What means something in quotes or in a record's label, behind a backslash.
+    /// A character with a meaning in quotes or in a record's label, after a backslash.
     private static func graphviz(_ text: String) -> String {
         var escaped = ""
         for scalar in text.unicodeScalars {

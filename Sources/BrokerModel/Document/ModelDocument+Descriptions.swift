@@ -1,8 +1,8 @@
 internal import BrokerJSON
 
 extension ModelDocument {
-    /// The tree with the notes as `description` of the entities, attributes and relationships that they are about. What is
-    /// about something that is not there stands with the nearest thing around it that is.
+    /// The tree with the notes as the `description` of the entities, attributes and relationships that they are about.
+    /// A note about a missing part is added to the nearest enclosing part.
     package func described(by notes: [ModelNote]) -> ModelValue {
         var texts: [[UInt8]: [String]] = [:]
         for note in notes {
@@ -31,7 +31,7 @@ extension ModelDocument {
 }
 
 extension ModelValue {
-    /// The value that a JSON Pointer names, nil when there is none.
+    /// The value at a JSON Pointer; nil when there is none.
     fileprivate func value(at pointer: String) -> ModelValue? {
         var value = self
         for token in pointer.split(separator: "/", omittingEmptySubsequences: false).dropFirst() {
@@ -44,7 +44,7 @@ extension ModelValue {
 
     fileprivate func described(_ pointer: String, _ texts: [[UInt8]: [String]]) -> ModelValue {
         guard case .object(var members) = content else { return self }
-        // An entity's parts have descriptions of their own; nothing does below those.
+        // An entity's parts have descriptions of their own; the parts below those do not.
         if pointer.utf8.count(where: { $0 == UInt8(ascii: "/") }) < 4 {
             for index in members.indices {
                 let pointer = "\(pointer)/\(members[index].key.asPointerToken)"

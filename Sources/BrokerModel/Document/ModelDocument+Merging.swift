@@ -1,10 +1,10 @@
 internal import BrokerJSON
 
 extension ModelDocument {
-    /// This document with what a later one says instead.
+    /// Returns this document, changed by a later one.
     ///
-    /// Objects are merged key by key; anything else takes the place of what was there, and `null` takes it away. What is
-    /// new is taken as it stands. Both keep their places, so that a fault is told where it was written.
+    /// Objects are merged key by key; any other value replaces the earlier one, and `null` removes it. New members are
+    /// added unchanged. Both retain their positions, so that a fault is reported where it was written.
     package func merged(with later: ModelDocument) -> ModelDocument {
         var merge = ModelMerge(notes: notes, faults: faults + later.faults)
         let root = merge.root(root, with: later.root)
@@ -15,15 +15,15 @@ extension ModelDocument {
     }
 }
 
-/// One merging of two trees.
+/// One merge of two trees.
 private struct ModelMerge {
     var notes: [ModelNote]
     var faults: [ModelFault]
 
-    /// What a member of an object is, as far as merging cares.
+    /// The kind of an object's member, for merging.
     private enum Level {
         case model, entities, entity, attributes, attribute, relationships, relationship, mappings
-        /// The fields of mappings, routes and the like, by the general rule.
+        /// The fields of mappings, routes and the like, which follow the general rule.
         case other
 
         func level(of key: String) -> Level {
@@ -39,8 +39,8 @@ private struct ModelMerge {
             }
         }
 
-        /// What the members are, where each has a name that the model's author chose; to take away one that is not there is
-        /// a mistake.
+        /// The kind of the members, where the model's author chose their names; removing a member that does not exist
+        /// is a mistake.
         var namedMember: String? {
             switch self {
             case .entities: "entity"
@@ -73,7 +73,7 @@ private struct ModelMerge {
         }
         guard earlier.kind == .object, later.kind == .object else { return later }
         var members = earlier.members
-        // By bytes, as everywhere: names that differ in Unicode's form only are different names.
+        // By bytes, as everywhere: names that differ only in Unicode's normal form are different names.
         var indices: [[UInt8]: Int] = [:]
         for (index, member) in members.enumerated() where indices[Array(member.key.utf8)] == nil {
             indices[Array(member.key.utf8)] = index
@@ -115,10 +115,10 @@ private struct ModelMerge {
         _ earlier: ModelValue.Member, with later: ModelValue.Member, _ level: Level, _ pointer: String
     ) -> ModelValue {
         if level == .model, later.key == "routes", earlier.value.kind == .array, later.value.kind == .array {
-            // The first that fits counts, so what is added goes before what is there.
+            // The first match counts, so added elements precede the existing ones.
             return ModelValue(.array(later.value.elements + earlier.value.elements), at: later.value.place)
         }
-        // One thing each, whatever is in them.
+        // One value each, of any contents.
         let isWhole = ["select", "default", "enum"].contains(later.key) && level.namedMember == nil
         return isWhole
             ? later.value : merge(earlier.value, with: later.value, level.level(of: later.key), pointer)
@@ -134,7 +134,7 @@ private struct ModelMerge {
 // MARK: - Attributes
 
 extension ModelMerge {
-    /// A plain type name over an object changes the type alone.
+    /// A plain type name that replaces an object changes the type alone.
     private func replacingType(of attribute: ModelValue, by type: ModelValue) -> ModelValue {
         var members = attribute.members
         if let index = members.firstIndex(where: { $0.key == "type" }) {
@@ -151,8 +151,8 @@ extension ModelMerge {
         ModelValue(.object([ModelValue.Member("type", at: type.place, type)]), at: type.place)
     }
 
-    /// An attribute that an override makes the identity loses the default that it had before: all records without one
-    /// would be one object. One that the override itself gives stays, and is reported by the reader.
+    /// An attribute that an override makes the identity loses its earlier default: all records without one would be one
+    /// object. A default in the override itself stays, and the reader reports it.
     private mutating func withoutDefaults(
         ofIdentityIn entity: ModelValue, overriddenBy later: ModelValue, _ pointer: String
     ) -> ModelValue {
@@ -182,7 +182,7 @@ extension ModelMerge {
     }
 }
 
-// MARK: - What is told
+// MARK: - Reports
 
 extension ModelMerge {
     private mutating func reportNothing(
@@ -199,7 +199,7 @@ extension ModelMerge {
         let fields = later.members.map(\.key).filter { $0 != "attributes" && $0 != "relationships" }
         guard !fields.isEmpty else { return }
         if fields.contains("identity") {
-            // What was said of the one before.
+            // The notes about the replaced value.
             notes.removeAll {
                 ($0.place.pointer == pointer || $0.place.pointer.hasPrefix(pointer + "/attributes/"))
                     && $0.message.contains("identity")

@@ -1,20 +1,20 @@
-/// What a source of models has decided on its way to a ``ModelDocument``, with the reason: nothing of a foreign model
-/// is taken, inferred or left out in silence.
+/// A decision of a source of models about a part of a ``ModelDocument``, with the reason: no part of a foreign model is
+/// converted, inferred or skipped silently.
 package struct ModelNote: Sendable, Equatable, CustomStringConvertible {
     package enum Kind: String, Sendable, CaseIterable {
-        /// The source says it in other words.
+        /// The part is converted to another form.
         case taken
-        /// The source does not say it; a rule does.
+        /// The part is inferred by a rule; the source lacks it.
         case inferred
-        /// The source says it, and this model cannot.
+        /// The part is skipped: this model cannot express it.
         case leftOut = "left out"
-        /// The source says it, and it has no effect.
+        /// The part is ignored: it has no effect.
         case passedOver = "passed over"
     }
 
     package var kind: Kind
     package var message: String
-    /// What it is about: a JSON Pointer, also of what was left out and is not there.
+    /// The subject: a JSON Pointer, also of a skipped part that the document lacks.
     package var place: ModelPlace
 
     package init(_ kind: Kind, _ message: String, at place: ModelPlace) {
@@ -23,6 +23,6 @@ package struct ModelNote: Sendable, Equatable, CustomStringConvertible {
         self.place = place
     }
 
-    /// The line of the source, what it is about, and the note.
+    /// The line of the source, the subject, and the note.
     package var description: String { ModelFault("\(kind.rawValue): \(message)", at: place).description }
 }

@@ -1,7 +1,7 @@
 internal import BrokerJSON
 
 extension ModelValue {
-    /// JSON for people: a line for each member, but what is short on one.
+    /// JSON for people: one line for each member; short values share a line.
     package var indentedJSON: String {
         var text = ""
         write(to: &text, indentation: 0)
@@ -54,7 +54,7 @@ extension ModelValue {
         }
     }
 
-    /// On one line, with a blank behind each comma and colon.
+    /// On one line, with a space after each comma and colon.
     private var line: String {
         switch content {
         case .object(let members):

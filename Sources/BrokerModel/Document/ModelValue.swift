@@ -1,10 +1,10 @@
 package import BrokerJSON
 
-/// Where a part of a model's document is written.
+/// The position of a part of a model's document.
 package struct SourcePlace: Sendable, Hashable {
-    /// The file, as it was named; empty when there is only one.
+    /// The name of the file as it was given; empty when there is only one.
     package var source: String
-    /// Both count from 1, columns in bytes; 0 is a part that is written nowhere.
+    /// Both count from 1, columns in bytes; 0 for a part without a position.
     package var line: Int
     package var column: Int
 
@@ -14,20 +14,20 @@ package struct SourcePlace: Sendable, Hashable {
         self.column = column
     }
 
-    /// Of a part that is written nowhere.
+    /// The position of a part that is in no file.
     package static let unknown = SourcePlace(line: 0, column: 0)
 }
 
-/// One value of a ``ModelDocument``: what JSON says, with the place where it is said, whatever the source is.
+/// One value of a ``ModelDocument``, in JSON's terms, with its position in the source.
 package struct ModelValue: Sendable {
     package enum Content: Sendable {
         case null
         case bool(Bool)
-        /// As JSON writes it, so that no digit is lost.
+        /// In JSON's notation, so that no digit is lost.
         case number(String)
         case string(String)
         case array([ModelValue])
-        /// In order; a key may stand twice, which reading reports.
+        /// In order; a key may occur twice, which the reader reports.
         case object([Member])
     }
 
@@ -48,7 +48,7 @@ package struct ModelValue: Sendable {
         didSet { written = nil }
     }
     package var place: SourcePlace
-    /// The JSON that it was read from, which is how it is written again.
+    /// The JSON text that it was read from, which is also written.
     private var written: WrittenJSON?
 
     package init(_ content: Content, at place: SourcePlace) {
@@ -88,12 +88,12 @@ extension ModelValue {
         return text.withUTF8 { Int64(wholeNumber: $0) }
     }
 
-    /// The elements of an array; of anything else none.
+    /// The elements of an array; empty for any other kind.
     package var elements: [ModelValue] {
         if case .array(let elements) = content { elements } else { [] }
     }
 
-    /// The members of an object, duplicates and all; of anything else none.
+    /// The members of an object, including duplicates; empty for any other kind.
     package var members: [Member] {
         if case .object(let members) = content { members } else { [] }
     }
@@ -129,7 +129,7 @@ extension ModelValue {
         }
     }
 
-    /// Writes the value as it was written where it comes from JSON.
+    /// Writes a value that comes from JSON unchanged.
     package func write(to writer: inout JSONWriter) {
         if let written { return writer.raw(written.bytes) }
         switch content {
@@ -165,7 +165,8 @@ private struct WrittenJSON {
     var bytes: [UInt8] { Array(text.bytes[range]) }
 }
 
-/// Where the lines of a text begin. It answers as `JSONPosition` does, without reading the text anew for every place.
+/// The offsets of the lines of a text. It returns the same as `JSONPosition`, without reading the text for every
+/// position.
 struct LineIndex {
     let text: JSONText
     /// Ascending; the first is 0.

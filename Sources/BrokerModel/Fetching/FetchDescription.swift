@@ -1,38 +1,38 @@
 package import BrokerJSON
 
-/// Which names fetched objects bear.
+/// The names of the members of fetched objects.
 package enum FetchNames: String, Sendable, CaseIterable {
-    /// The inverse mapping: what would be sent to be processed, at each attribute's first key path.
+    /// The inverse mapping: a record that could be sent again, with each attribute at its first key path.
     case remote
-    /// The model's own.
+    /// The names in the model.
     case local
 }
 
-/// In which form fetched objects are told.
+/// The form of the fetched objects.
 package enum FetchResult: String, Sendable, CaseIterable {
     /// An array.
     case collection
-    /// The first one, or null.
+    /// The first object, or null.
     case object
-    /// An object by the text of the identity.
+    /// An object, with the text of the identity as key.
     case dictionary
 }
 
-/// A fetch as a client says it: nothing of it is checked against a model. `StagingPlan.fetchRequest(_:)` does that.
+/// A client's fetch. Nothing of it is checked against a model yet; `StagingPlan.fetchRequest(_:)` does that.
 ///
-/// Its JSON values are valid while the document lives that they were read from.
+/// Its JSON values are valid as long as the document that they were read from.
 package struct FetchDescription {
-    /// Objects that are told at most, and unless a client asks for another number.
+    /// The maximum number of objects, and the default.
     package static let limits = 0...100_000
     package static let defaultLimit = 10_000
 
     package var entity: String
-    /// A predicate that the objects match; nil for all.
+    /// A predicate that the objects match; nil for all objects.
     package var predicate: String?
     package var arguments: JSONValue?
-    /// The key of the one object that is meant.
+    /// The key of the one requested object.
     package var object: JSONValue?
-    /// Attributes, or key paths to them; with `-` before them from the last to the first.
+    /// Attributes, or key paths to them; with `-` before them in descending order.
     package var sort: [String] = []
     package var limit = defaultLimit
     package var offset = 0

@@ -1,9 +1,9 @@
-/// A condition on the objects of one entity, checked against the model: the tree of which the store makes SQL and
-/// staging asks records in memory.
+/// A condition on the objects of one entity, checked against the model: the tree from which the store makes SQL, and
+/// which staging evaluates for records in memory.
 ///
 /// Logic has two values, as in Foundation: a comparison with an absent value (nil) is false, and its `not` is true.
 package indirect enum Predicate: Sendable, Equatable {
-    /// `TRUEPREDICATE` and `FALSEPREDICATE`, and what comes out the same for every object.
+    /// `TRUEPREDICATE` and `FALSEPREDICATE`, and conditions with the same result for every object.
     case always(Bool)
     case not(Predicate)
     case all([Predicate])
@@ -11,7 +11,7 @@ package indirect enum Predicate: Sendable, Equatable {
     case comparison(PredicateComparison)
 }
 
-/// One value of an object, and what must be true of it.
+/// One value of an object, and its test.
 package struct PredicateComparison: Sendable, Equatable {
     package let operand: PredicateOperand
     package let test: PredicateTest
@@ -22,12 +22,12 @@ package struct PredicateComparison: Sendable, Equatable {
     }
 }
 
-/// Where a value lies, seen from the object.
+/// The position of a value, from the object.
 package struct PredicateOperand: Sendable, Equatable {
     package enum Column: Sendable, Equatable {
-        /// Index among the attributes of the entity that was reached.
+        /// Index among the attributes of the entity at the end of the path.
         case attribute(Int)
-        /// A part of the key that a to-one relationship holds: the destination's identity in its order, or its `_pk`.
+        /// A part of the key that a to-one relationship stores: a part of the destination's identity, or its `_pk`.
         case key(ofRelationship: Int, part: Int)
     }
 
@@ -43,14 +43,14 @@ package struct PredicateOperand: Sendable, Equatable {
     }
 }
 
-/// What may be true of a value. All but ``isNil`` are false for nil.
+/// A test of a value. All but ``isNil`` are false for nil.
 package enum PredicateTest: Sendable, Equatable {
     case isNil
     case equals(PredicateValue)
     case isOrdered(PredicateOrder, PredicateValue)
     case isOneOf([PredicateValue])
     case text(PredicateTextTest)
-    /// Nil equals nil here.
+    /// Here, nil equals nil.
     case equalsOperand(PredicateOperand)
     case isOrderedAgainst(PredicateOrder, PredicateOperand)
 }
@@ -72,20 +72,20 @@ package struct PredicateTextTest: Sendable, Equatable {
     package enum Relation: Sendable, Equatable {
         case equals, isOneOf, beginsWith, endsWith, contains
         case isOrdered(PredicateOrder)
-        /// With `*` for any characters and `?` for one; a backslash takes their meaning away.
+        /// With `*` for any characters and `?` for one; a backslash escapes both.
         case like
-        /// A regular expression of RE2's syntax that the whole text follows.
+        /// A regular expression of RE2's syntax that must match the whole text.
         case matches
     }
 
     package let relation: Relation
-    /// `[c]`: upper and lower case are the same.
+    /// `[c]`: ignores upper and lower case.
     package let ignoresCase: Bool
-    /// `[d]`: letters with and without diacritics are the same.
+    /// `[d]`: ignores diacritics.
     package let ignoresDiacritics: Bool
     /// UTF-8; several for ``Relation/isOneOf`` alone.
     package let texts: [[UInt8]]
-    /// The size of the program that ``Relation/matches`` is compiled to; 0 for all others.
+    /// The number of RE2 instructions of ``Relation/matches``; 0 for all others.
     package var instructions = 0
 
     package init(_ relation: Relation, _ texts: [[UInt8]], ignoresCase: Bool = false, ignoresDiacritics: Bool = false) {
@@ -97,7 +97,7 @@ package struct PredicateTextTest: Sendable, Equatable {
 }
 
 extension Predicate {
-    /// Values of other objects, or links, are asked for; a record by itself cannot tell.
+    /// The condition needs values of other objects, or links, so a record alone cannot be tested.
     package var usesRelationships: Bool {
         switch self {
         case .always: false
@@ -109,7 +109,7 @@ extension Predicate {
 }
 
 extension Predicate {
-    /// Links that all key paths follow.
+    /// The number of links on all key paths.
     package var linkCount: Int {
         switch self {
         case .always: 0
@@ -119,7 +119,7 @@ extension Predicate {
         }
     }
 
-    /// The sizes of all programs that `MATCHES` is compiled to.
+    /// The sum of RE2 instructions of all `MATCHES`.
     package var instructions: Int {
         switch self {
         case .always: return 0
@@ -133,7 +133,7 @@ extension Predicate {
 }
 
 extension PredicateComparison {
-    /// One, or two for a comparison of an object's values with each other.
+    /// One value, or two for a comparison of an object's values with each other.
     package var operands: [PredicateOperand] {
         switch test {
         case .equalsOperand(let other), .isOrderedAgainst(_, let other): [operand, other]

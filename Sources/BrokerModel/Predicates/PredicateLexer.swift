@@ -1,6 +1,6 @@
 internal import BrokerJSON
 
-/// Cuts a predicate's text into tokens, one at a time.
+/// Divides a predicate's text into tokens, one at a time.
 struct PredicateLexer {
     private let text: [UInt8]
     private var place = 0
@@ -127,7 +127,7 @@ extension PredicateLexer {
 // MARK: - Numbers
 
 extension PredicateLexer {
-    /// A sign or a point with a digit behind it.
+    /// A sign or a point followed by a digit.
     private func beginsNumber(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "."): Self.isDigit(peek(1))
@@ -185,7 +185,7 @@ extension PredicateLexer {
         throw PredicateFault("the string that begins here has no end; close it with \(UnicodeScalar(quote))", at: start)
     }
 
-    /// What a backslash that was just passed says.
+    /// The meaning of the escape after a backslash.
     private mutating func appendEscape(to content: inout [UInt8]) throws(PredicateFault) {
         let start = place - 1
         guard let byte = peek() else { return }

@@ -1,14 +1,14 @@
 internal import BrokerJSON
 
-/// Reads a predicate's text. Or binds weaker than And, And weaker than Not.
+/// Parses a predicate's text. Or binds more weakly than And, And more weakly than Not.
 ///
 /// Time and memory are linear in the text, and the stack is bounded by `deepest`.
 package struct PredicateParser {
-    /// Bytes of a predicate's text. Long lists belong into the arguments.
+    /// The maximum bytes of a predicate's text. Long lists belong in the arguments.
     package static let longest = 1 << 20
-    /// Parentheses and negations inside each other.
+    /// The maximum depth of parentheses and negations.
     static let deepest = 200
-    /// Comparisons of one predicate: SQLite's expressions and its parser end at heights to which these add up.
+    /// The maximum number of comparisons: SQLite limits the depth of expressions, which grows with it.
     package static let mostComparisons = 500
 
     private var lexer: PredicateLexer
@@ -185,7 +185,7 @@ extension PredicateParser {
         return try literal(at: start)
     }
 
-    /// What Foundation knows and Broker does not (yet).
+    /// Words that Foundation supports and Broker does not.
     private static let refused: Set<String> = ["ANY", "ALL", "SOME", "NONE", "SELF", "SUBQUERY", "CAST", "TERNARY"]
 
     private mutating func literal(at start: Int) throws(PredicateFault) -> PredicateTerm {

@@ -1,6 +1,6 @@
 package import BrokerJSON
 
-/// A predicate as it is written, before any name is looked up.
+/// A predicate as written, before any name is looked up.
 package indirect enum PredicateSyntax {
     case constant(Bool)
     case not(PredicateSyntax)
@@ -54,7 +54,7 @@ package struct PredicateTerm {
     }
 
     package let kind: Kind
-    /// Where it stands, in bytes.
+    /// Its position, in bytes.
     package let offset: Int
 }
 
@@ -70,20 +70,20 @@ package struct PredicateName {
     package let offset: Int
 }
 
-/// What was read of a predicate's text.
+/// The parsed text of a predicate.
 package struct PredicateText {
     package let syntax: PredicateSyntax
-    /// The constants of the text, as the elements of a JSON array, so that they are converted as arguments are.
+    /// The constants of the text, as the elements of a JSON array, so that they are converted like arguments.
     package let literals: JSONDocument
-    /// Where each argument is asked for, in bytes.
+    /// The position of each use of an argument, in bytes.
     package let argumentOffsets: [Int]
 }
 
-/// A predicate cannot be used.
+/// A predicate that cannot be used.
 package struct PredicateFault: Error {
-    /// What is wrong and the remedy.
+    /// The fault and the remedy.
     package let message: String
-    /// Where in the text, in bytes; nil when it is no place of the text.
+    /// The position in the text, in bytes; nil when the fault has none.
     package let offset: Int?
 
     package init(_ message: String, at offset: Int?) {

@@ -1,15 +1,15 @@
-/// The words and signs of which predicates are made.
+/// The words and signs of predicates.
 struct PredicateToken {
     enum Kind: Equatable {
         case word(String)
-        /// Written with `#`, so that it is a name whatever it says.
+        /// Written with `#`, so that it is always a name.
         case escapedWord(String)
         /// A string's content.
         case string([UInt8])
-        /// As JSON writes numbers.
+        /// In JSON's notation.
         case number([UInt8])
         case relation(PredicateRelation.Kind)
-        /// What stood between brackets.
+        /// The text between brackets.
         case options(String)
         case and, or, not
         case open, close, openList, closeList, comma, point
@@ -24,7 +24,7 @@ struct PredicateToken {
 }
 
 extension PredicateToken {
-    /// As it stands in a sentence.
+    /// The token as in a sentence.
     var shown: String {
         switch kind {
         case .word(let word): word.quotedBriefly
@@ -48,7 +48,7 @@ extension PredicateToken {
         }
     }
 
-    /// The keyword's upper-case form; nil for anything but a word.
+    /// The keyword's upper-case form; nil for a token that is no word.
     var keyword: String? {
         guard case .word(let word) = kind, word.utf8.count <= Self.longestKeyword else { return nil }
         return word.uppercased()

@@ -1,18 +1,18 @@
 import BrokerJSON
 
-/// An attribute as the model gives it, before it is known whether it identifies objects.
+/// An attribute as the model gives it, before it is known whether it is part of an identity.
 struct AttributeDraft {
     var attribute: Attribute
     let key: ModelNode
-    /// False when the model gives no type that exists; the attribute's own is then a stand-in.
+    /// False when the model gives no known type; then the attribute has a substitute.
     var isTyped = false
-    /// Where the model says whether it is optional, nil when it does not say.
+    /// The position of `optional`; nil without one.
     var optional: ModelNode?
-    /// Where the model gives a default, null or not.
+    /// The position of the default, which may be null.
     var defaultNode: ModelNode?
     var isIndexed = false
     var isUnique = false
-    /// Where the model tells the name before.
+    /// The position of the former name.
     var renamedFrom: ModelNode?
 }
 
@@ -20,7 +20,7 @@ struct AttributeDraft {
 struct AttributeReader {
     let keyStyle: KeyStyle
 
-    /// Whatever is wrong, there is a draft, so that one fault does not make the attribute unknown elsewhere.
+    /// There is always a draft, even with faults, so that one fault does not make the attribute unknown elsewhere.
     func read(_ member: ModelMember) -> AttributeDraft {
         if let fault = ModelName.fault(ofProperty: member.name) { member.key.report(fault) }
         var draft = AttributeDraft(
@@ -70,7 +70,7 @@ struct AttributeReader {
         draft.isTyped = true
     }
 
-    /// A default of null is none; an optional attribute is null without it.
+    /// A default of null is no default; an optional attribute without one is null.
     private func readDefault(_ fields: ModelFields, type: AttributeType?, isOptional: Bool) -> JSONFragment? {
         guard let node = fields["default"] else { return nil }
         if node.value.isNull {
@@ -107,7 +107,7 @@ struct AttributeReader {
 }
 
 extension ModelFields {
-    /// Reports a field that means nothing for the attribute's type; nil is a type that is not known.
+    /// Reports a field that has no meaning for the attribute's type; nil is an unknown type.
     func refuse(_ name: String, unless isApplicable: Bool?, isFor subject: String) {
         guard isApplicable == false, let node = self[name] else { return }
         node.report("\"\(name)\" is for \(subject); take it out, or give the attribute another type")
@@ -115,7 +115,7 @@ extension ModelFields {
 }
 
 extension ModelNode {
-    /// The value as it was written, when it is of a kind that can become that type; nil is a type that is not known.
+    /// The value as it was written, when its kind can become that type; nil is an unknown type.
     func fragment(for type: AttributeType?) -> JSONFragment? {
         if let type, !type.canComeFrom(value.kind) {
             report("\(value.kind.phrase) cannot become a value of type \(type.rawValue)")
@@ -128,10 +128,10 @@ extension ModelNode {
 }
 
 extension AttributeType {
-    /// Its values are strings in JSON, with a length.
+    /// Its values are strings in JSON, and have a length.
     var isText: Bool { self == .string || self == .uri || self == .uuid }
 
-    /// Whether the conversion of values has any way from that kind of JSON; the value itself may still be refused.
+    /// Whether any value of that JSON kind can be converted; the conversion may still refuse a value.
     func canComeFrom(_ kind: JSONValue.Kind) -> Bool {
         switch kind {
         case .string: true

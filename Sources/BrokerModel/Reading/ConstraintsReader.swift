@@ -1,9 +1,10 @@
 import BrokerJSON
 
-/// Reads the limits of an attribute's values. Whether the values themselves convert is known where they are compiled.
+/// Reads the limits of an attribute's values. Whether the values themselves can be converted is checked when they are
+/// compiled.
 struct ConstraintsReader {
     let fields: ModelFields
-    /// Nil when the model gives none that exists.
+    /// Nil when the model gives no known one.
     let type: AttributeType?
 
     func read() -> ValueConstraints {

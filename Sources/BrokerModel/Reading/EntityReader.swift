@@ -1,15 +1,15 @@
 /// An entity as the model gives it, before it is linked to others.
 struct EntityDraft {
-    /// Its attributes and relationships are in it when the linker has put those of its hierarchy together.
+    /// Its attributes and relationships are complete when the linker has united those of its hierarchy.
     var entity: Entity
-    /// Its own.
+    /// Its own attributes.
     var attributes: [AttributeDraft] = []
-    /// Its own.
+    /// Its own relationships.
     var relationships: [RelationshipDraft] = []
     let key: ModelNode
-    /// Where the table's name stands: at `table`, or at the entity's own name.
+    /// The position of the table's name: at `table`, or at the entity's own name.
     var tableNode: ModelNode
-    /// Where the model tells the name before.
+    /// The position of the former name.
     var renamedFrom: ModelNode?
     var fields: ModelFields?
     /// By index of the entity's attributes, those that its objects have.
@@ -19,11 +19,12 @@ struct EntityDraft {
     var parentNode: ModelNode? { fields?["parent"] }
 }
 
-/// Reads one entity, as far as that goes without the others; and the rest, when its attributes are all there.
+/// Reads one entity, first as far as that is possible without the others; and the rest, when its attributes are
+/// complete.
 struct EntityReader {
     let keyStyle: KeyStyle
 
-    /// Whatever is wrong, there is a draft, so that one fault does not make the entity unknown elsewhere.
+    /// There is always a draft, even with faults, so that one fault does not make the entity unknown elsewhere.
     func read(_ member: ModelMember) -> EntityDraft {
         var draft = EntityDraft(
             entity: Entity(name: member.name, table: member.name, place: member.node.place), key: member.key,
@@ -50,9 +51,9 @@ struct EntityReader {
         return draft
     }
 
-    /// Reads what names attributes, which may be inherited ones.
+    /// Reads the fields that name attributes, which may be inherited ones.
     ///
-    /// - Parameter parent: what it inherits from, completed; nil of an entity that stands at the top.
+    /// - Parameter parent: the completed parent; nil for a topmost entity.
     static func complete(_ draft: inout EntityDraft, inheritingFrom parent: EntityDraft?) {
         guard let fields = draft.fields else { return }
         let reader = PropertyNamesReader(fields: fields, attributes: draft.attributesByIndex)
@@ -62,7 +63,8 @@ struct EntityReader {
         reader.readTombstone(inheritingFrom: parent, into: &draft.entity)
     }
 
-    /// The contract's rule: a key `id` that nothing claims is the single identity attribute's, after all of its own.
+    /// The contract's rule: a key `id` that no other part claims belongs to the single identity attribute, after all
+    /// its own keys.
     static func claimPlainID(in entity: inout Entity) {
         guard entity.identity.count == 1 else { return }
         let plain = ["id"]
@@ -131,7 +133,7 @@ extension PropertyNamesReader {
         fields["identityOptional"]?.report("the identity is that of \(parent.name); say there whether it is optional")
     }
 
-    /// The indices of the attributes that `nodes` name, each once; what names none is reported.
+    /// The indices of the attributes that `nodes` name, each once; a name without an attribute is reported.
     private func indices(of nodes: [ModelNode], in entity: Entity) -> [Int] {
         var indices: [Int] = []
         for node in nodes {
@@ -154,7 +156,7 @@ extension PropertyNamesReader {
 // MARK: - Indexes
 
 extension PropertyNamesReader {
-    /// Those of the attributes come first. What the identity or another list gives already is left out.
+    /// Those of the attributes come first. Lists that the identity or another list covers are omitted.
     fileprivate func readIndexes(of own: [AttributeDraft], into entity: inout Entity) {
         let single = own.filter { $0.isUnique || $0.isIndexed }.compactMap { draft in
             entity.index(ofAttribute: draft.attribute.name).map { (index: $0, draft: draft) }
@@ -169,7 +171,7 @@ extension PropertyNamesReader {
         }
     }
 
-    /// A plain name is a list of one where it stands alone; of several it would not be plain whether they are one list.
+    /// A single name is a list of one; several plain names would not show whether they are one list.
     private func lists(_ name: String, of fields: ModelFields, in entity: Entity) -> [[Int]] {
         let expected = "an array of arrays of attribute names"
         guard let node = fields[name], let elements = node.elements(expected: expected, mayBeEmpty: true) else {
@@ -213,7 +215,7 @@ extension PropertyNamesReader {
         entity.modified = index
     }
 
-    /// One of its own takes the place of an inherited one.
+    /// An entity's own `modified` replaces an inherited one.
     fileprivate func readTombstone(inheritingFrom parent: EntityDraft?, into entity: inout Entity) {
         entity.tombstone = parent?.entity.tombstone
         guard let node = fields["tombstone"], let text = node.string() else { return }
@@ -226,7 +228,7 @@ extension PropertyNamesReader {
 }
 
 extension AttributeType {
-    /// Its values have an order in which one that comes later is newer.
+    /// Its values have an order in which a later value is newer.
     fileprivate var tellsNewer: Bool {
         switch self {
         case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .string: true

@@ -1,9 +1,9 @@
-/// Checks what a model says of the names that its parts had before (`renamedFrom`).
+/// Checks the former names (`renamedFrom`) of a model's parts.
 ///
-/// A store knows a part by its name, or else by the one before. So no former name may be one that the model gives to
-/// something, nor the former name of two.
+/// A store finds a part by its name, or else by its former name. So no former name may be the name of another part, or
+/// the former name of two parts.
 struct FormerNames {
-    /// By the bytes of the name, what has it; in the words of a sentence.
+    /// By the bytes of the name: the part that has it, as in a sentence.
     private var owners: [[UInt8]: String] = [:]
     private var claims: [(name: String, owner: String, node: ModelNode)] = []
 
@@ -13,7 +13,7 @@ struct FormerNames {
         names.check()
     }
 
-    /// Of one entity: its attributes and relationships share one space of names.
+    /// The names of one entity: its attributes and relationships share one name space.
     static func check(_ attributes: [AttributeDraft], _ relationships: [RelationshipDraft]) {
         var names = FormerNames()
         for draft in attributes {

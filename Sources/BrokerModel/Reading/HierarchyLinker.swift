@@ -1,4 +1,4 @@
-/// Puts the entities of each hierarchy together: one row of attributes and relationships, which all of them index.
+/// Unites the entities of each hierarchy: one row of attributes and relationships, which all of them index.
 ///
 /// ```
 /// Person    name │ boss
@@ -8,10 +8,10 @@
 /// ```
 ///
 /// Relatives that are not on one path may use one name: attributes of one type share a column; otherwise each has its
-/// own, with the entity's name before it. An entity that stands alone is a hierarchy of one.
+/// own column, prefixed with the entity's name. An entity without relatives is a hierarchy of one.
 struct HierarchyLinker {
     private(set) var drafts: [EntityDraft]
-    /// By entity, those that name it as their parent.
+    /// By entity, its direct subentities.
     private let children: [Int: [Int]]
     /// By entity and index among its own relationships, the index in the hierarchy.
     private var relationshipIndices: [[Int]]
@@ -58,7 +58,7 @@ struct HierarchyLinker {
         shareLists(members)
     }
 
-    /// The topmost first, each before those below it.
+    /// The topmost entity first, each before its subentities.
     private func members(below topmost: Int) -> [Int] {
         var members = [topmost]
         var position = 0
@@ -69,7 +69,7 @@ struct HierarchyLinker {
         return members
     }
 
-    /// Fills in what the objects of one entity have, its parent's being known.
+    /// Completes one entity; its parent is complete.
     private mutating func complete(
         _ member: Int, _ attributes: [Attribute], _ relationships: [Relationship],
         _ own: (attributes: [Int], relationships: [Int])
@@ -103,7 +103,7 @@ struct HierarchyLinker {
         EntityReader.complete(&drafts[member], inheritingFrom: parent)
     }
 
-    /// Lists of columns that are unique or indexed are the table's.
+    /// Lists of columns that are unique or indexed belong to the table.
     private mutating func shareLists(_ members: [Int]) {
         guard members.count > 1 else { return }
         var unique: [[Int]] = []
@@ -117,7 +117,7 @@ struct HierarchyLinker {
         for member in members { (drafts[member].entity.unique, drafts[member].entity.indexes) = (unique, indexes) }
     }
 
-    /// An inverse is the other entity's own so far, by its place there.
+    /// At this point an inverse is the other entity's own, by its index there.
     private mutating func translateInverses(of index: Int) {
         for place in drafts[index].entity.relationships.indices {
             let relationship = drafts[index].entity.relationships[place]
@@ -146,7 +146,7 @@ struct HierarchyLinker {
 }
 
 extension EntityDraft {
-    /// Of its own, whatever the case of its letters.
+    /// A property of its own, compared without ASCII case.
     fileprivate func hasProperty(named name: String) -> Bool {
         let folded = ModelName.folded(name)
         return attributes.contains { ModelName.folded($0.attribute.name).hasSameBytes(as: folded) }
@@ -154,12 +154,12 @@ extension EntityDraft {
     }
 }
 
-/// Which of a hierarchy's properties share a place, and what their columns are called.
+/// The properties of a hierarchy that share an index, and the names of their columns.
 private struct ColumnPlan {
-    /// By entity, the place of each of its own attributes.
+    /// By entity, the index of each of its own attributes.
     private(set) var attributes: [Int: [Int]] = [:]
     private(set) var relationships: [Int: [Int]] = [:]
-    /// Folded names that stand for several columns.
+    /// Folded names of several columns.
     private var divided: Set<[UInt8]> = []
 
     init(_ members: [(index: Int, draft: EntityDraft)]) {

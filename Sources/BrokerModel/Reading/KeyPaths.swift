@@ -1,7 +1,7 @@
 /// The key paths of an attribute or relationship.
 enum KeyPaths {
-    /// Those that `node` gives, or the one that follows from the name. Given ones are taken as they stand, whatever
-    /// the style is; an empty array says that no record brings the value.
+    /// Returns those that `node` gives, or the one that follows from the name. Given paths are used unchanged, in any
+    /// style; an empty array means that no record has the value.
     static func read(_ node: ModelNode?, name: String, style: KeyStyle) -> [[String]] {
         let implied = [[style.key(forName: name)]]
         guard let node else { return implied }

@@ -1,7 +1,7 @@
-/// How the JSON key of an attribute or relationship follows from its name when the model gives none.
+/// The rule by which the JSON key of an attribute or relationship follows from its name when the model gives none.
 package enum KeyStyle: String, Sendable, CaseIterable {
     case exact
-    /// `hiredAt` ← `hired_at`; a row of capitals is one word: `userID` ← `user_id`, `URLString` ← `url_string`.
+    /// `hiredAt` ← `hired_at`; a run of capitals is one word: `userID` ← `user_id`, `URLString` ← `url_string`.
     case snakeCase
 
     package func key(forName name: String) -> String {
@@ -25,12 +25,12 @@ package enum KeyStyle: String, Sendable, CaseIterable {
         let previous = characters[index - 1]
         guard characters[index].isUppercase, previous != "_" else { return false }
         guard previous.isUppercase else { return true }
-        // Inside a row of capitals only its last one can begin a word, when small letters follow: `URL|String`.
+        // Inside a run of capitals only the last one can begin a word, when small letters follow: `URL|String`.
         guard index + 1 < characters.count, characters[index + 1].isLowercase else { return false }
         return !isPlural(at: index + 1, in: characters)
     }
 
-    /// The small `s` of `userIDs` belongs to the capitals before it.
+    /// The small `s` of `userIDs` belongs to the preceding capitals.
     private static func isPlural(at index: Int, in characters: [Character]) -> Bool {
         characters[index] == "s" && (index + 1 == characters.count || !characters[index + 1].isLowercase)
     }

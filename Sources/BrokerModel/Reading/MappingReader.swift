@@ -1,7 +1,7 @@
 import BrokerJSON
 import BrokerPaths
 
-/// Reads the model's `mappings`, once its entities are linked.
+/// Reads the model's `mappings`, after its entities are linked.
 struct MappingReader {
     let entities: [Entity]
     /// In the order of the document.
@@ -15,7 +15,7 @@ struct MappingReader {
             members.enumerated().map { (Array($1.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Only meaningful when nothing was reported.
+    /// Only meaningful when no fault was reported.
     func read() -> [Mapping] {
         let mappings = members.map { member in
             if member.name.isEmpty { member.key.report("the name is empty; give the mapping one") }
@@ -25,7 +25,7 @@ struct MappingReader {
         return mappings
     }
 
-    /// The index of the mapping that a node names; what names none is reported.
+    /// Returns the index of the mapping that a node names; a name without a mapping is reported.
     func mapping(namedBy node: ModelNode) -> Int? {
         guard let name = node.string() else { return nil }
         if let index = indexByName[Array(name.utf8)] { return index }
@@ -130,7 +130,7 @@ extension MappingReader {
         }
     }
 
-    /// A key path that a member's name is; `(username).email` begins below the nesting key.
+    /// A member's name as a key path; `(username).email` begins below the nesting key.
     private func path(_ member: ModelMember, _ nestingName: String?) -> MappedPath? {
         var keys = member.name.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         if keys.contains("") {
@@ -205,9 +205,9 @@ extension MappingReader {
         return select
     }
 
-    /// A select that leads back to itself would never choose.
+    /// A select that leads back to itself would never choose a mapping.
     private func checkSelects(_ mappings: [Mapping]) {
-        /// 1 while it is being looked at, 2 when it is known to end.
+        /// 1 while it is examined, 2 when it is known to end.
         var states = Array(repeating: 0, count: mappings.count)
         func endsIn(_ index: Int) -> Bool {
             guard states[index] != 2, case .select(let select) = mappings[index].form else { return true }
@@ -261,7 +261,7 @@ extension MappingReader {
 }
 
 extension Model {
-    /// What the objects may be that the mapping makes, in the model's order.
+    /// Returns the possible entities of the objects that the mapping makes, in the model's order.
     package func entities(ofMapping index: Int) -> [Int] {
         var found: Set<Int> = []
         var visited: Set<Int> = []

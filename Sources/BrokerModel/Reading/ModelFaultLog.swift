@@ -1,6 +1,6 @@
-/// What one reading of a model has found wrong so far. Belongs to one reading on one thread.
+/// The faults that one reading of a model has found so far. Belongs to one reading on one thread.
 final class ModelFaultLog {
-    /// The place of each source among the others.
+    /// The index of each source.
     private let ranks: [String: Int]
     private var found: [ModelFault]
 
@@ -21,7 +21,7 @@ final class ModelFaultLog {
         return ModelPlace(pointer: node.pointer, source: place.source, line: place.line, column: place.column)
     }
 
-    /// By place; faults of one place in the order in which they were found.
+    /// By position; faults of one position in the order in which they were found.
     var inDocumentOrder: [ModelFault] {
         found.enumerated()
             .sorted { order(of: $0.element.place, $0.offset) < order(of: $1.element.place, $1.offset) }

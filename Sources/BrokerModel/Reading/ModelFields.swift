@@ -3,7 +3,7 @@ struct ModelFields {
     let node: ModelNode
     private var nodes: [String: ModelNode] = [:]
 
-    /// Nil, and reported, when the node is no object. Fields that its vocabulary lacks are reported and left out.
+    /// Nil, with a report, when the node is no object. Fields outside of its vocabulary are reported and omitted.
     init?(of node: ModelNode, vocabulary: ModelVocabulary) {
         guard let members = node.members(expected: "an object that describes \(vocabulary.subject)") else { return nil }
         self.node = node
@@ -21,13 +21,13 @@ struct ModelFields {
 
     subscript(name: String) -> ModelNode? { nodes[name] }
 
-    /// The field as true or false; false when it is absent.
+    /// The field's boolean; false when it is absent.
     func flag(_ name: String) -> Bool { nodes[name]?.bool() ?? false }
 }
 
-/// The fields that one kind of the model's objects may have.
+/// The possible fields of one kind of the model's objects.
 struct ModelVocabulary: Sendable {
-    /// As it stands in a sentence: "an entity".
+    /// The kind as in a sentence: "an entity".
     let subject: String
     let fields: [String]
 

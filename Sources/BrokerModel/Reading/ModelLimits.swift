@@ -1,14 +1,14 @@
 import BrokerJSON
 
-/// How much a model may be: far more than any that people write, and little enough that reading one, and making the tables
-/// for it, costs seconds and megabytes.
+/// The maximum size of a model: far more than any that people write, and small enough that reading one, and creating
+/// its tables, takes seconds and megabytes.
 package enum ModelLimits {
     /// Bytes of a file: a Core Data model of a thousand entities has one MiB.
     package static let largestFile = 16 << 20
-    /// Bytes of a name: as many as of a file's name.
+    /// Bytes of a name: the limit of file names.
     package static let longestName = 255
     package static let mostEntities = 5_000
-    /// Attributes and relationships of one entity, as it is written: a table of SQLite's has no more columns.
+    /// Attributes and relationships of one entity, as written: the limit of columns of an SQLite table.
     package static let mostProperties = 2_000
     /// Attributes and relationships of all entities together.
     package static let mostPropertiesInAll = 50_000
@@ -19,11 +19,11 @@ package enum ModelLimits {
     /// Mappings and routes together.
     package static let mostMappings = 10_000
 
-    /// What is wrong with the file of a model that is too large.
+    /// The fault of a model file that is too large.
     package static let fileFault =
         "the model has more than \(largestFile >> 20) MiB, and no model of people's is that large; check the path, or split it"
 
-    /// Reports what is beyond a limit, before anything is made of it.
+    /// Reports the parts that exceed a limit, before anything is built from them.
     ///
     /// - Returns: whether the model is within all limits.
     static func check(_ root: ModelNode) -> Bool {
@@ -33,7 +33,7 @@ package enum ModelLimits {
     }
 }
 
-/// One look at a model's document, of which nothing is known yet but that it is JSON.
+/// A check of a model's document, of which only the JSON syntax is known to be valid.
 private struct ModelLimitCheck {
     let faults: ModelFaultLog
     private(set) var isWithin = true
@@ -55,7 +55,7 @@ private struct ModelLimitCheck {
         checkHierarchies(entities)
     }
 
-    /// - Returns: how many attributes and relationships it has.
+    /// - Returns: the number of its attributes and relationships.
     private mutating func check(_ entity: ModelValue.Member) -> Int {
         checkName(entity.key, entity.keyPlace, "/entities")
         let pointer = "/entities/\(Self.shortened(entity.key).asPointerToken)"
@@ -78,7 +78,7 @@ private struct ModelLimitCheck {
         return count
     }
 
-    /// By the names of parents, which need not exist, and may go round in a circle.
+    /// By the names of parents, which need not exist, and may form a circle.
     private mutating func checkHierarchies(_ entities: [ModelValue.Member]) {
         let places = Dictionary(
             entities.enumerated().map { (Array($1.key.utf8), $0) }, uniquingKeysWith: { first, _ in first })
@@ -121,7 +121,7 @@ private struct ModelLimitCheck {
         faults.report(message, at: ModelNode(value: ModelValue(.null, at: place), pointer: pointer, faults: faults))
     }
 
-    /// As much of a name as a line bears.
+    /// A name, shortened for a message.
     private static func shortened(_ name: String) -> String {
         name.utf8.count > ModelLimits.longestName ? "\(name.prefix(32))…" : name
     }

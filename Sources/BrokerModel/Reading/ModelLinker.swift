@@ -1,11 +1,11 @@
-/// Resolves what entities say of each other, and checks what can only be seen in all of them together.
+/// Resolves the references between entities, and checks rules about several of them.
 ///
 /// ```
 /// parents ─▶ destinations ─▶ inverses ─▶ hierarchies put together, topmost entities first ─▶ names in the store
 /// ```
 struct ModelLinker {
     var drafts: [EntityDraft]
-    /// The first of each name.
+    /// The first entity of each name.
     private let indexByName: [[UInt8]: Int]
 
     init(_ drafts: [EntityDraft]) {
@@ -14,7 +14,7 @@ struct ModelLinker {
             drafts.enumerated().map { (Array($1.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// The entities with relationships that lead somewhere; only meaningful when nothing was reported.
+    /// The entities with relationships that have a destination; only meaningful when no fault was reported.
     mutating func link() -> [Entity] {
         resolveParents()
         for entity in drafts.indices {
@@ -32,7 +32,7 @@ struct ModelLinker {
         return entities
     }
 
-    /// The entity that a node names; nil, and reported, when there is none.
+    /// The entity that a node names; nil, with a report, when there is none.
     private func entity(namedBy node: ModelNode) -> Int? {
         guard let name = node.string() else { return nil }
         if let index = indexByName[Array(name.utf8)] { return index }
@@ -61,7 +61,7 @@ extension ModelLinker {
             drafts[index].parentNode?.report(
                 "\(drafts[index].name) would inherit from itself, over its parents; one of them must have no parent")
         }
-        // Nothing climbs around a circle from here on.
+        // From here on, no loop over ancestors meets a circle.
         let circle = drafts.indices.filter(isInCircle)
         for index in circle { drafts[index].entity.parent = nil }
     }

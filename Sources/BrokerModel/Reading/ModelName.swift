@@ -1,6 +1,6 @@
-/// What the names of a model's parts must keep to. The store quotes names, so nearly everything may stand in them.
+/// The rules for the names of a model's parts. The store quotes names, so almost all characters are allowed.
 enum ModelName {
-    /// What is wrong with the name of an attribute or relationship, nil when it is fine.
+    /// The fault of the name of an attribute or relationship; nil for a valid name.
     static func fault(ofProperty name: String) -> String? {
         if let fault = fault(of: name) { return fault }
         if name.contains(".") {
@@ -10,7 +10,7 @@ enum ModelName {
         return nil
     }
 
-    /// What is wrong with a table's name, nil when it is fine.
+    /// The fault of a table's name; nil for a valid name.
     static func fault(ofTable name: String) -> String? {
         if let fault = fault(of: name) { return fault }
         for (prefix, owner) in [("_broker_", "Broker's"), ("sqlite_", "SQLite's")] where folded(name).hasPrefix(prefix)
@@ -28,7 +28,7 @@ enum ModelName {
         return nil
     }
 
-    /// The same for names that SQLite takes for one another: it ignores the case of ASCII letters and of no others.
+    /// Equal for names that SQLite treats as equal: it ignores the case of ASCII letters only.
     static func folded(_ name: String) -> String {
         String(decoding: name.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }, as: UTF8.self)
     }

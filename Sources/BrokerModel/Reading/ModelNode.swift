@@ -1,8 +1,8 @@
 import BrokerJSON
 
-/// A value of the model's document that knows its pointer, and reports what is wrong with it.
+/// A value of the model's document with its pointer, which reports its faults.
 ///
-/// The reading functions answer nil when they have reported a fault.
+/// The reading functions return nil after they reported a fault.
 struct ModelNode {
     let value: ModelValue
     let pointer: String
@@ -22,7 +22,7 @@ struct ModelNode {
 /// A key of an object with its value.
 struct ModelMember {
     let name: String
-    /// Stands at the key, for faults of the name; its pointer is the value's.
+    /// Positioned at the key, for faults of the name; its pointer is the value's.
     let key: ModelNode
     let node: ModelNode
 }
@@ -53,7 +53,7 @@ extension ModelNode {
         return bool
     }
 
-    /// A whole number from 0 on.
+    /// A whole number from 0.
     func count() -> Int? {
         guard let number = value.int64, let count = Int(exactly: number), count >= 0 else {
             reportExpected("a whole number from 0 on")
@@ -79,13 +79,13 @@ extension ModelNode {
 // MARK: - Containers
 
 extension ModelNode {
-    /// The members of an object in order; a key that stands twice is reported and given once.
+    /// The members of an object in order; a key that occurs twice is reported and returned once.
     func members(expected: String) -> [ModelMember]? {
         guard value.kind == .object else {
             reportExpected(expected)
             return nil
         }
-        // By bytes: names that differ in Unicode's form only are different names.
+        // By bytes: names that differ only in Unicode's normal form are different names.
         var lines: [[UInt8]: Int] = [:]
         var members: [ModelMember] = []
         for member in value.members {
@@ -104,7 +104,7 @@ extension ModelNode {
         return members
     }
 
-    /// The elements of an array; an empty one is reported unless it may be empty.
+    /// The elements of an array; an empty one is reported unless it is allowed.
     func elements(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
         guard value.kind == .array else {
             reportExpected(expected)
@@ -120,7 +120,7 @@ extension ModelNode {
         return nodes
     }
 
-    /// Itself when it is a string, else the elements of an array.
+    /// The node itself when it is a string, otherwise the elements of an array.
     func oneOrMore(expected: String, mayBeEmpty: Bool = false) -> [ModelNode]? {
         value.kind == .string ? [self] : elements(expected: expected, mayBeEmpty: mayBeEmpty)
     }

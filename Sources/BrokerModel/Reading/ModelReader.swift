@@ -1,11 +1,11 @@
 package import BrokerJSON
 
-/// Reads a model from its JSON form (`protocol/model.schema.json`), whatever source that has, and checks it whole.
+/// Reads a model from its JSON form (`protocol/model.schema.json`), from any source, and checks it completely.
 ///
-/// A model that is read holds what ``Model`` promises: indices in range, names unique, inverses true on both sides.
-/// A field that the form does not have is a fault, so that a typing error never passes as silence; only `$schema`
-/// and `description` may stand beside the fields, and mean nothing. What is beyond ``ModelLimits`` is told before anything
-/// else is read.
+/// A model that is read has the properties that ``Model`` promises: indices in range, names unique, inverses on both
+/// sides. An unknown field is a fault, so that a typing error is always reported; only `$schema` and `description` are
+/// allowed everywhere, and have no effect. A model that exceeds ``ModelLimits`` is reported before anything else is
+/// read.
 package enum ModelReader {
     /// - Throws: ``ModelError`` with every fault in the order of the document; text that is no JSON is one fault.
     package static func read(_ text: JSONText) throws(ModelError) -> Model {
@@ -21,7 +21,7 @@ package enum ModelReader {
         return Model(entities: parts.entities, mappings: parts.mappings, routes: parts.routes)
     }
 
-    /// Only meaningful when nothing was reported; nil when there is nothing that could be linked.
+    /// Only meaningful when no fault was reported; nil when nothing could be linked.
     private static func read(_ root: ModelNode) -> (entities: [Entity], mappings: [Mapping], routes: [Route])? {
         guard let fields = ModelFields(of: root, vocabulary: .model) else { return nil }
         let keyStyle: KeyStyle = fields["keyStyle"]?.choice() ?? .exact

@@ -1,6 +1,6 @@
-/// Finds the name that was probably meant.
+/// Finds the name that was probably intended.
 package enum NearMiss {
-    /// `; did you mean "…"?` for the nearest candidate, or nothing when none is near.
+    /// Returns `; did you mean "…"?` for the nearest candidate, or an empty text when none is near.
     package static func question(_ name: String, among candidates: some Sequence<String>) -> String {
         guard let nearest = nearest(to: name, among: candidates) else { return "" }
         return "; did you mean \"\(nearest)\"?"
@@ -18,7 +18,7 @@ package enum NearMiss {
         return best?.name
     }
 
-    /// Letters added, left out, changed or swapped with their neighbour (optimal string alignment distance).
+    /// Letters added, omitted, changed or swapped with their neighbour (optimal string alignment distance).
     private static func distance(_ first: [Character], _ second: [Character]) -> Int {
         var beforeLast: [Int] = []
         var last = Array(0...second.count)

@@ -2,14 +2,14 @@
 struct RelationshipDraft {
     var relationship: Relationship
     let key: ModelNode
-    /// Where the model names the destination and the inverse; nil when it does not.
+    /// The positions of the destination and the inverse; nil without one.
     var destinationNode: ModelNode?
     var inverseNode: ModelNode?
-    /// Where it tells the name before.
+    /// The position of the former name.
     var renamedFrom: ModelNode?
-    /// Where the model names the mapping of its values.
+    /// The position of the name of the mapping of its values.
     var mappingNode: ModelNode?
-    /// False until the destination is found; the relationship's own is then a stand-in.
+    /// False until the destination is found; until then the relationship has a substitute.
     var isResolved = false
 
     var name: String { relationship.name }
@@ -19,7 +19,7 @@ struct RelationshipDraft {
 struct RelationshipReader {
     let keyStyle: KeyStyle
 
-    /// Whatever is wrong, there is a draft, so that one fault does not make the relationship unknown elsewhere.
+    /// There is always a draft, even with faults, so that one fault does not make the relationship unknown elsewhere.
     func read(_ member: ModelMember) -> RelationshipDraft {
         if let fault = ModelName.fault(ofProperty: member.name) { member.key.report(fault) }
         var draft = RelationshipDraft(

@@ -5,7 +5,7 @@ import BrokerPaths
 struct RouteReader {
     let mappings: MappingReader
 
-    /// Only meaningful when nothing was reported.
+    /// Only meaningful when no fault was reported.
     func read(_ nodes: [ModelNode]) -> [Route] { nodes.compactMap(read) }
 
     private func read(_ node: ModelNode) -> Route? {

@@ -1,4 +1,4 @@
-/// Checks that no two tables of a model, and no two columns of a table, have names that SQLite takes for one another.
+/// Checks that no two tables of a model, and no two columns of a table, have names that SQLite treats as equal.
 struct StoreNames {
     let drafts: [EntityDraft]
     /// The same entities, linked.
@@ -31,7 +31,7 @@ struct StoreNames {
 
     /// The columns of an entity's table, or of its hierarchy's, each once.
     ///
-    /// - Parameter members: of the hierarchy, in order.
+    /// - Parameter members: the entities of the hierarchy, in order.
     private func checkColumns(of topmost: Int, _ members: [Int]) {
         var columns = NameRegister(kind: "column")
         if members.count > 1 { columns.reserve(entityColumnName, for: "what tells the kind of an object") }
@@ -62,7 +62,7 @@ struct StoreNames {
         checkTable(columns, of: topmost)
     }
 
-    /// By the bytes of its name, the place of each attribute; the last one of a name that stands twice.
+    /// By the bytes of its name, the index of each attribute; of two equal names, the last.
     private func attributePlaces(_ entity: Entity) -> [[UInt8]: Int] {
         Dictionary(
             entity.attributeIndices.map { (Array(entity.attributes[$0].name.utf8), $0) }, uniquingKeysWith: { $1 })
@@ -74,7 +74,7 @@ struct StoreNames {
         return ancestor
     }
 
-    /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be told apart.
+    /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be distinguished.
     private func checkTable(_ columns: NameRegister, of index: Int) {
         let entity = entities[index]
         let count = columns.count + (entity.hasRowKey ? 1 : 0)
@@ -92,13 +92,13 @@ struct StoreNames {
 
     private static let maximumColumns = 2_000
 
-    /// The contract's columns of a to-one relationship: one of its name, several for a compound identity.
+    /// The contract's columns of a to-one relationship: one with its name, or several for a compound identity.
     private static func columns(of relationship: Relationship, to destination: Entity) -> [String] {
         guard !destination.hasRowKey, destination.identity.count > 1 else { return [relationship.column] }
         return destination.identity.map { "\(relationship.column)_\(destination.attributes[$0].column)" }
     }
 
-    /// Where the order of the to-many at the other side is kept.
+    /// The column of the position in the ordered to-many relationship at the other side.
     private func positionColumn(_ relationship: Relationship, inverse: Int) -> String? {
         Model.positionColumn(of: relationship, inverse: entities[relationship.destination].relationships[inverse])
     }
@@ -114,10 +114,10 @@ struct StoreNames {
     }
 }
 
-/// Names given so far, and to what.
+/// The names so far, and their owners.
 private struct NameRegister {
     let kind: String
-    /// By the bytes of the folded name: names that differ in Unicode's form only are different names to SQLite.
+    /// By the bytes of the folded name: names that differ only in Unicode's normal form are different names to SQLite.
     private var owners: [[UInt8]: String] = [:]
 
     init(kind: String) {
@@ -126,7 +126,7 @@ private struct NameRegister {
 
     var count: Int { owners.count }
 
-    /// Nobody of the model's may have that name.
+    /// A name that no part of the model may have.
     mutating func reserve(_ name: String, for meaning: String) { owners[Array(ModelName.folded(name).utf8)] = meaning }
 
     func has(_ name: String) -> Bool { owners[Array(name.utf8)] != nil }

@@ -1,8 +1,8 @@
 /// Row numbers of one staged table in the order in which they are merged. Immutable.
-package final class RowOrder: Sendable {
-    package let count: Int
+public final class RowOrder: Sendable {
+    public let count: Int
     // Immutable after init and freed only in deinit, so it may be read from any thread.
-    nonisolated(unsafe) package let rows: UnsafePointer<UInt32>
+    nonisolated(unsafe) public let rows: UnsafePointer<UInt32>
 
     /// The order of a table with one row.
     static let single = RowOrder([0])
@@ -16,19 +16,19 @@ package final class RowOrder: Sendable {
 
     deinit { rows.deallocate() }
 
-    @inlinable package subscript(position: Int) -> Int { Int(rows[position]) }
+    @inlinable public subscript(position: Int) -> Int { Int(rows[position]) }
 }
 
 /// Rows of one entity that one SQL statement can merge.
-package struct RowGroup: Sendable {
+public struct RowGroup: Sendable {
     /// In a hierarchy, the index of the concrete entity of the rows' objects, as far as the job says.
-    package let concreteEntity: Int
+    public let concreteEntity: Int
     /// The columns that every row of the group brings, with the identity's columns, ascending; nil when the rows bring
     /// different columns.
-    package let columns: [Int]?
-    package let order: RowOrder
+    public let columns: [Int]?
+    public let order: RowOrder
     /// The group's part of ``order``.
-    package let range: Range<Int>
+    public let range: Range<Int>
 }
 
 /// Sorts row numbers by concrete entity, then by identity.
@@ -149,7 +149,7 @@ struct RowGrouping {
 
 extension UnsafePointer<Cell> {
     /// Whether this row comes before another of its table, in SQLite's order of these columns.
-    package func precedes(_ other: Self, by columns: [Int]) -> Bool {
+    public func precedes(_ other: Self, by columns: [Int]) -> Bool {
         for column in columns {
             if self[column].precedes(other[column]) { return true }
             if other[column].precedes(self[column]) { return false }

@@ -5,8 +5,8 @@
 ///
 /// A link's cell also has the source offset of its record, so that the later assertion wins in whichever order staging
 /// reads them.
-@frozen package struct Cell {
-    @frozen package enum Kind: UInt8 {
+@frozen public struct Cell {
+    @frozen public enum Kind: UInt8 {
         /// The record lacks the value: the column does not change.
         case absent = 0
         case null = 1
@@ -18,9 +18,9 @@
         case object = 6
     }
 
-    package let kind: Kind
+    public let kind: Kind
     /// Number of bytes of text or blob; for a link, the source offset.
-    package let count: UInt32
+    public let count: UInt32
     @usableFromInline let payload: UInt64
 
     @inlinable init(kind: Kind, count: UInt32 = 0, payload: UInt64 = 0) {
@@ -29,19 +29,19 @@
         self.payload = payload
     }
 
-    @inlinable package static var absent: Cell { Cell(kind: .absent) }
-    @inlinable package static var null: Cell { Cell(kind: .null) }
-    @inlinable package static func integer(_ value: Int64) -> Cell {
+    @inlinable public static var absent: Cell { Cell(kind: .absent) }
+    @inlinable public static var null: Cell { Cell(kind: .null) }
+    @inlinable public static func integer(_ value: Int64) -> Cell {
         Cell(kind: .integer, payload: UInt64(bitPattern: value))
     }
     /// Zero has one form, as in SQLite's comparisons: -0.0 becomes 0.0.
-    @inlinable package static func real(_ value: Double) -> Cell {
+    @inlinable public static func real(_ value: Double) -> Cell {
         Cell(kind: .real, payload: value == 0 ? 0 : value.bitPattern)
     }
-    @inlinable package static func text(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
+    @inlinable public static func text(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
         Cell(kind: .text, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
     }
-    @inlinable package static func blob(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
+    @inlinable public static func blob(_ bytes: UnsafeBufferPointer<UInt8>) -> Cell {
         Cell(kind: .blob, count: UInt32(bytes.count), payload: UInt64(UInt(bitPattern: bytes.baseAddress)))
     }
     /// A link to the destination's staged row.
@@ -51,13 +51,13 @@
     /// A link that ended.
     @inlinable static func unlinked(sourceOffset: UInt32) -> Cell { Cell(kind: .null, count: sourceOffset) }
 
-    @inlinable package var integer: Int64 { Int64(bitPattern: payload) }
-    @inlinable package var real: Double { Double(bitPattern: payload) }
-    @inlinable package var row: Int { Int(payload) }
+    @inlinable public var integer: Int64 { Int64(bitPattern: payload) }
+    @inlinable public var real: Double { Double(bitPattern: payload) }
+    @inlinable public var row: Int { Int(payload) }
     /// For a link: the offset in the text of the record that asserted it.
     @inlinable var sourceOffset: UInt32 { count }
     /// For text and blob only.
-    @inlinable package var bytes: UnsafeBufferPointer<UInt8> {
+    @inlinable public var bytes: UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: UnsafePointer(bitPattern: UInt(payload)), count: Int(count))
     }
 }

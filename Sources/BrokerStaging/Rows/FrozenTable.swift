@@ -4,13 +4,13 @@
 /// 1. At most one row per identity.
 /// 2. ``groups`` have every row once, inside a group by ascending identity (rows without identity in payload order),
 ///    because SQLite inserts ascending keys several times faster than scattered ones.
-package final class FrozenTable: Sendable {
-    package let entityIndex: Int
-    package let rowCount: Int
-    package let columnCount: Int
+public final class FrozenTable: Sendable {
+    public let entityIndex: Int
+    public let rowCount: Int
+    public let columnCount: Int
     /// One group for each concrete entity of the rows' objects, as far as the job says.
-    package let groups: [RowGroup]
-    package let origins: [RowOrigin]
+    public let groups: [RowGroup]
+    public let origins: [RowOrigin]
     /// As in ``StagedTable``.
     private let claims: [UInt32]
     /// As in ``StagedTable``.
@@ -22,12 +22,12 @@ package final class FrozenTable: Sendable {
     private let concreteEntities: [Int32]
     private let recordEntities: [Int32]
     /// Rows of objects that were named by the store's own key, by that key.
-    package let givenKeys: [Int64: Int]
+    public let givenKeys: [Int64: Int]
     private let storage: CellStorage
     // Immutable and owned by `storage`, so it may be read from any thread.
-    nonisolated(unsafe) package let cells: UnsafePointer<Cell>
+    nonisolated(unsafe) public let cells: UnsafePointer<Cell>
     /// The order of all groups.
-    package let order: RowOrder
+    public let order: RowOrder
 
     init(
         entity: EntityPlan, rowCount: Int, storage: CellStorage, offsets: [UInt32], origins: [RowOrigin],
@@ -55,13 +55,13 @@ package final class FrozenTable: Sendable {
     }
 
     /// Returns the rows of a group by the columns that they bring: groups with ``RowGroup/columns``.
-    package func uniform(_ group: RowGroup) -> [RowGroup] {
+    public func uniform(_ group: RowGroup) -> [RowGroup] {
         group.columns == nil ? RowGrouping(entity, cells, concreteEntities, rowCount).uniform(group) : [group]
     }
 
     /// Returns the offsets of the records that last brought these attributes, which are unique together; without such a
     /// record, the offset of the record or key that first named the object. Ascending, not empty.
-    package func claims(of attributes: [Int], row: Int) -> [UInt32] {
+    public func claims(of attributes: [Int], row: Int) -> [UInt32] {
         let columns = entity.uniqueColumns
         let claimed = columns.indices.filter { attributes.contains(columns[$0]) }
             .map { claims[row * columns.count + $0] }.filter { $0 > 0 }
@@ -70,7 +70,7 @@ package final class FrozenTable: Sendable {
 
     /// Returns the index of the concrete entity that the row's object would have without its bare keys; nil when these
     /// make no difference.
-    package func entityWithoutKeys(of row: Int) -> Int? {
+    public func entityWithoutKeys(of row: Int) -> Int? {
         guard !recordEntities.isEmpty, recordEntities[row] >= 0, recordEntities[row] != concreteEntities[row] else {
             return nil
         }
@@ -78,14 +78,14 @@ package final class FrozenTable: Sendable {
     }
 
     /// Estimated memory in bytes of a row with its entries in the indexes.
-    package var rowByteCount: Int { entity.rowByteCount }
+    public var rowByteCount: Int { entity.rowByteCount }
 
-    @inlinable package func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
+    @inlinable public func row(_ row: Int) -> UnsafePointer<Cell> { cells + row * columnCount }
 
     /// Returns the row whose identity cells equal those of `identity` (a row's worth of cells); nil without such a row.
     ///
     /// - Parameter concreteEntity: the entity whose identity it is, or one of its subentities.
-    package func find(identity: UnsafePointer<Cell>, concreteEntity: Int) -> Int? {
+    public func find(identity: UnsafePointer<Cell>, concreteEntity: Int) -> Int? {
         let columns = entity.identityColumns(of: concreteEntity)
         let number = entity.hierarchy?.identityNumber(of: concreteEntity) ?? 0
         let index = number == 0 ? index : otherIndexes[number - 1]
@@ -101,27 +101,27 @@ package final class FrozenTable: Sendable {
     }
 
     /// Returns the index of the object's concrete entity, as far as the job says.
-    package func concreteEntity(of row: Int) -> Int {
+    public func concreteEntity(of row: Int) -> Int {
         concreteEntities.isEmpty ? entity.ownIndex : Int(concreteEntities[row])
     }
 
     /// Returns the columns that identify the row's object.
-    package func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: concreteEntity(of: row)) }
+    public func identityColumns(ofRow row: Int) -> [Int] { entity.identityColumns(of: concreteEntity(of: row)) }
 
     /// Returns the identity of the row's object; without identity an empty list, or one with NULL in it. Valid as long
     /// as the rows.
-    package func identity(ofRow row: Int) -> [Cell] { identityColumns(ofRow: row).map { self.row(row)[$0] } }
+    public func identity(ofRow row: Int) -> [Cell] { identityColumns(ofRow: row).map { self.row(row)[$0] } }
 
     /// Whether the row's record may be skipped because of the stored object.
-    package func isComparable(_ row: Int) -> Bool { firstModified[row].kind.rawValue > Cell.Kind.null.rawValue }
+    public func isComparable(_ row: Int) -> Bool { firstModified[row].kind.rawValue > Cell.Kind.null.rawValue }
 
     /// Whether the row's record is not newer than the stored value of its entity's `modified` attribute.
-    package func isStale(_ row: Int, against stored: Cell) -> Bool {
+    public func isStale(_ row: Int, against stored: Cell) -> Bool {
         entity.modified?.isStale(firstModified[row], against: stored) ?? false
     }
 
     /// Whether the row has a value for its entity's whole identity.
-    package func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(ofRow: row), self.row(row)) }
+    public func hasIdentity(_ row: Int) -> Bool { EntityPlan.has(identityColumns(ofRow: row), self.row(row)) }
 }
 
 extension Cell {

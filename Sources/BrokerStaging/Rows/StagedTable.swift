@@ -2,7 +2,7 @@ internal import BrokerModel
 internal import Glibc
 
 /// The reason for a staged row; of several reasons the smallest counts.
-package enum RowOrigin: UInt8, Sendable {
+public enum RowOrigin: UInt8, Sendable {
     /// A record named it.
     case record = 0
     /// A bare key named it; it is inserted if it does not exist.
@@ -235,7 +235,7 @@ final class CellStorage: @unchecked Sendable {
 
 extension Cell {
     /// Whether the values are equal, for identities: values of one column have one type, or are NULL.
-    package func isSame(as other: Cell) -> Bool {
+    public func isSame(as other: Cell) -> Bool {
         guard kind == other.kind else { return false }
         return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
     }
