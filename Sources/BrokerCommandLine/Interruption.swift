@@ -1,17 +1,17 @@
 internal import Dispatch
 internal import Glibc
 
-/// Catches SIGINT and SIGTERM, so that a program can say how far it came before it ends.
+/// Catches SIGINT and SIGTERM, so that a program can report its progress before it ends.
 package final class Interruption: Sendable {
     private static let signals = [SIGINT, SIGTERM]
 
-    // Made and resumed in init, cancelled in deinit, touched by nobody else.
+    // Created and resumed in init, cancelled in deinit, not used elsewhere.
     nonisolated(unsafe) private let sources: [any DispatchSourceSignal]
 
-    /// - Parameter act: called with the first signal, on a thread that may wait. The process ends behind it, with the
-    ///   status that shells give a program that a signal ended; with a second signal it ends at once.
+    /// - Parameter act: called with the first signal, on a thread that may wait. The process ends after it, with the
+    ///   status that shells give a program that was ended by a signal; a second signal ends it at once.
     package init(_ act: @escaping @Sendable () -> Void) {
-        // One after the other, so that a second signal is not taken for the first.
+        // One after the other, so that a second signal is not mistaken for the first.
         let arrivals = DispatchQueue(label: "signals")
         let isActing = DispatchSemaphore(value: 1)
         sources = Self.signals.map { number in
@@ -31,7 +31,7 @@ package final class Interruption: Sendable {
 
     deinit {
         for source in sources { source.cancel() }
-        // From now on they end the process, as ever.
+        // From now on the signals end the process, as by default.
         for number in Self.signals { signal(number, SIG_DFL) }
     }
 }

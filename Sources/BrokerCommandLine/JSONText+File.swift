@@ -2,9 +2,9 @@ package import BrokerJSON
 internal import Glibc
 
 extension JSONText {
-    /// The bytes of a file, or of standard input for `-`.
+    /// Reads a file, or standard input for `-`.
     ///
-    /// - Parameter limit: of bytes; of a longer file no more than the first beyond them is read.
+    /// - Parameter limit: bytes; of a longer file, only one byte more than that is read.
     package static func file(_ path: String, limit: Int = .max >> 2) throws(CommandFailure) -> JSONText {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {

@@ -1,7 +1,7 @@
 package import Logging
 
 extension Logger {
-    /// Logs to standard error what is at least as severe as `level`.
+    /// Logs messages of at least that level to standard error.
     package static func standardError(label: String, level: Level) -> Logger {
         var logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
         logger.logLevel = level

@@ -4,19 +4,19 @@ package import BrokerModel
 package import BrokerStaging
 internal import Glibc
 
-/// The files of one model, of which each changes what those before it say.
+/// The files of one model, each of which changes the model of the previous ones.
 package struct ModelFile {
     /// At least one; `-` is standard input.
     private let paths: [String]
 
     package init(_ paths: [String]) { self.paths = paths }
 
-    /// As it stands in a sentence.
+    /// The files as in a sentence.
     package var name: String { paths.joined(separator: " with ") }
 
-    /// What the files say together, with what was decided on the way.
+    /// The document of all files, with the notes about decisions.
     ///
-    /// - Throws: `ModelError` with what is wrong with any of them when one cannot be read at all.
+    /// - Throws: `ModelError` with the faults of every file when one cannot be read at all.
     package func document() throws(ModelError) -> ModelDocument {
         var merged: ModelDocument?
         var faults: [ModelFault] = []
@@ -32,7 +32,7 @@ package struct ModelFile {
         return merged
     }
 
-    /// A file beside others tells its name in faults; one alone leaves that to whoever tells them.
+    /// One of several files has its name in faults; for a single file the caller adds it.
     private func read(_ path: String) throws(ModelError) -> ModelDocument {
         if path != "-", Self.isDatabase(path) { return try databaseModel(path) }
         if CoreDataModel.isModel(path) { return try CoreDataModel.read(path) }
@@ -48,7 +48,7 @@ package struct ModelFile {
         return try ModelDocument(parsing: text, source: paths.count > 1 ? path : "")
     }
 
-    /// By its first bytes.
+    /// Decides by its first bytes.
     private static func isDatabase(_ path: String) -> Bool {
         guard let file = fopen(path, "r") else { return false }
         defer { fclose(file) }
@@ -68,7 +68,7 @@ package struct ModelFile {
 
     // MARK: - For starting
 
-    /// - Throws: one line: the first fault, and how many more there are.
+    /// - Throws: one line: the first fault, and the number of the others.
     package func plan() throws(CommandFailure) -> StagingPlan {
         do throws(ModelError) {
             return try StagingPlan(try ModelReader.read(try document()))
@@ -85,7 +85,7 @@ package struct ModelFile {
     /// The same, with every fault on standard error before the one line.
     package func planOrComplain() throws(CommandFailure) -> StagingPlan { try readOrComplain().plan }
 
-    /// What the files say together, checked, or every fault on standard error.
+    /// The document of all files, checked; or every fault on standard error.
     package func readOrComplain() throws(CommandFailure) -> (document: ModelDocument, plan: StagingPlan) {
         do throws(ModelError) {
             let document = try document()
@@ -97,7 +97,7 @@ package struct ModelFile {
 
     private var arguments: String { ([paths[0]] + paths.dropFirst().map { "--model \($0)" }).joined(separator: " ") }
 
-    /// A file that cannot be read at all has one fault and no line, which says everything.
+    /// A file that cannot be read at all has one fault and no line; that fault is enough.
     private static func refusal(_ faults: [ModelFault]) -> CommandFailure? {
         faults.count == 1 && faults[0].place.line == 0 ? CommandFailure(.failed, "\(faults[0])") : nil
     }

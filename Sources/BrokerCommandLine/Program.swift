@@ -2,14 +2,14 @@ package import ArgumentParser
 internal import BrokerJSON
 internal import Glibc
 
-/// How Broker's programs end, as the contract has it.
+/// The exit statuses of Broker's programs, as stated in the contract.
 package enum ExitStatus: Int32, Sendable {
     case success = 0
-    /// Something that was asked for failed.
+    /// A requested operation failed.
     case failed = 1
     /// The arguments were wrong.
     case usage = 2
-    /// All is committed, but some records were left out.
+    /// Everything is committed, but some records were skipped.
     case rejected = 3
     case cannotConnect = 4
 }
@@ -17,7 +17,7 @@ package enum ExitStatus: Int32, Sendable {
 /// Ends a program with a status and one clear line on standard error.
 package struct CommandFailure: Error, CustomStringConvertible {
     package let status: ExitStatus
-    /// What happened and the remedy; nil when everything has been said.
+    /// What happened and the remedy; nil when it has been reported already.
     package let message: String?
 
     package init(_ status: ExitStatus, _ message: String? = nil) {
@@ -44,7 +44,7 @@ package enum Program {
             if let message = failure.message { complain("\(root._commandName): \(message)") }
             exit(failure.status.rawValue)
         } catch {
-            // Help and version come as errors, too, with the status 0.
+            // Help and version are also errors, with the status 0.
             let status = root.exitCode(for: error)
             guard status.isSuccess else {
                 let line = root.message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
@@ -64,8 +64,8 @@ package enum Program {
         try StandardOutput.write(Array((document + "\n").utf8))
     }
 
-    /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages quote
-    /// keys, file names and what servers send. An error of the write has no one to be reported to.
+    /// Writes a line that is no data to standard error. Characters that a terminal interprets are escaped: messages
+    /// quote keys, file names and texts of servers. An error of the write cannot be reported anywhere.
     package static func complain(_ line: String) {
         let bytes = Array((line.printable + "\n").utf8)
         _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Standard output for bytes that are no lines of text.
+/// Standard output for bytes that are not lines of text.
 package enum StandardOutput {
     package static func write(_ bytes: [UInt8]) throws(CommandFailure) {
         var written = 0

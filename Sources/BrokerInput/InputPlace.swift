@@ -1,8 +1,8 @@
-/// Where in an input something is, as it is unpacked. Lines and columns count from 1 (columns in bytes), offsets from 0.
+/// A position in an unpacked input. Lines and columns count from 1 (columns in bytes), offsets from 0.
 package struct InputPlace: Equatable, Sendable, CustomStringConvertible {
     package var line: Int
     package var column: Int
-    /// Nil in XML, of which the parser tells none.
+    /// Nil in XML, whose parser reports none.
     package var offset: Int?
 
     package init(line: Int = 1, column: Int = 1, offset: Int? = 0) {
@@ -11,7 +11,7 @@ package struct InputPlace: Equatable, Sendable, CustomStringConvertible {
         self.offset = offset
     }
 
-    /// The place behind these bytes, which begin here.
+    /// The position after these bytes, which begin here.
     package func advanced(over bytes: some Sequence<UInt8>) -> InputPlace {
         var place = self
         var count = 0
@@ -33,30 +33,30 @@ package struct InputPlace: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Where a reader stands in its input.
+/// The position of a reader in its input.
 struct TextPosition {
     private(set) var line = 1
     private(set) var offset = 0
-    /// Where the line begins; a byte order mark before it is no text.
+    /// The beginning of the line; a byte order mark before it is no text.
     private var lineStart = 0
 
-    /// Goes over bytes that end no line.
+    /// Moves over bytes without a line end.
     mutating func advance(by count: Int = 1) { offset += count }
 
-    /// Goes over a line's end.
+    /// Moves over a line's end.
     mutating func advanceOverLineEnd() {
         offset += 1
         line += 1
         lineStart = offset
     }
 
-    /// The line begins here: what stood before it was a byte order mark.
+    /// Begins the line here: the previous bytes were a byte order mark.
     mutating func beginText() { lineStart = offset }
 
-    /// The line begins there.
+    /// Begins the line at that offset.
     mutating func beginText(at offset: Int) { lineStart = offset }
 
-    /// Goes to a place on this line.
+    /// Moves to a position on this line.
     mutating func reach(_ offset: Int) { self.offset = offset }
 
     var place: InputPlace { InputPlace(line: line, column: offset - lineStart + 1, offset: offset) }
@@ -64,11 +64,11 @@ struct TextPosition {
 
 /// A record of an input, as JSON text.
 package struct InputRecord: Sendable {
-    /// As a rule a slice of the bytes that were read: who keeps records for long copies them.
+    /// Usually a slice of the bytes that were read: an owner that stores records for long copies them.
     package let json: ArraySlice<UInt8>
-    /// Where it begins.
+    /// The position of its beginning.
     package let place: InputPlace
-    /// A parser takes it for certain. False where only the parser can tell.
+    /// A parser certainly accepts it. False when only the parser can decide.
     package let isSound: Bool
 
     package init(json: ArraySlice<UInt8>, place: InputPlace, isSound: Bool = false) {
@@ -84,11 +84,11 @@ package struct InputRecord: Sendable {
 
 /// An input cannot be read, or not any further.
 package struct InputFault: Error, Equatable {
-    /// What is wrong, without the place.
+    /// The fault, without the position.
     package let reason: String
     /// Nil when the input could not be read at all.
     package let place: InputPlace?
-    /// Where the record begins that is broken, if it is one.
+    /// The beginning of the invalid record, if there is one.
     package var recordPlace: InputPlace?
 
     package init(reason: String, place: InputPlace?, recordPlace: InputPlace? = nil) {
@@ -97,7 +97,7 @@ package struct InputFault: Error, Equatable {
         self.recordPlace = recordPlace
     }
 
-    /// The reason, and which record it is in when that begins on another line.
+    /// The reason, and the record's position when that is on another line.
     package var text: String {
         guard let recordPlace, recordPlace.line != place?.line else { return reason }
         return "\(reason), in the record that begins at line \(recordPlace.line)"
@@ -105,7 +105,7 @@ package struct InputFault: Error, Equatable {
 }
 
 extension UInt8 {
-    /// The byte, as a message names it.
+    /// The byte as named in a message.
     var asSeen: String {
         switch self {
         case 0x21...0x7E: "'\(Character(UnicodeScalar(self)))'"
@@ -117,10 +117,10 @@ extension UInt8 {
     }
 }
 
-/// What helps where a text is not UTF-8.
+/// The remedy for a text that is not UTF-8.
 let encodingRemedy = "convert it, if it is Windows-1252 or Latin-1: iconv -f WINDOWS-1252 -t UTF-8"
 
-/// How many of the bytes are UTF-8, from the first on; nil when all are.
+/// The number of bytes up to the first invalid UTF-8; nil when all are valid.
 func utf8FaultOffset(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
     do throws(UTF8.ValidationError) {
         _ = try UTF8Span(validating: bytes.span)

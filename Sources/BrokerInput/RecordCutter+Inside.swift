@@ -1,6 +1,6 @@
-/// Inside of a record: the innermost loop of reading JSON. Where it stands is in variables of its own, for registers.
+/// Inside of a record: the innermost loop of reading JSON. Its position is in local variables, for registers.
 extension RecordCutter {
-    /// - Returns: where the record ends; nil when that is not in this piece.
+    /// - Returns: the end of the record; nil when it is not in this piece.
     mutating func goOnInside(
         _ piece: UnsafeBufferPointer<UInt8>, from start: Int, base: Int
     ) throws(InputFault) -> Int? {
@@ -12,7 +12,7 @@ extension RecordCutter {
         var isObject = open.last == UInt8(ascii: "{")
         defer { self.state = state }
         while true {
-            // A record of its own value alone is over with it.
+            // A record that is a single value ends with it.
             if state == .commaOrEnd, open.isEmpty { return index }
             guard index < end else { return nil }
             let byte = bytes[index]
@@ -61,11 +61,11 @@ extension RecordCutter {
         }
     }
 
-    /// Goes on in a number or a literal that began in another piece.
+    /// Continues a number or a literal that began in another piece.
     ///
     /// - Returns: false when it does not end in this one.
     private mutating func goOnInScalar(_ bytes: UnsafePointer<UInt8>, _ index: inout Int, _ end: Int) -> Bool {
-        // Its beginning is not here to be looked at.
+        // Its beginning is not available.
         doubts.insert(.anything)
         while index < end, bytes[index].isScalar { index += 1 }
         guard index < end else { return false }
@@ -87,7 +87,7 @@ extension RecordCutter {
         return index
     }
 
-    /// Begins an array or an object, be it the record itself or one inside of it.
+    /// Begins an array or an object: the record itself or a value inside of it.
     private mutating func beginContainer(_ byte: UInt8, at offset: Int) throws(InputFault) -> State {
         guard byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[") else {
             position.reach(offset)

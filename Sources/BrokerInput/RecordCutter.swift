@@ -1,42 +1,42 @@
 package import BrokerJSON
 
-/// Cuts a stream of JSON into its records, without holding more than one of them.
+/// Divides a stream of JSON into its records, with at most one of them in memory.
 ///
-/// The stream is any number of values one after the other (NDJSON, or simply written side by side), and the elements of
-/// arrays among them are records, too. A byte order mark may stand before a value, and record separators (RFC 7464)
-/// between values. The grammar of brackets, keys and commas is checked as the bytes come, so that a broken record is found
-/// where it breaks, and not at the end of the stream. What numbers, literals and strings consist of is no fault here: a
-/// record in which it may be wrong is not sound, and the parser says what is wrong with it.
+/// The stream is any number of values one after the other (NDJSON, or without line ends), and the elements of arrays
+/// among them are records, too. A byte order mark may precede a value, and record separators (RFC 7464) may be between
+/// values. The grammar of brackets, keys and commas is checked as the bytes arrive, so that an invalid record is found
+/// at its fault, and not at the end of the stream. The contents of numbers, literals and strings are not checked: a
+/// record that may have a fault there is marked, and the parser reports the fault.
 ///
 /// Invariants:
-/// 1. A record is a slice of the bytes that it came in. Only what a piece ends in the middle of is copied.
-/// 2. However the stream is cut into pieces, records, places and the fault are the same.
+/// 1. A record is a slice of the bytes of its piece. Only a record that continues in the next piece is copied.
+/// 2. Records, positions and the fault do not depend on how the stream is divided into pieces.
 package struct RecordCutter: RecordReader {
     enum State {
         /// Before a value of the stream.
         case between
-        /// Inside a byte order mark, of which one byte was there, or two.
+        /// Inside a byte order mark, of which one or two bytes were read.
         case markBegun, markNearlyWhole
-        /// Inside the array whose elements are records: before the first, before another one, behind one.
+        /// Inside the array whose elements are records: before the first, before another one, after one.
         case firstElement, element, afterElement
         /// Inside a record: before a value, before an array's first, before a key, before an object's first …
         case value, firstValue, key, firstKey, colon, commaOrEnd
-        /// Inside a string, and behind its backslash.
+        /// Inside a string, and after its backslash.
         case string, keyString, escape, keyEscape
-        /// Inside a number or a literal, which ends where something else begins.
+        /// Inside a number or a literal, which ends where another token begins.
         case scalar
     }
 
-    /// The elements of an array are records, and not the array.
+    /// The elements of an array are records, not the array itself.
     let opensArrays: Bool
     let limits: RecordLimits
     var state = State.between
-    /// Where the array of records began.
+    /// The beginning of the array of records.
     private var arrayPlace: InputPlace?
     private(set) var recordPlace: InputPlace?
-    /// The record's bytes of the pieces before this one.
+    /// The record's bytes in the previous pieces.
     private var begun: [UInt8] = []
-    /// The brackets that are open inside the record.
+    /// The open brackets inside the record.
     var open: [UInt8] = []
     var doubts: RecordDoubts = []
     var position = TextPosition()
@@ -50,9 +50,9 @@ package struct RecordCutter: RecordReader {
 
     package var place: InputPlace { position.place }
 
-    /// Takes the next bytes and hands every record that they end to `emit`.
+    /// Adds the next bytes and passes every complete record to `emit`.
     ///
-    /// - Throws: the first fault; the records before it were handed out.
+    /// - Throws: the first fault; the records before it were passed on.
     package mutating func feed(
         _ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {
@@ -70,13 +70,13 @@ package struct RecordCutter: RecordReader {
         position.reach(base + bytes.count)
     }
 
-    /// Goes on inside a record, and hands it out if it ends here.
+    /// Continues inside a record, and passes it on if it ends here.
     ///
-    /// - Returns: where in the piece the record ends, or the end of the piece.
+    /// - Returns: the end of the record in the piece, or the end of the piece.
     private mutating func cut(
         _ bytes: [UInt8], from start: Int, base: Int, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) -> Int {
-        // What the limit lets in; a record that goes on behind it is too large.
+        // The bytes within the limit; a record that continues after them is too large.
         let stop = min(bytes.count, start + limits.maximumBytes - begun.count)
         let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
             try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
@@ -88,7 +88,7 @@ package struct RecordCutter: RecordReader {
         if stop < bytes.count {
             position.reach(base + stop)
             guard state == .scalar, !bytes[stop].isScalar else { throw fault(limits.tooLarge) }
-            // It has ended with the last byte that the limit let in, if it is not inside of another value.
+            // It has ended with the last byte within the limit, if it is not inside of another value.
             guard open.isEmpty else { throw fault(limits.tooLarge) }
             try endRecord(bytes[start..<stop], at: base + stop, emit)
             return stop
@@ -97,7 +97,7 @@ package struct RecordCutter: RecordReader {
         return bytes.count
     }
 
-    /// The stream is over.
+    /// The stream ends.
     package mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
         if state == .scalar, open.isEmpty { try endRecord([], at: position.offset, emit) }
         if recordPlace != nil { throw truncation() }
@@ -114,7 +114,7 @@ package struct RecordCutter: RecordReader {
 
     // MARK: - Between records
 
-    /// Goes to where the next record begins, or to the end of the piece.
+    /// Moves to the beginning of the next record, or to the end of the piece.
     private mutating func goOnBetween(
         _ piece: UnsafeBufferPointer<UInt8>, from start: Int, base: Int
     ) throws(InputFault) -> Int {
@@ -132,7 +132,7 @@ package struct RecordCutter: RecordReader {
         return index
     }
 
-    /// Goes on by a byte that is no white space. True when it begins a record.
+    /// Moves over a byte that is no white space. True when it begins a record.
     private mutating func takeBetween(_ byte: UInt8) throws(InputFault) -> Bool {
         switch (state, byte) {
         case (.between, 0x1E): break
@@ -140,7 +140,7 @@ package struct RecordCutter: RecordReader {
         case (.markBegun, 0xBB): state = .markNearlyWhole
         case (.markNearlyWhole, 0xBF):
             state = .between
-            // The mark at the beginning is no text: columns count from behind it.
+            // The mark at the beginning is no text: columns count after it.
             if position.offset == 2 { position.beginText(at: 3) }
         case (.markBegun, _), (.markNearlyWhole, _):
             throw fault("expected a byte order mark, saw \(byte.asSeen)")
@@ -163,8 +163,8 @@ package struct RecordCutter: RecordReader {
     }
 
     /// - Parameters:
-    ///   - rest: what this piece has of the record.
-    ///   - end: where in the input the record ends.
+    /// - rest: the record's bytes in this piece.
+    /// - end: the end of the record in the input.
     private mutating func endRecord(
         _ rest: ArraySlice<UInt8>, at end: Int, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {
@@ -194,7 +194,7 @@ package struct RecordCutter: RecordReader {
         InputFault(reason: reason, place: place, recordPlace: recordPlace)
     }
 
-    /// What the parser says of a record whose end is missing: which string or bracket is open.
+    /// The parser's message for a record without an end: which string or bracket is open.
     private func truncation() -> InputFault {
         InputRecord(json: begun, place: recordPlace ?? place).fault
             ?? fault("the input ends in the middle of a record")
@@ -204,7 +204,7 @@ package struct RecordCutter: RecordReader {
 extension InputRecord {
     /// The record as a document.
     ///
-    /// - Throws: what is wrong with it, at its place in the input.
+    /// - Throws: its fault, at its position in the input.
     package func parsed() throws(InputFault) -> JSONDocument {
         do throws(JSONError) {
             return try JSONDocument(parsing: json.withUnsafeBytes { JSONText(copying: $0) })
@@ -215,7 +215,7 @@ extension InputRecord {
         }
     }
 
-    /// What is wrong with the record as JSON; nil when nothing is.
+    /// The record's fault as JSON; nil for a valid record.
     package var fault: InputFault? {
         do throws(InputFault) {
             _ = try parsed()

@@ -1,17 +1,17 @@
 import Glibc
 
-/// What a parser may find wrong with a record whose brackets, keys and commas are right.
+/// The possible faults of a record whose brackets, keys and commas are valid.
 struct RecordDoubts: OptionSet {
     let rawValue: UInt8
 
     /// Bytes that may not be UTF-8.
     static let notASCII = RecordDoubts(rawValue: 1)
-    /// Escapes that JSON may not know.
+    /// Escapes that may be invalid in JSON.
     static let escapes = RecordDoubts(rawValue: 2)
-    /// A number or a literal that may be none, or was not seen in one piece.
+    /// A number or a literal that may be invalid, or was divided between two pieces.
     static let anything = RecordDoubts(rawValue: 4)
 
-    /// A second look at the record leaves no doubt. False where only the parser can tell.
+    /// Checks the record again; true when it has no fault. False when only the parser can decide.
     func areDispelled(by json: ArraySlice<UInt8>) -> Bool {
         guard !isEmpty else { return true }
         guard !contains(.anything) else { return false }
@@ -49,7 +49,7 @@ extension UnsafeBufferPointer<UInt8> {
         return UnsafeRawPointer(found) - UnsafeRawPointer(baseAddress)
     }
 
-    /// The code unit that `\uXXXX` at that place stands for; nil when there is something else.
+    /// The code unit of `\uXXXX` at that position; nil for any other text.
     private func codeUnit(at start: Int) -> UInt16? {
         guard start + 6 <= count, self[start] == UInt8(ascii: "\\"), self[start + 1] == UInt8(ascii: "u") else {
             return nil

@@ -1,14 +1,14 @@
 import BrokerJSON
 
-/// What an input is written in.
+/// The format of an input.
 package enum RecordFormat: String, CaseIterable, Sendable {
     case json, ndjson, csv, form, xml
 
-    /// What the file's name tells, whatever it is packed by; nil when it tells nothing.
+    /// The format by the file's name, without the extension of its compression; nil when the name does not show it.
     package init?(fileName: String) {
         var parts = fileName.lowercased().split(separator: "/").last?.split(separator: ".") ?? []
         if let packing = parts.last, packing == "gz" || packing == "lz4" { parts.removeLast() }
-        // A hidden file's name is no ending.
+        // The name of a hidden file is no extension.
         guard parts.count > 1, let ending = parts.last else { return nil }
         switch ending {
         case "jsonl": self = .ndjson
@@ -17,17 +17,17 @@ package enum RecordFormat: String, CaseIterable, Sendable {
     }
 }
 
-/// Takes an input's bytes and finds its records.
+/// Finds the records in an input's bytes.
 protocol RecordReader {
-    /// Where the next byte stands.
+    /// The position of the next byte.
     var place: InputPlace { get }
 
-    /// Takes the next bytes and hands every record that they end to `emit`.
+    /// Adds the next bytes and passes every complete record to `emit`.
     ///
-    /// - Throws: the first fault, once the records before it were handed out; or what `emit` throws.
+    /// - Throws: the first fault, after the records before it were passed on; or the error of `emit`.
     mutating func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
 
-    /// The input is over.
+    /// The input ends.
     mutating func finish(_ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault)
 }
 
@@ -35,9 +35,9 @@ extension RecordFormat {
     /// Reads all records of an input.
     ///
     /// - Parameters:
-    ///   - wait: called before bytes are read, which may take its time.
-    ///   - emit: takes each record; what it throws ends the reading.
-    /// - Throws: the first fault, once the records before it were handed out.
+    /// - wait: called before bytes are read, which may block.
+    /// - emit: gets each record; its error ends the reading.
+    /// - Throws: the first fault, after the records before it were passed on.
     package func read(
         _ bytes: any ByteSource, root: RecordRoot?, limits: RecordLimits = .ofJobs,
         wait: () throws(InputFault) -> Void, _ emit: (InputRecord) throws(InputFault) -> Void
@@ -74,9 +74,9 @@ extension RecordFormat {
 }
 
 extension InputRecord {
-    /// Hands out the records below the root of this value.
+    /// Passes on the records below the root of this value.
     ///
-    /// - Parameter isWritten: the value stands in the input as it is here, so that places in it are places there.
+    /// - Parameter isWritten: the value occurs in the input in this form, so that positions in it are positions there.
     fileprivate func records(
         below root: RecordRoot, isWritten: Bool, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {

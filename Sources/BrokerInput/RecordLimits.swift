@@ -1,10 +1,10 @@
-/// What no record may exceed, whatever its format.
+/// Limits of a record in any format.
 package struct RecordLimits {
-    /// The limit for a message's nesting, less the containers that a job puts around a record.
+    /// The limit for a message's nesting, less the containers that a job adds around a record.
     static let maximumDepth = 508
     static let tooDeep = "the record is nested deeper than \(maximumDepth) levels"
 
-    /// The most that a message's content may be: no job can hold a larger record.
+    /// The maximum content of a message: no job can contain a larger record.
     package static let ofJobs = RecordLimits(maximumBytes: 256 << 20)
 
     let maximumBytes: Int

@@ -1,14 +1,14 @@
 package import BrokerJSON
 
-/// Where in a value the records are: keys with dots between them, or a JSON Pointer (RFC 6901).
+/// The position of the records in a value: keys with dots between them, or a JSON Pointer (RFC 6901).
 package struct RecordRoot: Sendable {
-    /// As it was given.
+    /// The root as given.
     package let text: String
     let tokens: [String]
-    /// Numbers among the tokens may name elements of arrays.
+    /// Numbers among the tokens may be indices of arrays.
     let isPointer: Bool
 
-    /// Nil when it is no JSON Pointer and yet begins as one.
+    /// Nil when it is no JSON Pointer but begins like one.
     package init?(_ text: String) {
         self.text = text
         isPointer = text.hasPrefix("/")
@@ -24,9 +24,9 @@ package struct RecordRoot: Sendable {
         self.tokens = tokens
     }
 
-    /// The value at this place.
+    /// The value at this position.
     ///
-    /// - Throws: what was looked for and what there is instead.
+    /// - Throws: a description of the missing part and of the value instead.
     package func find(in value: JSONValue) throws(InputFault) -> JSONValue {
         var value = value
         for (depth, token) in tokens.enumerated() {
@@ -49,7 +49,7 @@ package struct RecordRoot: Sendable {
         isPointer ? tokens.map { "/" + $0.asPointerToken }.joined() : "\"\(tokens.joined(separator: "."))\""
     }
 
-    /// How many of an object's keys a message names.
+    /// The maximum number of an object's keys in a message.
     private static let namedKeys = 10
 
     private static func remedy(_ value: JSONValue) -> String {

@@ -1,15 +1,15 @@
 import Dispatch
 import Synchronization
 
-/// The records of an input, read on a thread of its own and handed over in batches of bounded size.
+/// The records of an input, read on a thread of its own and passed on in batches of bounded size.
 ///
-/// One task asks for them. The thread stays little ahead of it, waits when nobody takes what it has read, and ends once
-/// the stream is abandoned.
+/// One task requests them. The thread reads a few batches ahead, waits while no batch is taken, and ends when the
+/// stream is abandoned.
 package final class RecordStream: Sendable {
     /// Some records, one after the other.
     package struct Batch: Sendable {
         package fileprivate(set) var records: [InputRecord] = []
-        /// Bytes of the file that were read when the last of them was found.
+        /// The number of bytes of the file that were read when the last record was found.
         package fileprivate(set) var bytesRead = 0
         /// Bytes of the records.
         fileprivate var count = 0
@@ -17,7 +17,7 @@ package final class RecordStream: Sendable {
 
     /// Bytes of records in a batch, unless one record is larger.
     private static let batchBytes = 256 << 10
-    /// Batches that wait to be taken.
+    /// The maximum number of batches that wait.
     private static let waitingBatches = 2
 
     private struct State {
@@ -36,14 +36,14 @@ package final class RecordStream: Sendable {
 
     /// - Parameter path: `-` is standard input.
     package init(path: String, format: RecordFormat, root: RecordRoot?) {
-        // A semaphore that ends below what it began with is a crash.
+        // A semaphore that ends below its initial value is a crash.
         for _ in 0..<Self.waitingBatches { room.signal() }
         DispatchQueue(label: "input").async { self.read(path, format, root) }
     }
 
     /// The next records; nil at the end.
     ///
-    /// - Throws: the fault of the input, once all records before it were taken.
+    /// - Throws: the fault of the input, after all records before it were taken.
     package func next() async throws(InputFault) -> Batch? {
         while true {
             let found = state.withLock { state -> Result<Batch?, InputFault>? in
@@ -66,10 +66,10 @@ package final class RecordStream: Sendable {
         }
     }
 
-    /// What was read waits to be taken, and nothing more is read.
+    /// The batches wait, and nothing more is read.
     var isWaiting: Bool { state.withLock { $0.isWaiting } }
 
-    /// Nothing more will be asked for.
+    /// No task will request a batch any more.
     package func abandon() {
         state.withLock { $0.isAbandoned = true }
         room.signal()
@@ -113,9 +113,9 @@ package final class RecordStream: Sendable {
 
     /// Waits until there is room.
     ///
-    /// - Throws: when nobody will take it any more.
+    /// - Throws: when no task will request a batch any more.
     private func put(_ batch: Batch) throws(InputFault) {
-        // What abandons the stream wakes one wait, and there must be no other behind it.
+        // Abandoning the stream wakes one wait, so no other may follow it.
         let isOver = state.withLock { state in
             state.isWaiting = state.batches.count == Self.waitingBatches
             return state.isAbandoned
@@ -131,7 +131,7 @@ package final class RecordStream: Sendable {
         if isAbandoned { throw Self.abandonment }
     }
 
-    /// Ends the reading; nobody is told.
+    /// Ends the reading without a report.
     private static let abandonment = InputFault(reason: "is not read any more", place: nil)
 
     private func end(_ result: Result<Void, InputFault>) {

@@ -1,37 +1,38 @@
 internal import Glibc
 
-/// A log of jobs on the disk: segments in a folder of their own, appended to and made durable in groups.
+/// A journal of jobs on the disk: segments in a folder of their own, to which groups of entries are appended and
+/// synced.
 ///
-/// Belongs to one thread at a time; starts none. Everything blocks.
+/// Belongs to one thread at a time; starts none. All calls block.
 ///
 /// Invariants
-///  1. What ``append(_:)`` has returned for is on the disk, and is read again after any crash.
+/// 1. Entries for which ``append(_:)`` has returned are on the disk, and are read again after any crash.
 ///  2. Positions of jobs rise.
-///  3. After the system has failed to make something durable, nothing is appended any more: what a second attempt says of
-///     the first one's bytes cannot be trusted.
+/// 3. After the system has failed to make an entry durable, no entry is appended any more: a second sync does not show
+///    whether the bytes of the first one are on the disk.
 package final class Journal {
-    /// Bytes from which a segment is followed by another, so that what is not needed any more can be taken away.
+    /// The bytes after which another segment is begun, so that segments that are not needed can be deleted.
     package static let segmentBytes = 16 << 20
 
     package let identity: JournalIdentity
-    /// Of the newest job in it, or before its first segment; 0 for none.
+    /// The position of the newest job in it, or before its first segment; 0 for none.
     package private(set) var lastPosition: Int64
-    /// Positions of jobs that were taken back.
+    /// Positions of cancelled jobs.
     package let cancelled: Set<Int64>
-    /// Jobs behind the position that it was opened for.
+    /// The number of jobs after the position with which it was opened.
     package let pendingCount: Int
     /// Bytes of all segments.
     package private(set) var byteCount: Int
-    /// The torn tail that was cut off at the opening; nil when there was none.
+    /// The torn tail that was truncated at the opening; nil when there was none.
     package let tail: JournalTail?
 
     private let folder: JournalFolder
     private let seed: UInt32
     private let segmentBytes: Int
-    /// In the order of their numbers; the last one is appended to.
+    /// In the order of their numbers; entries are appended to the last one.
     private var segments: [Segment]
     private var file: Int32
-    /// Of the last segment: its end, the last record's checksum.
+    /// Of the last segment: its end, and the checksum of its last record.
     private var end: Int
     private var checksum: UInt32
     private var failure: JournalError?
@@ -42,18 +43,19 @@ package final class Journal {
         var last: Int64
     }
 
-    /// Opens the journal of a store, or makes one.
+    /// Opens the journal of a store, or creates one.
     ///
-    /// A tail that was being written when the machine stopped is cut off; ``tail`` then says where.
+    /// A tail that was being written when the machine stopped is truncated; ``tail`` then has its position.
     ///
     /// - Parameters:
-    ///   - path: of its folder, beside the store.
-    ///   - expected: the identity that the store remembers; nil when it was not fed from a journal.
+    /// - path: the path of its folder, beside the store.
+    /// - expected: the identity that the store has; nil when the store has not applied jobs of a journal.
     ///   - applied: the newest position that the store has applied.
-    ///   - id: of the job at that position, as the store has it; nil when it does not know.
-    ///   - mode: permissions of the files that it makes, less the mask of the process.
-    ///   - system: what writes; a seam for faults.
-    /// - Throws: ``JournalError``: `unusable` with the place when something is damaged, or it is not the store's.
+    /// - id: the id of the job at that position in the store; nil when the store does not have it.
+    /// - mode: permissions of new files, less the umask of the process.
+    /// - system: the system calls; tests inject faults.
+    /// - Throws: ``JournalError``: `unusable` with the position when an entry is damaged, or the journal is another
+    ///   store's.
     package convenience init(
         path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?, mode: UInt32,
         system: any JournalSystem
@@ -72,7 +74,7 @@ package final class Journal {
         var found = try JournalRecovery(folder, expected: expected, applied: applied, idOfApplied: id)
         var known = found.segments.last?.head.identity
         if let stranger = known, stranger != expected {
-            // One that was made, and of which the store was not told before the machine stopped, has nothing in it.
+            // A journal that was created, but not noted in the store before the machine stopped, has no entries.
             guard found.isEmpty else { throw folder.stranger(isFed: expected != nil) }
             for segment in found.segments { _ = try folder.remove(segment.head.path) }
             found = JournalRecovery()
@@ -105,16 +107,16 @@ package final class Journal {
 
     deinit { if file >= 0 { Glibc.close(file) } }
 
-    /// A journal is there, or what is left of one.
+    /// Whether there is a journal, or a part of one.
     ///
-    /// - Throws: ``JournalError`` when there is something that cannot be looked into.
+    /// - Throws: ``JournalError`` when the path cannot be examined.
     package static func exists(_ path: String) throws(JournalError) -> Bool {
         let folder = JournalFolder(path: path)
         guard folder.isThere else { return false }
         return try !folder.segmentNumbers().isEmpty
     }
 
-    /// Takes the journal away, whatever is in it.
+    /// Deletes the journal with all its entries.
     package func remove() throws(JournalError) {
         if let last = segments.last { folder.removeUnfinished(last.head.number + 1) }
         for segment in segments { _ = try folder.remove(segment.head.path) }
@@ -124,10 +126,10 @@ package final class Journal {
 
     // MARK: - Appending
 
-    /// Appends the entries, and makes them durable together.
+    /// Appends the entries, and makes them durable with one sync.
     ///
-    /// - Throws: ``JournalError``: `full` when there is no room, and then none of them is in the journal, and more may be
-    ///   appended later; `broken` once and for all.
+    /// - Throws: ``JournalError``: `full` when there is no room; then none of them is in the journal, and more may be
+    ///   appended later. `broken` is permanent.
     package func append(_ entries: [JournalEntry]) throws(JournalError) {
         if let failure { throw failure }
         guard !entries.isEmpty else { return }
@@ -159,7 +161,7 @@ package final class Journal {
         segments[segments.count - 1].last = last
     }
 
-    /// What was written of a group that has no room is taken away again.
+    /// Truncates the written part of a group for which there is no room.
     private func undo(_ cause: JournalError) throws(JournalError) -> Never {
         guard cause.code == .full else {
             failure = cause
@@ -174,14 +176,15 @@ package final class Journal {
         throw cause
     }
 
-    /// Writes into the header how far the segment is synced. It is not synced itself: without it, a start after a loss of power
-    /// takes damage behind the older mark for a torn tail, and nothing else is lost.
+    /// Writes the synced length of the segment into the header. The header itself is not synced: without it, a start
+    /// after a power failure treats damage after the older mark as a torn tail, and nothing else is lost.
     private func writeMark(isClosed: Bool = false) throws(JournalError) {
         let mark = SegmentMark(synced: end, isClosed: isClosed)
         do throws(JournalError) {
             try folder.write(mark.bytes(seed: seed), to: file, at: JournalSegment.markOffset)
         } catch {
-            // A file system that never writes over a block may have no room for another one. The older mark is right, too.
+            // A file system that never overwrites a block may have no room for another one. The older mark is valid,
+            // too.
             guard error.code == .full else { throw error }
         }
     }
@@ -210,7 +213,7 @@ package final class Journal {
         }
     }
 
-    /// Marks the last segment as one that another follows, so that the loss of that one is noticed.
+    /// Marks the last segment as one that has a successor, so that the loss of the successor is detected.
     ///
     /// - Parameter new: the file of the next segment, which is on the disk.
     private func close(before new: Int32) throws(JournalError) {
@@ -226,12 +229,12 @@ package final class Journal {
 
     // MARK: - Reading, trimming
 
-    /// Reads the jobs behind a position, in order. To be done before anything is appended.
+    /// Reads the jobs after a position, in order. Must be called before entries are appended.
     package func jobs(after position: Int64) -> JournalReader {
         JournalReader(folder, segments.filter { $0.last > position }.map(\.head), after: position)
     }
 
-    /// Takes away the segments in which there is nothing behind that position; the last one stays.
+    /// Deletes the segments that have no job after that position; the last segment stays.
     package func trim(through position: Int64) throws(JournalError) {
         while segments.count > 1, segments[0].last <= position {
             byteCount -= try folder.remove(segments[0].head.path)

@@ -1,23 +1,23 @@
-/// What a journal keeps: a job as it was received, or that one was taken back.
+/// An entry of a journal: a job as it was received, or the cancellation of one.
 package struct JournalEntry: Sendable, Equatable {
     package enum Kind: UInt8, Sendable {
         case job = 1
-        /// The job of that position was taken back before its merge.
+        /// The job at that position was cancelled before its merge.
         case cancellation = 2
     }
 
     package var kind: Kind
-    /// The job's place among all; of a cancellation the job's.
+    /// The position of the job; for a cancellation, of the cancelled job.
     package var position: Int64
-    /// 1 to 128 bytes; empty of what has none.
+    /// 1 to 128 bytes; empty for an entry without an id.
     package var id: String
-    /// The id was made by the server: nobody sends it again.
+    /// The server made the id, so no client sends the job again.
     package var isIDMade: Bool
-    /// Who sent it.
+    /// The user id of the sender.
     package var user: UInt32
-    /// When it was accepted: milliseconds since 1970.
+    /// The time of acceptance: milliseconds since 1970.
     package var time: Int64
-    /// Of a job its frame without the length, as it was received.
+    /// For a job: its frame without the length, as it was received.
     package var payload: [UInt8]
 
     package init(
@@ -34,15 +34,15 @@ package struct JournalEntry: Sendable, Equatable {
     }
 }
 
-/// Something is wrong with a journal, or with the disk that it is on.
+/// A fault of a journal, or of its disk.
 package struct JournalError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable {
         /// The disk is full: the entries are not in the journal, and may be appended again later.
         case full
-        /// The system did not do what it was asked to. What is on the disk is not known any more, and nothing may be
-        /// appended until the journal has been opened anew.
+        /// A system call failed. The contents of the disk are not known any more, and no entry may be appended until
+        /// the journal has been opened again.
         case broken
-        /// What is there is damaged, or another store's.
+        /// The journal is damaged, or another store's.
         case unusable
     }
 

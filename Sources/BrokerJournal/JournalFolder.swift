@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The folder of a journal: all that is asked of the system, and what is said when it fails.
+/// The folder of a journal: all its system calls, and the messages for their failures.
 struct JournalFolder: Sendable {
     let path: String
     let mode: mode_t
@@ -12,18 +12,18 @@ struct JournalFolder: Sendable {
         self.system = system
     }
 
-    /// Makes the folder if it is not there.
+    /// Creates the folder if it does not exist.
     func make() throws(JournalError) {
-        // Who may read its files must be able to look for them.
+        // Users who may read its files must be able to list them.
         let folderMode = mode | (mode & 0o444) >> 2
         guard mkdir(path, folderMode) != 0 else { return try syncFolder(parent) }
         guard errno == EEXIST else { throw failed("cannot be made", errno) }
     }
 
-    /// Something of that name is there, as far as can be told.
+    /// Whether a file of that name exists, as far as the system reports it.
     var isThere: Bool { access(path, F_OK) == 0 || errno != ENOENT }
 
-    /// Of the segments, in their order.
+    /// The segments' numbers, ascending.
     func segmentNumbers() throws(JournalError) -> [UInt64] {
         guard let folder = opendir(path) else { throw failed("cannot be read", errno) }
         defer { closedir(folder) }
@@ -46,7 +46,7 @@ struct JournalFolder: Sendable {
 
     func open(_ file: String) throws(JournalError) -> Int32 { try open(file, O_RDWR, "cannot be opened") }
 
-    /// Opens a regular file. Opening a FIFO would wait for its other end, and opening a device may do something.
+    /// Opens a regular file. Opening a FIFO would wait for its other end, and opening a device may have effects.
     private func open(_ file: String, _ access: Int32, _ failure: String) throws(JournalError) -> Int32 {
         var status = stat()
         if lstat(file, &status) == 0, status.st_mode & S_IFMT != S_IFREG { throw noFile(file) }
@@ -59,13 +59,13 @@ struct JournalFolder: Sendable {
         return descriptor
     }
 
-    /// The name of a segment's file while it is being made.
+    /// The name of a segment's file until it is complete.
     private static let unfinishedSuffix = ".new"
 
-    /// Makes a file with these bytes in it, durable with its name. Nothing ever has the name but the whole file.
+    /// Creates a file with these bytes, durable with its name. The name never leads to an incomplete file.
     func create(_ file: String, _ bytes: [UInt8]) throws(JournalError) -> Int32 {
         let unfinished = file + Self.unfinishedSuffix
-        // A process that ended while it made the file may have left it.
+        // A process that ended while it created the file may have left it.
         unlink(unfinished)
         let descriptor = Glibc.open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode)
         guard descriptor >= 0 else { throw failed("cannot be made", errno, file) }
@@ -84,7 +84,7 @@ struct JournalFolder: Sendable {
         }
     }
 
-    /// Removes the files of segments whose making was not finished.
+    /// Deletes the files of segments that were not completed.
     func removeUnfinished(_ number: UInt64) {
         unlink(JournalSegment.path(number, in: path) + Self.unfinishedSuffix)
     }
@@ -103,7 +103,7 @@ struct JournalFolder: Sendable {
     }
 
     func write(_ bytes: [UInt8], to file: Int32, at offset: Int) throws(JournalError) {
-        // A closure that throws such an error is one too many for `withUnsafeBytes` of an array.
+        // The compiler does not accept `withUnsafeBytes` of an array with a closure that throws a typed error.
         let result = bytes.withUnsafeBytes { bytes in
             Result { () throws(JournalError) in try write(bytes, to: file, at: offset) }
         }
@@ -120,11 +120,11 @@ struct JournalFolder: Sendable {
         }
     }
 
-    /// Writes a file's first bytes over themselves and syncs them, so that what was found in it is on the disk before anything
-    /// is built on it.
+    /// Writes a file's first bytes again and syncs them, so that the bytes that were read are on the disk before the
+    /// journal depends on them.
     ///
-    /// The process before may have ended because a sync failed. The system then takes what it could not write for written: it
-    /// can be read, a sync succeeds without doing anything, and a loss of power takes it away.
+    /// The previous process may have ended because a sync failed. The kernel then treats the unwritten bytes as
+    /// written: they can be read, another sync succeeds without writing them, and a power failure loses them.
     func rewrite(_ path: String, _ file: Int32, to end: Int) throws(JournalError) {
         let mapped = try map(path)
         try write(UnsafeRawBufferPointer(rebasing: mapped.bytes[..<end]), to: file, at: 0)
@@ -135,7 +135,7 @@ struct JournalFolder: Sendable {
         guard system.sync(file) == 0 else { throw broken("cannot be made durable", errno) }
     }
 
-    /// Takes away what is behind, so that it is never read again.
+    /// Truncates the rest, so that it is never read again.
     func cut(_ file: Int32, to size: Int) throws(JournalError) {
         var status = stat()
         if fstat(file, &status) == 0, status.st_size == size { return }
@@ -143,7 +143,7 @@ struct JournalFolder: Sendable {
         try sync(file)
     }
 
-    /// - Returns: how many bytes it had.
+    /// - Returns: the number of bytes that the file had.
     func remove(_ file: String) throws(JournalError) -> Int {
         var status = stat()
         stat(file, &status)
@@ -151,7 +151,7 @@ struct JournalFolder: Sendable {
         return Int(status.st_size)
     }
 
-    /// What else lies there is not the journal's.
+    /// Other files in the folder do not belong to the journal.
     func removeIfEmpty() { rmdir(path) }
 
     private func syncFolder(_ folder: String) throws(JournalError) {
@@ -163,7 +163,7 @@ struct JournalFolder: Sendable {
 
     private var parent: String { String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) }
 
-    // MARK: - What is said
+    // MARK: - Messages
 
     private func failed(_ what: String, _ cause: Int32, _ file: String? = nil) -> JournalError {
         if [ENOSPC, EDQUOT, EFBIG].contains(cause) {

@@ -1,11 +1,11 @@
-/// Which journal it is, for good.
+/// The permanent identity of a journal.
 package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
     let bytes: [UInt8]
 
     /// The seed of the checksums of its records.
     var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
 
-    /// A new one, which no other has.
+    /// A new, random identity.
     package init() {
         var generator = SystemRandomNumberGenerator()
         bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
@@ -16,7 +16,7 @@ package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
         self.bytes = bytes
     }
 
-    /// From ``description``; nil for anything else.
+    /// Parses ``description``; nil for any other text.
     package init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 32 else { return nil }

@@ -17,13 +17,14 @@ internal import CZlib
 /// | 52 | 4 | zero |
 /// | 56 | | id, payload |
 ///
-/// Checksums are CRC-32s that begin with the journal's identity, so that nobody who sends a frame can make it look like a
-/// record. The one of the record before makes a chain of them: none can be missing, and none from an earlier life of the
-/// disk be taken for one of this. By how far the segment was durable it can be told whether what is damaged was so once.
+/// Checksums are CRC-32s that begin with the journal's identity, so that no client can send a frame that looks like a
+/// record. The checksum of the previous record links the records: none can be missing, and none from an earlier use of
+/// the disk block can be mistaken for one of this journal. The durable length shows whether a damaged record was once
+/// durable.
 enum JournalRecord {
     static let magic: UInt32 = 0x3152_6A42
     static let headerCount = 56
-    /// The largest frame, and an id.
+    /// The maximum frame, and an id.
     static let largestBody = (16 << 20) + 128
 
     struct Header: Equatable {
@@ -42,8 +43,8 @@ enum JournalRecord {
 
     /// Appends the record of an entry.
     ///
-    /// - Parameters:
-    ///   - seed: what checksums begin with.
+    /// - seed: the initial value of the checksums.
+    /// - previous: the header's checksum of the previous record.
     ///   - previous: the header's checksum of the record before.
     /// - Returns: its header's checksum.
     static func write(
@@ -75,7 +76,7 @@ enum JournalRecord {
         return checksum
     }
 
-    /// Reads the header that begins there; nil when none does. Takes the same time whatever is there.
+    /// Reads the header at that offset; nil when there is none. Takes constant time.
     static func header(of bytes: UnsafeRawBufferPointer, seed: UInt32) -> Header? {
         guard bytes.count >= headerCount, bytes.number(0, UInt32.self) == magic else { return nil }
         let header = Header(
@@ -96,9 +97,9 @@ enum JournalRecord {
         body.count == header.bodyCount && checksum(body, seed: seed) == header.bodyChecksum
     }
 
-    /// The entry of an intact record; nil when it is of an unknown kind, or has unknown flags: a later version wrote it.
+    /// The entry of an intact record; nil when its kind or its flags are unknown, because a later version wrote it.
     ///
-    /// - Parameter body: all of it.
+    /// - Parameter body: the complete body.
     static func entry(_ header: Header, _ body: UnsafeRawBufferPointer) -> JournalEntry? {
         guard let kind = JournalEntry.Kind(rawValue: header.kind), header.flags & ~1 == 0,
             let id = String(validating: body.prefix(header.idCount), as: UTF8.self)

@@ -1,4 +1,4 @@
-/// What is found in a journal's folder at its opening: everything is read and checked once.
+/// The contents of a journal's folder at its opening: everything is read and checked once.
 struct JournalRecovery {
     private(set) var segments: [Journal.Segment] = []
     private(set) var cancelled: Set<Int64> = []
@@ -6,20 +6,20 @@ struct JournalRecovery {
     private(set) var byteCount = 0
     /// The torn tail of the last segment; nil when there is none.
     private(set) var tail: JournalTail?
-    /// Of the last segment, behind its last whole record; and that one's checksum.
+    /// Of the last segment: the offset after its last whole record, and that record's checksum.
     private(set) var end = 0
     private(set) var checksum: UInt32 = 0
 
-    /// No job was ever in it.
+    /// No job was ever appended to it.
     var isEmpty: Bool { segments.allSatisfy { $0.last == $0.head.before } && segments.count < 2 }
 
-    /// Nothing is there.
+    /// There is no journal.
     init() {}
 
     /// - Parameters:
-    ///   - expected: whose it is to be; another's is not held against the store.
+    /// - expected: the required identity; a journal with another one is not this store's.
     ///   - applied: the newest position that the store has applied.
-    ///   - id: of the job there, as the store has it; nil when it does not know.
+    /// - id: the id of the job there in the store; nil when the store does not have it.
     init(
         _ folder: JournalFolder, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?
     ) throws(JournalError) {
@@ -48,14 +48,14 @@ struct JournalRecovery {
         if last.head.mark.isClosed { throw folder.hasGap(after: last.head.path) }
     }
 
-    /// Whether the server of format 1 did not finish making the last segment, so that nothing was ever in it. That of format 2
-    /// renames a segment's file when it is whole.
+    /// Whether a server of format 1 did not finish creating the last segment, so that it never had a record. A server
+    /// of format 2 renames a segment's file when it is complete.
     private func isUnfinished(_ bytes: Int, _ expected: JournalIdentity?) -> Bool {
         bytes <= JournalSegment.markOffset && (segments.last.map { $0.head.format == 1 } ?? (expected == nil))
     }
 
-    /// Of segments that were taken away one after the other, a loss of power may leave any: those before a gap are removed
-    /// when all that is missing was applied.
+    /// A power failure may leave any of the segments that were being deleted one after the other: those before a gap
+    /// are deleted when all missing jobs were applied.
     private mutating func forgetApplied(upTo head: JournalSegment, _ folder: JournalFolder) throws(JournalError) {
         guard let before = segments.last, before.head.identity == head.identity,
             before.head.number + 1 < head.number, before.last < head.before
@@ -64,7 +64,7 @@ struct JournalRecovery {
         segments = []
     }
 
-    /// Whether the segment goes on where the one before it ended, and the journal where the store did.
+    /// Whether the segment continues at the end of the previous one, and the journal at the position of the store.
     private func check(_ head: JournalSegment, _ applied: Int64, _ folder: JournalFolder) throws(JournalError) {
         guard let before = segments.last else {
             guard head.before <= applied else { throw folder.isTooYoung(from: head.before, applied: applied) }

@@ -16,14 +16,14 @@ internal import Glibc
 struct JournalSegment {
     static let currentFormat: UInt32 = 2
     static let headerCount = markOffset + SegmentMark.count
-    /// Where the mark begins, and where the first record of a segment of format 1 begins.
+    /// The offset of the mark, and of the first record in a segment of format 1.
     static let markOffset = 48
     /// The magic numbers of formats 1, and 2 and later.
     private static let magics: [UInt64] = [0x314A_7265_6B6F_7242, 0x324A_7265_6B6F_7242]
 
     /// Why bytes are no segment.
     enum HeaderFault: Error, Equatable {
-        /// The bytes from that offset on are not those of a header.
+        /// The bytes from that offset on are no header.
         case damaged(at: Int)
         /// A later version of the server wrote the segment.
         case unknownFormat(UInt32)
@@ -38,7 +38,7 @@ struct JournalSegment {
     let headerChecksum: UInt32
     let mark: SegmentMark
 
-    /// Where the first record begins.
+    /// The offset of the first record.
     var recordsOffset: Int { format == 1 ? Self.markOffset : Self.headerCount }
 
     static func path(_ number: UInt64, in folder: String) -> String {
@@ -46,7 +46,7 @@ struct JournalSegment {
         return "\(folder)/\(String(repeating: "0", count: 16 - min(16, digits.count)))\(digits).jobs"
     }
 
-    /// The number in a file's name; nil when it is no segment's.
+    /// The number in a file's name; nil for any other file.
     static func number(ofFile name: String) -> UInt64? {
         name.hasSuffix(".jobs") && name.utf8.count == 21 ? UInt64(name.dropLast(5)) : nil
     }

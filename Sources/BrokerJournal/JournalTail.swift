@@ -1,8 +1,9 @@
-/// The end of a journal that was being written when the server or the machine stopped, and that was cut off at the next start.
+/// The end of a journal that was being written when the server or the machine stopped, and that the next start
+/// truncated.
 package struct JournalTail: Sendable, Equatable {
     package let file: String
-    /// Where the file ends now.
+    /// The present end of the file.
     package let offset: Int
-    /// How many bytes were cut off.
+    /// The number of truncated bytes.
     package let bytes: Int
 }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A file as memory, to be read while this object lives.
+/// A file mapped into memory, readable as long as this object.
 final class MappedFile: @unchecked Sendable {
     // No thread writes to them: mapped bytes never change; a file is only truncated after the bytes that were read.
     let bytes: UnsafeRawBufferPointer

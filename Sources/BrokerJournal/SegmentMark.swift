@@ -1,4 +1,4 @@
-/// How far a segment was synced, in its header:
+/// The synced length of a segment, in its header:
 ///
 /// | offset | bytes | |
 /// |---|---|---|
@@ -6,8 +6,8 @@
 /// | 8 | 4 | 1 if another segment follows, else 0 |
 /// | 12 | 4 | CRC-32 of bytes 0 to 11, beginning with the journal's identity |
 ///
-/// The mark is written after each sync of records, and reaches the disk with the next sync or with the system's write-back. It
-/// is never ahead of the records: what lies before `synced` and cannot be read is damaged, and not a torn tail.
+/// The mark is written after each sync of records, and reaches the disk with the next sync or with the kernel's
+/// write-back. It never exceeds the synced records: an unreadable record before `synced` is damaged, and no torn tail.
 struct SegmentMark: Equatable {
     static let count = 16
 

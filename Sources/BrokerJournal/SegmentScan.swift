@@ -3,20 +3,20 @@ struct SegmentScan: @unchecked Sendable {
     // No thread writes to the bytes of the file; the owner of the scan keeps them mapped.
     /// Why there is no further record.
     enum End: Equatable {
-        /// The file ends with the last one.
+        /// The file ends with the last record.
         case whole
-        /// What follows was being written when the machine or the process stopped.
+        /// The rest was being written when the machine or the process stopped.
         case torn
-        /// What follows was durable once, and is not what it was.
+        /// The rest was durable once, and has changed.
         case damaged
-        /// A whole record follows that this version of the server cannot read, of that kind.
+        /// A complete record follows that this version of the server cannot read, of that kind.
         case unknownRecord(kind: UInt8)
     }
 
     let segment: JournalSegment
     private let bytes: UnsafeRawBufferPointer
     private let seed: UInt32
-    /// After the last record.
+    /// The offset after the last record.
     private(set) var offset: Int
     /// The checksum of the last record, or of the header.
     private(set) var checksum: UInt32
@@ -53,7 +53,7 @@ struct SegmentScan: @unchecked Sendable {
         if offset < segment.mark.synced { return .damaged }
         if offset == bytes.count { return .whole }
         guard isLast else { return .damaged }
-        // Each record says how far the file was durable when it was written.
+        // Each record has the length to which the file was durable when it was written.
         var position = offset + 1
         while position + JournalRecord.headerCount <= bytes.count {
             if bytes[position] == UInt8(truncatingIfNeeded: JournalRecord.magic),

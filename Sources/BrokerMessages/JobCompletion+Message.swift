@@ -2,9 +2,9 @@ package import BrokerCoordinator
 internal import BrokerWire
 
 extension JobCompletion {
-    /// The `completed` or `failed` that tells it.
+    /// The `completed` or `failed` message.
     ///
-    /// - Parameter isBrief: as `reply: none` asks.
+    /// - Parameter isBrief: for `reply: none`.
     package func message(tag: [UInt8]?, isBrief: Bool) -> [UInt8] {
         switch result {
         case .completed(let members, let isDuplicate):

@@ -1,8 +1,8 @@
 extension PathPattern {
-    /// The path with the parameters' values, percent-encoded (RFC 3986: all but letters, digits and `-._~`).
+    /// Returns the path with the parameters' values, percent-encoded (RFC 3986: all but letters, digits and `-._~`).
     ///
-    /// - Parameter value: of the parameter of that name; nil when there is none.
-    /// - Throws: ``PathPatternError`` that names the parameters that have no value, or an empty one.
+    /// - Parameter value: returns the value of the parameter of that name; nil when there is none.
+    /// - Throws: ``PathPatternError`` with the names of the parameters whose value is missing or empty.
     package func path(_ value: (_ parameter: String) throws -> String?) throws -> String {
         var missing: [String] = []
         var path = text.utf8.first == UInt8(ascii: "/") ? "/" : ""

@@ -9,9 +9,9 @@ extension PathPattern {
         }
     }
 
-    /// The parameters' values, without percent-encoding, in the order of the pattern; nil when the path does not fit.
+    /// The parameters' values, without percent-encoding, in the order of the pattern; nil when the path does not match.
     ///
-    /// Takes time in proportion to the length of the path; a path with another number of segments takes none.
+    /// Takes linear time in the path; a path with another number of segments takes constant time.
     package func match(_ path: SplitPath) -> [(name: String, value: String)]? {
         guard path.segments.count == segments.count else { return nil }
         var values: [(name: String, value: String)] = []
@@ -21,7 +21,8 @@ extension PathPattern {
         return values
     }
 
-    /// Each parameter ends where what is behind it first comes; what is at the segment's end must stand there.
+    /// Each parameter ends at the first occurrence of the text after it; the text at the segment's end must match
+    /// there.
     private static func match(
         _ segment: Substring.UTF8View, _ tokens: [Token], _ values: inout [(name: String, value: String)]
     ) -> Bool {
@@ -54,7 +55,7 @@ extension PathPattern {
         return start > 0 && text.suffix(suffix.count).elementsEqual(suffix) ? start : nil
     }
 
-    /// Behind one byte at least. A pattern's literals are short, so looking at every place is linear in the text.
+    /// At least one byte later. A pattern's literals are short, so testing every position is linear in the text.
     private static func beginning(of literal: [UInt8], _ text: Substring.UTF8View) -> Int? {
         var rest = text.dropFirst()
         var count = 1
@@ -66,7 +67,7 @@ extension PathPattern {
         return nil
     }
 
-    /// `%41` is `A`; a percent sign without two hexadecimal digits stands for itself.
+    /// `%41` is `A`; a percent sign without two hexadecimal digits is itself.
     private static func decoded(_ text: Substring.UTF8View) -> String {
         let bytes = Array(text)
         var decoded: [UInt8] = []

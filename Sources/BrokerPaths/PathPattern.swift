@@ -1,21 +1,21 @@
-/// A pattern of resource paths such as `/articles/:articleID`, as RestKit's path matcher and router know them.
+/// A pattern of resource paths such as `/articles/:articleID`, as in RestKit's path matcher and router.
 ///
-/// Both ways: a path that fits gives the values of the parameters, and values fill the pattern to a path. A parameter
-/// is a colon and a name of letters, digits and `_`; it stands for one character at least, and for no slash. What is
-/// around it is taken as it stands: `/feeds/:name.json`. Slashes at either end do not count, and neither do a query
-/// (`?page=2`) or a fragment (`#top`) behind a path.
+/// In both directions: a matching path gives the values of the parameters, and values fill the pattern to a path. A
+/// parameter is a colon and a name of letters, digits and `_`; it matches at least one character, and no slash. Other
+/// text matches itself: `/feeds/:name.json`. Slashes at either end do not count, and neither do a query (`?page=2`) or
+/// a fragment (`#top`) after a path.
 package struct PathPattern: Sendable {
     enum Token: Sendable, Equatable {
         case literal([UInt8])
         case parameter(String)
     }
 
-    /// As it was written.
+    /// The text of the pattern.
     package let text: String
-    /// By segment, between slashes; a segment has a token at least.
+    /// By segment, between slashes; a segment has at least one token.
     let segments: [[Token]]
 
-    /// - Throws: ``PathPatternError`` when a parameter has no name, has another right behind it, or comes twice.
+    /// - Throws: ``PathPatternError`` when a parameter has no name, is directly followed by another, or occurs twice.
     package init(_ text: String) throws(PathPatternError) {
         self.text = text
         var segments: [[Token]] = []
@@ -79,7 +79,7 @@ package struct PathPattern: Sendable {
     }
 }
 
-/// What is wrong with a pattern, as a sentence without its end.
+/// A fault of a pattern, as a sentence without its end.
 package struct PathPatternError: Error, Sendable, Equatable, CustomStringConvertible {
     package let description: String
 

@@ -1,12 +1,12 @@
 internal import Glibc
 
-/// Where lines begin, in bytes that come in pieces. Places are asked for from the first to the last, more or less.
+/// The offsets of lines in bytes that arrive in pieces. Positions are requested in nearly ascending order.
 final class LineStarts {
-    /// Passed lines that are kept at most.
+    /// The maximum number of lines before the requested position that are stored.
     private static let kept = 4096
 
     private var starts = [0]
-    /// The line that was asked for last: its place in ``starts``, and how many were thrown away before them.
+    /// The line that was requested last: its index in ``starts``, and the number of discarded lines before them.
     private var index = 0
     private var thrownAway = 0
     private var count = 0
@@ -29,7 +29,7 @@ final class LineStarts {
             line: thrownAway + index + 1, column: max(1, offset - starts[index] + 1), offset: offset)
     }
 
-    /// Of what stands before, little is asked for any more.
+    /// Earlier lines are rarely requested.
     func pass(_ offset: Int) {
         go(to: min(offset, count))
         guard index > 2 * Self.kept else { return }

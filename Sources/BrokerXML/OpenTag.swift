@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Counts the attributes of a tag whose end has not come yet.
+/// Counts the attributes of a tag that is not complete yet.
 struct OpenTag {
     private(set) var attributeCount = 0
     private var start = -1
@@ -8,8 +8,8 @@ struct OpenTag {
     private var quote: UInt8?
 
     /// - Parameters:
-    ///   - bytes: the tag so far; none of them is read twice.
-    ///   - offset: where it begins in the document.
+    /// - bytes: the tag so far; each byte is read once.
+    /// - offset: its offset in the document.
     mutating func read(_ bytes: UnsafeBufferPointer<UInt8>, at offset: Int) {
         if offset != start { self = OpenTag(start: offset) }
         defer { scannedCount = bytes.count }

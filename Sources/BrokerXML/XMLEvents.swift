@@ -1,11 +1,11 @@
-/// What a parser finds, in the order of the document.
+/// The events of a parser, in the order of the document.
 package protocol XMLEvents: AnyObject {
     func begin(_ name: [UInt8], _ attributes: [XMLAttribute])
     func end()
     func text(_ bytes: UnsafeBufferPointer<UInt8>)
-    /// The document has something that can cost more than its length, or read other files.
+    /// A part of the document whose cost may exceed its length, or which reads other files.
     func refuse(_ construct: XMLConstruct)
-    /// - Parameter code: of libxml2 (`xmlParserErrors`).
+    /// - Parameter code: the code of libxml2 (`xmlParserErrors`).
     func error(_ code: Int, _ message: String)
 }
 
@@ -20,7 +20,7 @@ package enum XMLConstruct {
     case attributes
 }
 
-/// An attribute of a tag, with its prefix, as it is written there.
+/// An attribute of a tag, with its prefix, as written.
 package struct XMLAttribute {
     package let name: [UInt8]
     package let value: [UInt8]

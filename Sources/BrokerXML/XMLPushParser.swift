@@ -1,9 +1,9 @@
 internal import CXML2
 internal import Glibc
 
-/// libxml2's push parser: it takes a document in pieces and opens no other file and no address. Belongs to one thread.
+/// libxml2's push parser: it gets a document in pieces and opens no other file and no address. Belongs to one thread.
 ///
-/// The caller refuses what ``XMLEvents/refuse(_:)`` reports, and bounds the depth; the parser bounds everything else.
+/// The caller rejects the events of ``XMLEvents/refuse(_:)``, and limits the depth; the parser limits everything else.
 package final class XMLPushParser {
     /// Bytes of one piece, so that one call of ``parse(_:)`` finds a bounded number of elements.
     package static let largestPiece = 32 << 10
@@ -22,12 +22,13 @@ package final class XMLPushParser {
     package init() {
         _ = Self.library
         var handler = Self.handler()
-        // It is copied.
+        // The library copies it.
         guard let context = xmlCreatePushParserCtxt(&handler, nil, nil, 0, nil) else {
             preconditionFailure("out of memory for an XML parser")
         }
-        // With `XML_PARSE_NOENT`, `&amp;` in an attribute is `&`; without, libxml2 gives `&#38;` for a tree that it would build.
-        // Other entities it cannot have: no handler stores any.
+        // With `XML_PARSE_NOENT`, `&amp;` in an attribute is `&`; without it, libxml2 reports `&#38;` for a tree that
+        // it would build.
+        // No other entities exist: no handler stores any.
         xmlCtxtUseOptions(context, Int32(XML_PARSE_NONET.rawValue | XML_PARSE_NOENT.rawValue))
         self.context = context
         context.pointee.userData = Unmanaged.passUnretained(self).toOpaque()
@@ -48,10 +49,10 @@ package final class XMLPushParser {
         lines.pass(stoppedPlace == nil ? place(before: 0).offset ?? .max : .max)
     }
 
-    /// The document is over.
+    /// The document ends.
     package func end() { xmlParseChunk(context, nil, 0, 1) }
 
-    /// Reports nothing any more.
+    /// Stops reporting events.
     package func stop() {
         stoppedPlace = place
         xmlStopParser(context)
@@ -59,12 +60,12 @@ package final class XMLPushParser {
 
     // MARK: - Attributes
 
-    /// Namespaces that each open element declares, and their sum.
+    /// The number of namespaces that each open element declares, and their sum.
     private var namespaceCounts: [Int] = []
     private var namespaceCount = 0
     private var openTag = OpenTag()
 
-    /// libxml2 parses a tag when all of it is there; too many attributes are refused before that.
+    /// libxml2 parses a tag when it is complete; too many attributes are refused before that.
     private func countOpenTag() {
         guard context.pointee.instate == XML_PARSER_START_TAG, let input = context.pointee.input,
             let base = input.pointee.base, let current = input.pointee.cur, let end = input.pointee.end
@@ -92,33 +93,33 @@ package final class XMLPushParser {
         events?.end()
     }
 
-    // MARK: - Places
+    // MARK: - Positions
 
-    /// Where it stands, or stood when it was stopped.
+    /// The present position, or the position at which it was stopped.
     package var place: XMLPlace { stoppedPlace ?? place(before: 0) }
 
     private var stoppedPlace: XMLPlace?
 
-    /// Where the lines begin that may still be asked for.
+    /// The lines whose offsets may still be requested.
     private let lines = LineStarts()
 
-    /// Where the tag or document type begins that is being reported.
+    /// The offset of the tag or document type that is being reported.
     package var tagPlace: XMLPlace {
         guard let input = context.pointee.input, let base = input.pointee.base, let current = input.pointee.cur else {
             return place
         }
-        // No '<' is within a tag.
+        // No '<' occurs inside a tag.
         var distance = 0
         while distance < current - base, current[-distance] != UInt8(ascii: "<") { distance += 1 }
         return place(before: distance)
     }
 
-    /// - Parameter distance: bytes back from where it stands, which it still has.
+    /// - Parameter distance: bytes back from the present position, which are still available.
     private func place(before distance: Int) -> XMLPlace {
         guard let input = context.pointee.input, let base = input.pointee.base, let current = input.pointee.cur else {
             return lines.place(at: 0)
         }
-        // What it has converted is not what was read.
+        // The converted bytes differ from the bytes read.
         if input.pointee.buf?.pointee.encoder != nil {
             return XMLPlace(
                 line: max(1, Int(input.pointee.line)), column: max(1, Int(input.pointee.col) - distance),
@@ -176,7 +177,7 @@ package final class XMLPushParser {
     private static func attributes(
         _ start: UnsafeMutablePointer<UnsafePointer<xmlChar>?>?, _ count: Int
     ) -> [XMLAttribute] {
-        // Five pointers for each: name, prefix, namespace, and the value's beginning and end.
+        // Five pointers each: name, prefix, namespace, and the value's beginning and end.
         (0..<count).compactMap { index in
             guard let fields = start.map({ $0 + 5 * index }), let name = fields[0], let value = fields[3],
                 let end = fields[4]
@@ -192,7 +193,7 @@ package final class XMLPushParser {
     }
 }
 
-/// A name as it is written, with its prefix.
+/// A name as written, with its prefix.
 private func qualified(_ name: UnsafePointer<xmlChar>, _ prefix: UnsafePointer<xmlChar>?) -> [UInt8] {
     let local = UnsafeBufferPointer(start: name, count: Int(xmlStrlen(name)))
     guard let prefix else { return Array(local) }

@@ -1,10 +1,10 @@
 import ArgumentParser
 import BrokerServer
 
-/// Who may use the server, and who its files.
+/// The users of the server, and the permissions of its files.
 ///
-/// Everything is looked up while the arguments are read, so that what cannot be meant is a matter of usage and touches
-/// no file.
+/// All names are looked up while the arguments are parsed, so that an invalid one is a usage error and no file is
+/// changed.
 struct AccessOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -64,7 +64,7 @@ struct AccessOptions: ParsableArguments {
         return access
     }
 
-    /// Nil where none is asked for.
+    /// Nil when the option is not given.
     func storeFileMode() throws(ValidationError) -> UInt32? {
         try storeMode.map { text throws(ValidationError) in try FileMode(text, of: "--store-mode").bits }
     }
@@ -74,7 +74,7 @@ struct AccessOptions: ParsableArguments {
 struct FileMode {
     let bits: UInt32
 
-    /// - Throws: a line that names the option.
+    /// - Throws: a line with the name of the option.
     init(_ text: String, of option: String) throws(ValidationError) {
         guard (1...4).contains(text.utf8.count), let bits = UInt32(text, radix: 8), !text.hasPrefix("+"), bits <= 0o777
         else {

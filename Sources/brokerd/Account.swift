@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// Users and groups of this system, as the command line names them: digits are a number, anything else is a name.
+/// Users and groups of this system, as named on the command line: digits are a number, anything else is a name.
 enum Account {
     static func user(_ text: String, of option: String) throws(ValidationError) -> UInt32 {
         try find(text, "user", option) { name in
@@ -32,7 +32,7 @@ enum Account {
         _ text: String, _ kind: String, _ option: String, _ search: (String) -> Finding
     ) throws(ValidationError) -> UInt32 {
         if !text.isEmpty, text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) {
-            // chown(2) and its kin take the highest number for "nobody".
+            // chown(2) and similar calls treat the highest number as "no change".
             guard let number = UInt32(text), number != .max else {
                 throw ValidationError("\(option): \(text) is the number of no \(kind).")
             }
@@ -50,11 +50,11 @@ enum Account {
         }
     }
 
-    /// Bytes for an entry: those of a group bear the names of all its members.
+    /// Bytes for an entry: a group's entry has the names of all its members.
     private static let firstBytes = 4 << 10
     private static let mostBytes = 16 << 20
 
-    /// - Parameter attempt: gives what the C library gives, and the number that it found.
+    /// - Parameter attempt: returns the C library's result, and the number that it found.
     private static func search(_ attempt: (UnsafeMutablePointer<CChar>, Int) -> (result: Int32, number: UInt32?))
         -> Finding
     {
@@ -65,7 +65,7 @@ enum Account {
             let (result, number) = attempt(buffer, size)
             if let number, result == 0 { return .number(number) }
             switch result {
-            // What the manual says of names that are not found (getpwnam(3)).
+            // The manual's result for names that do not exist (getpwnam(3)).
             case 0, ENOENT, ESRCH, EBADF, EPERM: return .nobody
             case ERANGE where size < mostBytes: size *= 4
             case EINTR: continue

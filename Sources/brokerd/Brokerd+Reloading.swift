@@ -6,8 +6,8 @@ import BrokerStaging
 import Logging
 
 extension Brokerd {
-    /// What SIGHUP and `admin reload` do: the model's files are read anew, and applied whole or not at all. Every change, or
-    /// why the old model stays, is told in the log.
+    /// The action of SIGHUP and `admin reload`: the model's files are read again, and applied completely or not at all.
+    /// Every change, or the reason why the old model stays, is logged.
     func reloading(
         _ coordinator: Coordinator, _ logger: Logger
     ) -> @Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void {

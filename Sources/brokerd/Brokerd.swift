@@ -75,16 +75,16 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // A lost terminal is no reason to end; from the start on, it is logged.
+        // The loss of the terminal does not end the server; SIGHUP is logged from the start on.
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)
         let plan = try ModelFile(model).plan()
         let logger = Logger.standardError(label: "brokerd", level: logLevel).escaping
         var options = try serverOptions()
         let owned = try openStore(plan, options, logger)
-        // Longer than everything that has the store open.
+        // Must outlive all users of the store.
         defer { withExtendedLifetime(owned) {} }
-        // Caught before the first client is served, so that none sees the server killed.
+        // Caught before the first client is served, so that no client sees the server killed.
         let signals = await StopSignals()
         options.drain = { signals.stop() }
         let reload = reloading(owned.coordinator, logger)
@@ -92,7 +92,7 @@ struct Brokerd: AsyncParsableCommand {
         signals.onHangup { reload { _ in } }
         let server = try await startServer(owned, options, logger)
         owned.coordinator.onFailure { _ in
-            // Told by the coordinator. Without an answer, clients ask again when there is a server that knows.
+            // The coordinator has logged it. Clients without an answer ask a later server, which knows the outcome.
             server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
         }
         do {
@@ -107,13 +107,13 @@ struct Brokerd: AsyncParsableCommand {
         await signals.first {
             logger.warning("Stopped at once by a second signal: jobs in flight are undone, what was answered is kept.")
             server.abandonSocket()
-            // As safe as any end: what is committed is in the log beside the store, and the rest is undone there.
+            // As safe as any end: committed jobs are in the WAL beside the store, and the others are rolled back.
             _exit(ExitStatus.failed.rawValue)
         }
         try await server.stop()
     }
 
-    /// Makes sure that store and socket can be had, before anything is touched, and takes the store.
+    /// Checks that the store and the socket are available before changing anything, and locks the store.
     private func openStore(
         _ plan: StagingPlan, _ server: ServerOptions, _ logger: Logger
     ) throws -> OwnedStore {

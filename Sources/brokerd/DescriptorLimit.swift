@@ -1,12 +1,12 @@
 import Glibc
 
-/// Descriptors beside those of the connections: the store's, its log's, the ledger's reader, the event loop's, the
+/// Descriptors besides those of the connections: those of the store, its WAL, the ledger's reader, the event loop, the
 /// standard streams, and connections that are being refused.
 private let ownDescriptors = 128
 
-/// Raises the limit of descriptors as far as the system lets us; the usual soft limit is for programs that use select(2).
+/// Raises the limit of descriptors to the hard limit; the usual soft limit is for programs that use select(2).
 ///
-/// - Returns: what to tell the operator when there are too few even so.
+/// - Returns: a message for the operator when there are still too few.
 func raiseDescriptorLimit(for connections: Int) -> String? {
     var limit = rlimit()
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

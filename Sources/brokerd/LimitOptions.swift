@@ -5,7 +5,7 @@ import BrokerServer
 import BrokerStore
 import BrokerWire
 
-/// What the server takes on at once, and how long it remembers.
+/// The limits on the server's load, and the retention of outcomes.
 struct LimitOptions: ParsableArguments {
     @Option(help: "Threads that decode and stage large jobs; there is one more for small ones.")
     var workers = CoordinatorLimits.defaultWorkers
@@ -46,9 +46,9 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))
     var keepOutcomesSeconds = LedgerRetention.defaultSeconds
 
-    /// A tebibyte: more than there is memory.
+    /// A tebibyte: more than any machine's memory.
     private static let mostBytesInFlight = 1 << 40
-    /// Each takes a place in a table, and a client's window is some thousands.
+    /// Each takes an entry in a table, and a client's window is some thousands.
     private static let mostAtOnce = 1_000_000
     /// At some 300 bytes each, a store of 300 GB.
     private static let mostOutcomes = 1_000_000_000

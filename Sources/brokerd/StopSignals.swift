@@ -2,8 +2,8 @@ import Logging
 import Synchronization
 import UnixSignals
 
-/// The signals that end the server, caught from the beginning of this object's life: the first one asks it to stop, the
-/// second ends it at once.
+/// The signals that stop the server, caught as long as this object exists: the first one requests a graceful stop, the
+/// second ends the server at once.
 final class StopSignals: Sendable {
     private let wanted: AsyncStream<Void>
     private let wish: AsyncStream<Void>.Continuation
@@ -30,13 +30,13 @@ final class StopSignals: Sendable {
         }
     }
 
-    /// - Parameter body: called for every SIGHUP from now on.
+    /// - Parameter body: called for every further SIGHUP.
     func onHangup(_ body: @escaping @Sendable () -> Void) { hangup.withLock { $0 = body } }
 
-    /// As the first signal does. Any thread may call, any number of times.
+    /// Has the effect of the first signal. May be called from any thread, any number of times.
     func stop() { wish.finish() }
 
-    /// Waits for the first signal to stop. Called once.
+    /// Waits for the first stop signal. Must be called once.
     ///
     /// - Parameter endAtOnce: called for every later one.
     func first(endAtOnce: @escaping @Sendable () -> Void) async {

@@ -1,9 +1,9 @@
-/// Looking for the end of a run of bytes, many at a time. Nothing behind `end` is read.
+/// Searches for the end of a run of bytes, several bytes at a time. Never reads past `end`.
 extension UnsafePointer<UInt8> {
-    /// The first byte that is no plain byte of a JSON string: a quote, a backslash or a control character; `end` when all
-    /// are.
+    /// Returns the first byte that is no plain byte of a JSON string (a quote, a backslash or a control character), or
+    /// `end`.
     ///
-    /// - Parameter doubts: told when there were bytes that are not ASCII.
+    /// - Parameter doubts: noted when there are bytes that are not ASCII.
     @inline(__always)
     func stringEnd(from start: Int, to end: Int, _ doubts: inout RecordDoubts) -> Int {
         var index = start
@@ -11,7 +11,7 @@ extension UnsafePointer<UInt8> {
             let word = UInt64(littleEndian: UnsafeRawPointer(self + index).loadUnaligned(as: UInt64.self))
             let ends = word.bytes(equal: UInt8(ascii: "\"")) | word.bytes(equal: UInt8(ascii: "\\")) | word.controls
             guard ends == 0 else {
-                // Only the lowest mark is exact, and what counts stands below it.
+                // Only the lowest mark is exact, and the searched byte is below it.
                 let below = (ends & (0 &- ends)) &- 1
                 if word & UInt64.highBits & below != 0 { doubts.insert(.notASCII) }
                 return index + ends.trailingZeroBitCount / 8
@@ -28,10 +28,10 @@ extension UnsafePointer<UInt8> {
         return index
     }
 
-    /// Where the number or the literal ends that begins at `start`: at the first byte that cannot be of any; `end` when there
-    /// is none.
+    /// Returns the end of the number or literal that begins at `start`: the first byte that cannot belong to one, or
+    /// `end`.
     ///
-    /// - Parameter doubts: told when the bytes are neither a number nor a literal as RFC 8259 writes them.
+    /// - Parameter doubts: noted when the bytes are neither a number nor a literal of RFC 8259.
     @inline(__always)
     func scalarEnd(from start: Int, to end: Int, _ doubts: inout RecordDoubts) -> Int {
         var index = numberEnd(from: start, to: end) ?? start
@@ -41,7 +41,7 @@ extension UnsafePointer<UInt8> {
         return index
     }
 
-    /// Where a sound number ends that begins at `start`; nil when none does.
+    /// Returns the end of a valid number that begins at `start`; nil when there is none.
     @inline(__always)
     private func numberEnd(from start: Int, to end: Int) -> Int? {
         var index = start
@@ -91,13 +91,13 @@ extension UInt64 {
     static let highBits: UInt64 = 0x8080_8080_8080_8080
     private static let ones: UInt64 = 0x0101_0101_0101_0101
 
-    /// Marks with their high bits the bytes that are this one. Above the lowest mark there may be wrong ones.
+    /// Marks the bytes equal to this one by their high bits. Above the lowest mark there may be wrong ones.
     fileprivate func bytes(equal byte: UInt8) -> UInt64 {
         let difference = self ^ (UInt64(byte) &* Self.ones)
         return (difference &- Self.ones) & ~difference & Self.highBits
     }
 
-    /// Marks with their high bits the bytes below 0x20. Above the lowest mark there may be wrong ones.
+    /// Marks the bytes below 0x20 by their high bits. Above the lowest mark there may be wrong ones.
     fileprivate var controls: UInt64 { (self &- 0x20 &* Self.ones) & ~self & Self.highBits }
 }
 
@@ -106,13 +106,13 @@ extension UInt8 {
     @inline(__always)
     var isJSONSpace: Bool { self <= 0x20 && Self.spaces &>> UInt64(self) & 1 != 0 }
 
-    /// May be of a number or a literal: a letter, a digit, a sign or a dot.
+    /// A byte that may belong to a number or a literal: a letter, a digit, a sign or a dot.
     @inline(__always)
     var isScalar: Bool {
         self < 0x80 && (self < 0x40 ? Self.lowScalars : Self.highScalars) &>> UInt64(self & 0x3F) & 1 != 0
     }
 
-    // A bit for each byte.
+    // One bit for each byte.
     private static let spaces: UInt64 = 1 << 0x20 | 1 << 0x09 | 1 << 0x0A | 1 << 0x0D
     private static let lowScalars: UInt64 = 0x03FF << 0x30 | 1 << 0x2B | 1 << 0x2D | 1 << 0x2E
     private static let highScalars: UInt64 = 0x03FF_FFFF << 1 | 0x03FF_FFFF << 33

@@ -1,20 +1,20 @@
-/// Bytes of an input, piece after piece. Belongs to one thread, which may have to wait for them.
+/// The bytes of an input, piece after piece. Belongs to one thread, which may block.
 package protocol ByteSource: AnyObject {
-    /// The next bytes, as soon as there are some; none at the end.
+    /// Returns the next bytes as soon as there are some; none at the end.
     func next() throws(ByteFault) -> [UInt8]
 
-    /// Bytes of the file that were read so far, as they are there.
+    /// The number of bytes of the file that were read so far, before unpacking.
     var bytesRead: Int { get }
 }
 
 /// Why there are no more bytes.
 package enum ByteFault: Error {
-    /// The system does not give them.
+    /// A system call failed.
     case unreadable(String)
-    /// They cannot be unpacked.
+    /// The bytes cannot be unpacked.
     case damaged(String)
 
-    /// - Parameter place: where the reader stands.
+    /// - Parameter place: the reader's position.
     func inputFault(at place: InputPlace) -> InputFault {
         switch self {
         case .unreadable(let reason): InputFault(reason: reason, place: nil)

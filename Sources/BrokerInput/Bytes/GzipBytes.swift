@@ -1,6 +1,6 @@
 import CZlib
 
-/// Unpacks gzip (RFC 1952): one member or several, one after the other, and zeros behind the last one.
+/// Unpacks gzip (RFC 1952): one member or several, one after the other, and zeros after the last one.
 final class GzipBytes: ByteSource {
     private static let pieceBytes = 256 << 10
 
@@ -15,7 +15,7 @@ final class GzipBytes: ByteSource {
     private enum State {
         /// Inside a member.
         case inside
-        /// Behind a member; zeros were seen, after which no other may come.
+        /// After a member; zeros followed it, so no other member may follow.
         case behind(padding: Bool)
         case ended
     }
@@ -77,7 +77,7 @@ final class GzipBytes: ByteSource {
         return piece
     }
 
-    /// Looks for another member.
+    /// Searches for another member.
     private func goOn(_ padding: Bool) throws(ByteFault) {
         if consumed == chunk.count, try !refill() {
             state = .ended

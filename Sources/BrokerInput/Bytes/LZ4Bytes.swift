@@ -9,7 +9,7 @@ final class LZ4Bytes: ByteSource {
     private var chunk: [UInt8] = []
     /// Bytes of ``chunk`` that were unpacked.
     private var consumed = 0
-    /// Between two frames, or behind the last one.
+    /// Between two frames, or after the last one.
     private var isBetween = true
 
     init(_ packed: any ByteSource) throws(ByteFault) {
@@ -39,7 +39,7 @@ final class LZ4Bytes: ByteSource {
     }
 
     private func unpack() throws(ByteFault) -> [UInt8] {
-        // What the library still holds comes out without any input, but between two frames it holds nothing.
+        // The library returns its buffered bytes without any input, but between two frames it has none.
         if isBetween, consumed == chunk.count { return [] }
         var hint = 0
         let piece = [UInt8](unsafeUninitializedCapacity: Self.pieceBytes) { space, filled in

@@ -1,15 +1,15 @@
 import Glibc
 import Synchronization
 
-/// What was read of standard input ahead of whoever reads it.
+/// The bytes of standard input that were read before its actual reader.
 package enum StandardInput {
     private static let pending = Mutex<[UInt8]>([])
 
-    /// Reads on until there are so many bytes, or none any more; they come again for who reads standard input next.
+    /// Reads until there are `count` bytes, or the input ends; the next reader of standard input gets them again.
     ///
-    /// To be called while nobody reads.
+    /// Must not be called while another reader reads.
     ///
-    /// - Returns: the bytes, and whether they are all that there are.
+    /// - Returns: the bytes, and whether the input ends with them.
     package static func readAhead(_ limit: Int) -> (bytes: [UInt8], isAll: Bool) {
         pending.withLock { pending in
             var isAll = false
@@ -21,7 +21,7 @@ package enum StandardInput {
                     } while count < 0 && errno == EINTR
                     filled = max(0, count)
                 }
-                // What cannot be read is told to who reads on.
+                // A read error is reported to the next reader.
                 isAll = chunk.isEmpty
                 pending += chunk
             }

@@ -1,7 +1,7 @@
-/// What a file holds: unpacked, when its first bytes say that it is packed by gzip or lz4, else as it is.
+/// The contents of a file: unpacked, when its first bytes are those of gzip or lz4; otherwise unchanged.
 final class UnpackedBytes: ByteSource {
     private let packed: any ByteSource
-    /// Nil until the first bytes are there.
+    /// Nil until the first bytes have been read.
     private var unpacked: (any ByteSource)?
 
     init(_ packed: any ByteSource) { self.packed = packed }
@@ -17,7 +17,7 @@ final class UnpackedBytes: ByteSource {
 
     private func recognised() throws(ByteFault) -> any ByteSource {
         var beginning: [UInt8] = []
-        // A pipe may give them one by one.
+        // A pipe may return single bytes.
         while beginning.count < Packing.longestMark, Packing.all.contains(where: { $0.mayBegin(with: beginning) }) {
             let chunk = try packed.next()
             if chunk.isEmpty { break }
@@ -33,11 +33,11 @@ final class UnpackedBytes: ByteSource {
     }
 }
 
-/// A way to pack bytes, and how it is known.
+/// A compression format, and its first bytes.
 private struct Packing {
     enum Kind {
         case gzip, lz4
-        /// Told by name, with what helps.
+        /// A format that is reported by name, with the remedy.
         case unread(String)
     }
 
@@ -49,7 +49,7 @@ private struct Packing {
 
     static let longestMark = 10
 
-    /// No text begins with any of these; bzip2's mark is that of its default level.
+    /// No text begins with any of these; bzip2's bytes are those of its default level.
     static let all = [
         Packing(name: "gzip", mark: [0x1F, 0x8B], kind: .gzip),
         Packing(name: "lz4", mark: [0x04, 0x22, 0x4D, 0x18], kind: .lz4),
@@ -69,7 +69,7 @@ private struct Packing {
     ]
 }
 
-/// The bytes that were looked at already, and then the others.
+/// The bytes that were examined already, and then the others.
 private final class BegunBytes: ByteSource {
     private var beginning: [UInt8]
     private let rest: any ByteSource

@@ -1,8 +1,8 @@
 import BrokerJSON
 
-/// What the first line of CSV says: which field stands where in a record. Dots make nested objects.
+/// The header line of CSV: the position of each field in a record. Dots make nested objects.
 struct CSVHeader {
-    /// A key of an object, and what stands there.
+    /// A key of an object, and its value.
     private struct Member {
         let key: String
         var value: Value
@@ -10,17 +10,17 @@ struct CSVHeader {
 
     private enum Value {
         case field(Int)
-        /// The number of an object in ``objects``.
+        /// The index of an object in ``objects``.
         case object(Int)
     }
 
-    /// The record itself, and what is nested in it; whatever is nested comes behind what it is in.
+    /// The record itself, and its nested objects; a nested object follows its parent.
     private var objects: [[Member]] = [[]]
-    /// Fields of each line.
+    /// The number of fields of each line.
     let count: Int
 
-    /// - Parameter place: of the line.
-    /// - Throws: names that are missing, there twice, or a value and an object.
+    /// - Parameter place: the position of the line.
+    /// - Throws: the names that are missing, occur twice, or are both a value and an object.
     init(_ names: [String], at place: InputPlace) throws(InputFault) {
         count = names.count
         if let name = names.first, names.count == 1, let separator = name.first(where: { $0 == ";" || $0 == "\t" }) {
@@ -69,7 +69,7 @@ struct CSVHeader {
         places[key] = value
     }
 
-    /// The record that a line says. A missing value is null, and so is an object of nothing but missing values.
+    /// The record of a line. A missing value is null, and so is an object with only missing values.
     ///
     /// - Precondition: the row has ``count`` fields of UTF-8.
     func record(of row: CSVRow) -> [UInt8] {
@@ -83,7 +83,7 @@ struct CSVHeader {
             }
         }
         var writer = JSONWriter(capacity: row.count + 16 * count)
-        // A line of nothing but missing values is a record, too.
+        // A line with only missing values is a record, too.
         isMissing[0] = false
         write(0, of: row, isMissing, to: &writer)
         return writer.bytes

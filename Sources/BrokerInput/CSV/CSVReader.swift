@@ -1,18 +1,18 @@
-/// Records of CSV (RFC 4180): fields between commas, lines that end in LF or CRLF, quotes around what needs them.
+/// Records of CSV (RFC 4180): fields separated by commas, lines that end in LF or CRLF, quotes where they are needed.
 ///
-/// The first line names the fields. It is read strictly: a quote inside of a field that has none around it, text behind a
-/// closing quote, another number of fields than the first line has, a lone carriage return, a zero byte and what is not
-/// UTF-8 are faults. Empty lines are passed over.
+/// The first line names the fields. The reader is strict: a quote inside of an unquoted field, text after a closing
+/// quote, another number of fields than the first line has, a lone carriage return, a zero byte and invalid UTF-8 are
+/// faults. Empty lines are ignored.
 struct CSVReader: RecordReader {
     private enum State: Equatable {
-        /// At the beginning of the input, inside a byte order mark of which so many bytes were there.
+        /// At the beginning of the input, inside a byte order mark of which so many bytes were read.
         case mark(Int)
         /// Before a line's first field; before another one.
         case line, field
         case bare, quoted
-        /// Behind a quote inside of quotes: the end of them, or a quote.
+        /// After a quote inside of quotes: the end of the field, or an escaped quote.
         case quote
-        /// Behind a carriage return outside of quotes.
+        /// After a carriage return outside of quotes.
         case carriageReturn
     }
 
@@ -56,7 +56,7 @@ struct CSVReader: RecordReader {
 
     // MARK: - Bytes
 
-    /// Up to where there are only bytes that stand for themselves.
+    /// Returns the end of the run of bytes without a special meaning.
     private func plainEnd(_ bytes: [UInt8], from start: Int) -> Int {
         var index = start
         switch state {
@@ -143,7 +143,7 @@ struct CSVReader: RecordReader {
 
     // MARK: - Fields and rows
 
-    /// Nothing, when the field has begun already.
+    /// Does nothing when the field has begun already.
     private mutating func beginField() {
         if rowPlace == nil { rowPlace = position.place }
         if row.fieldPlace == nil { row.fieldPlace = position.place }

@@ -1,12 +1,12 @@
 /// The fields of one line of CSV, without their quotes.
 struct CSVRow {
     private var bytes: [UInt8] = []
-    /// Where each field ends in ``bytes``, and whether it stood in quotes.
+    /// The end of each field in ``bytes``, and whether it was quoted.
     private var fields: [(end: Int, isQuoted: Bool)] = []
 
-    /// Where the field begins that is being read; nil between two.
+    /// The beginning of the field that is being read; nil between two fields.
     var fieldPlace: InputPlace?
-    /// The field that is being read stands in quotes.
+    /// The field that is being read is quoted.
     var isQuoted = false
 
     /// Bytes of all fields.
@@ -26,7 +26,7 @@ struct CSVRow {
         fields.removeAll(keepingCapacity: true)
     }
 
-    /// Empty, and not in quotes: there is no value.
+    /// Empty, and not quoted: a missing value.
     func isMissing(_ field: Int) -> Bool { range(field).isEmpty && !fields[field].isQuoted }
 
     func withText<Result>(_ field: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
@@ -37,12 +37,12 @@ struct CSVRow {
         fields.indices.map { withText($0) { String(decoding: $0, as: UTF8.self) } }
     }
 
-    /// The first byte of the field that is being read that is not UTF-8, and its place.
+    /// The first byte of the field that is being read that is not UTF-8, and its position.
     var fieldFault: (place: InputPlace, seen: String)? {
         let start = fields.last?.end ?? 0
         let offset = bytes.withUnsafeBufferPointer { utf8FaultOffset(UnsafeBufferPointer(rebasing: $0[start...])) }
         guard let offset, let fieldPlace else { return nil }
-        // Each quote was two of them, and one stood before the field.
+        // Each quote was two bytes, and one preceded the field.
         var written = isQuoted ? [UInt8(ascii: "\"")] : []
         for byte in bytes[start..<start + offset] {
             written.append(byte)

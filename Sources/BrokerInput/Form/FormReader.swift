@@ -1,4 +1,4 @@
-/// Records of `application/x-www-form-urlencoded` (WHATWG URL), one on each line. Empty lines are passed over.
+/// Records of `application/x-www-form-urlencoded` (WHATWG URL), one on each line. Empty lines are ignored.
 struct FormReader: RecordReader {
     private let limits: RecordLimits
     private var position = TextPosition()
@@ -18,7 +18,7 @@ struct FormReader: RecordReader {
             guard line.count + end - start <= limits.maximumBytes else {
                 throw InputFault(reason: limits.tooLarge, place: position.place, recordPlace: linePlace)
             }
-            // Decoding finds it, too, but where there are no lines that comes late.
+            // Decoding finds it, too, but late when there are no line ends.
             if let zero = bytes[start..<end].firstIndex(of: 0) {
                 position.advance(by: zero - start)
                 throw InputFault(
@@ -44,7 +44,7 @@ struct FormReader: RecordReader {
         if line.last == UInt8(ascii: "\r") { line.removeLast() }
         guard !line.isEmpty else { return }
         var record = FormRecord()
-        // An empty pair says nothing.
+        // An empty pair has no meaning.
         for pair in line.split(separator: UInt8(ascii: "&")) { try add(pair, to: &record) }
         try emit(InputRecord(json: record.json, place: linePlace, isSound: true))
     }
@@ -60,7 +60,7 @@ struct FormReader: RecordReader {
         }
     }
 
-    /// The text behind the percent signs.
+    /// The decoded text.
     private func decode(_ encoded: ArraySlice<UInt8>) throws(InputFault) -> [UInt8] {
         var text: [UInt8] = []
         text.reserveCapacity(encoded.count)
@@ -98,7 +98,7 @@ struct FormReader: RecordReader {
         }
     }
 
-    /// - Parameter index: in the line.
+    /// - Parameter index: the index in the line.
     private func fault(_ reason: String, at index: Int) -> InputFault {
         InputFault(reason: reason, place: linePlace.advanced(over: line[..<index]), recordPlace: linePlace)
     }

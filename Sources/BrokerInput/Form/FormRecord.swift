@@ -1,23 +1,23 @@
 import BrokerJSON
 
-/// What the pairs of a form say: `a.b` and `a[b]` are nested objects, `a[]`, `a[0]` and a name that comes again are arrays.
+/// The record of a form's pairs: `a.b` and `a[b]` are nested objects, `a[]`, `a[0]` and a repeated name are arrays.
 struct FormRecord {
-    /// A pair that cannot stand beside those before it.
+    /// A pair that contradicts an earlier one.
     struct Refusal: Error {
         let reason: String
     }
 
-    /// What stands at a name; of nodes that hold each other by number, so that each is changed where it is.
+    /// The value of a name. Nodes refer to each other by index, so that each is changed in place.
     private struct Node {
         enum Kind { case empty, values, object, list }
 
         var kind = Kind.empty
-        /// One, or several of a name that came again.
+        /// One value, or several of a repeated name.
         var values: [[UInt8]?] = []
-        /// Of an object, in the order in which they came.
+        /// For an object: its members in the order of arrival.
         var keys: [[UInt8]] = []
         var members: [[UInt8]: Int] = [:]
-        /// Of a list; those with numbers stand in the order of the numbers.
+        /// For a list: its elements; those with numbers are ordered by number.
         var elements: [(number: Int?, node: Int)] = []
         var numbers: [Int: Int] = [:]
     }
@@ -30,9 +30,9 @@ struct FormRecord {
 
     private var nodes = [Node(kind: .object)]
 
-    /// Takes the value of a pair; nil when it has no equals sign.
+    /// Adds the value of a pair; nil when it has no equals sign.
     ///
-    /// - Throws: why it cannot be taken.
+    /// - Throws: why it cannot be added.
     mutating func add(_ value: [UInt8]?, at name: [UInt8]) throws(Refusal) {
         let steps = try Self.steps(name)
         var node = 0
@@ -92,7 +92,7 @@ struct FormRecord {
                 + "value, object or array of what is another for the other")
     }
 
-    // MARK: - Places
+    // MARK: - Positions
 
     private mutating func child(
         of node: Int, _ step: Step, before rest: ArraySlice<Step>, _ name: [UInt8]
@@ -110,7 +110,7 @@ struct FormRecord {
             nodes[node].elements.append((number, nodes.count))
             nodes[node].numbers[number] = nodes.count
         case .index(nil):
-            // `a[][x]=1&a[][y]=2` is one element, until a key comes again.
+            // `a[][x]=1&a[][y]=2` is one element, until a key occurs again.
             if !rest.isEmpty, let last = nodes[node].elements.last?.node, !isTaken(rest, in: last) { return last }
             nodes[node].elements.append((nil, nodes.count))
         }
@@ -118,7 +118,7 @@ struct FormRecord {
         return nodes.count - 1
     }
 
-    /// Something has a value at the end of these steps already, or cannot have one.
+    /// There is a value at the end of these steps already, or there cannot be one.
     private func isTaken(_ steps: ArraySlice<Step>, in node: Int) -> Bool {
         var node = node
         for step in steps {
@@ -126,7 +126,7 @@ struct FormRecord {
             case (.object, .key(let key)):
                 guard let next = nodes[node].members[key] else { return false }
                 node = next
-            // A list in the element takes any number of values.
+            // A list in the element accepts any number of values.
             case (.list, .index): return false
             default: return true
             }
@@ -165,7 +165,7 @@ struct FormRecord {
         }
     }
 
-    /// Elements without a number keep their places behind those with one.
+    /// Elements without a number follow those with one.
     private static func precedes(_ one: (number: Int?, node: Int), _ other: (number: Int?, node: Int)) -> Bool {
         (one.number ?? .max, one.node) < (other.number ?? .max, other.node)
     }

@@ -1,11 +1,11 @@
 internal import BrokerXML
 
-/// Records of XML: the elements at a path, each as it ends, or else the whole document as one.
+/// Records of XML: the elements at a path, each when it ends, or the whole document as one record.
 ///
-/// Whatever libxml2 tells as an error ends the reading, and so does what a document declares that would be something else
-/// where it is used: entities, and defaults of attributes.
+/// Every error of libxml2 ends the reading, and so do declarations that change the meaning of other parts: entities,
+/// and defaults of attributes.
 final class XMLReader: RecordReader, XMLEvents {
-    /// Open elements at most.
+    /// The maximum number of open elements.
     private static let maximumDepth = 512
 
     private let root: XMLRoot
@@ -14,12 +14,12 @@ final class XMLReader: RecordReader, XMLEvents {
     private var path: XMLPath
     private var record = XMLRecord()
     private var recordPlace: InputPlace?
-    /// The number of open elements, and of those when the record began.
+    /// The number of open elements, and their number when the record began.
     private var depth = 0
     private var recordDepth = 0
-    /// Records of the bytes that the parser got last.
+    /// The records in the bytes that the parser got last.
     private var found: [InputRecord] = []
-    /// The first one; what the parser finds behind it does not count.
+    /// The first fault; later events of the parser do not count.
     private var fault: InputFault?
     /// The document's first element has begun.
     private var hasBegun = false
@@ -36,7 +36,7 @@ final class XMLReader: RecordReader, XMLEvents {
     var place: InputPlace { InputPlace(parser.place) }
 
     func feed(_ bytes: [UInt8], _ emit: (InputRecord) throws(InputFault) -> Void) throws(InputFault) {
-        // So that what is found in them is never much.
+        // Limits the number of events of one call.
         for start in stride(from: 0, to: bytes.count, by: XMLPushParser.largestPiece) {
             parser.parse(bytes[start..<min(start + XMLPushParser.largestPiece, bytes.count)])
             try handOut(emit)
@@ -47,7 +47,7 @@ final class XMLReader: RecordReader, XMLEvents {
         isEnding = true
         parser.end()
         try handOut(emit)
-        // The parser looks at no less than four bytes.
+        // The parser needs at least four bytes.
         guard hasBegun, depth == 0 else { throw InputFault(reason: Self.nothing, place: place) }
         if let absence = path.absence { throw InputFault(reason: absence, place: InputPlace()) }
     }
@@ -63,7 +63,7 @@ final class XMLReader: RecordReader, XMLEvents {
         if let fault { throw fault }
     }
 
-    /// - Parameter place: nil for where the parser stands.
+    /// - Parameter place: nil for the parser's position.
     private func stop(_ reason: String, at place: XMLPlace? = nil) {
         guard fault == nil else { return }
         fault = InputFault(
@@ -71,7 +71,7 @@ final class XMLReader: RecordReader, XMLEvents {
         parser.stop()
     }
 
-    // MARK: - What the parser finds
+    // MARK: - Events
 
     func begin(_ name: [UInt8], _ attributes: [XMLAttribute]) {
         hasBegun = true
@@ -116,7 +116,7 @@ final class XMLReader: RecordReader, XMLEvents {
 
     func refuse(_ construct: XMLConstruct) {
         switch construct {
-        // Its declarations come one by one.
+        // Its declarations are reported one by one.
         case .documentType: break
         case .entity(let name):
             stop(
@@ -135,13 +135,13 @@ final class XMLReader: RecordReader, XMLEvents {
 
     func error(_ code: Int, _ message: String) {
         switch code {
-        // A prefix without a namespace is a name like any other here.
+        // A prefix without a namespace is part of the name here.
         case 200..<300: break
-        // Where there are only spaces, or brackets of another kind, the parser misses something.
+        // Where there are only spaces, or brackets of another kind, the parser reports a missing part.
         case _ where !hasBegun && (code == 4 || code == 5): stop(Self.nothing)
         case 5 where isEnding && depth > 0, 77 where isEnding && depth > 0:
             stop("the document ends before its elements do: \(depth == 1 ? "1 is" : "\(depth) are") still open")
-        // The second is what it says of the same bytes when a piece of the document ends with them.
+        // The second code is reported for the same bytes when a piece of the document ends with them.
         case 9 where message.hasPrefix("Input is not proper UTF-8"),
             1 where message.hasSuffix("detected an error in element content"):
             stop(Self.undecodable)

@@ -1,31 +1,31 @@
 import BrokerJSON
 internal import BrokerXML
 
-/// The elements of one record, as they are read, and then as JSON.
+/// The elements of one record while they are read, and then as JSON.
 ///
-/// An element is an object of its attributes (`@name`) and the elements in it; several of one name are an array. Its text
-/// is `#text` beside them, or else what it is. One of nothing is null.
+/// An element is an object of its attributes (`@name`) and its child elements; several children of one name are an
+/// array. Its text is `#text` beside them, or its value when there is nothing else. An empty element is null.
 struct XMLRecord {
-    /// Nodes are known by their numbers; 0 is no child of any, and so means that there is none.
+    /// Nodes refer to each other by index; 0 is no child of any node, and so means that there is none.
     private struct Node {
         let name: Int
         var text: [UInt8] = []
         var firstChild = 0
         var lastChild = 0
         var nextSibling = 0
-        /// It says itself that it has no value.
+        /// It is marked as having no value (`xsi:nil`).
         var isNil = false
     }
 
-    /// What a node costs, so that no record of empty elements takes all memory.
+    /// The assumed bytes of a node, so that a record of empty elements cannot take all memory.
     private static let nodeBytes = 64
 
     private var nodes: [Node] = []
-    /// Those that are not closed.
+    /// The open elements.
     private var open: [Int] = []
     private var names: [[UInt8]] = []
     private var numbers: [[UInt8]: Int] = [:]
-    /// Bytes that the record takes, about.
+    /// The approximate bytes of the record.
     private(set) var size = 0
 
     mutating func open(_ name: [UInt8], _ attributes: [XMLAttribute]) {
@@ -50,7 +50,7 @@ struct XMLRecord {
 
     mutating func close() { open.removeLast() }
 
-    /// The record, which is gone then; nil when it is nested too deep.
+    /// Returns the record and discards it; nil when it is nested too deeply.
     mutating func take() -> [UInt8]? {
         var writer = JSONWriter(capacity: 1024)
         let isWhole = write(0, depth: 0, to: &writer)
@@ -61,7 +61,7 @@ struct XMLRecord {
         return isWhole ? writer.bytes : nil
     }
 
-    /// A node in the one that is open.
+    /// Adds a node to the open one.
     private mutating func add(_ name: [UInt8]) -> Int {
         let number: Int
         if let known = numbers[name] {
@@ -86,7 +86,7 @@ struct XMLRecord {
 
     // MARK: - JSON
 
-    /// False when it is nested too deep.
+    /// False when it is nested too deeply.
     private func write(_ node: Int, depth: Int, to writer: inout JSONWriter) -> Bool {
         guard depth < RecordLimits.maximumDepth else { return false }
         let element = nodes[node]
@@ -115,7 +115,7 @@ struct XMLRecord {
         return isWhole
     }
 
-    /// The children, those of one name together, in the order in which the names came.
+    /// The children, those of one name together, in the order of the names' first occurrences.
     private func groups(of element: Node) -> [[Int]] {
         var groups: [[Int]] = []
         var places: [Int: Int] = [:]
@@ -136,7 +136,7 @@ struct XMLRecord {
         text.withUnsafeBufferPointer { writer.string($0) }
     }
 
-    /// Without the white space of XML before and behind it.
+    /// Without leading and trailing XML white space.
     private static func trimmed(_ text: [UInt8]) -> ArraySlice<UInt8> {
         func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }
         guard let first = text.firstIndex(where: { !isSpace($0) }), let last = text.lastIndex(where: { !isSpace($0) })

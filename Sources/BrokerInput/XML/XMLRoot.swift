@@ -1,10 +1,10 @@
 import BrokerJSON
 
-/// Where in a document the records are: the names of elements, from the document's own on.
+/// The position of the records in a document: the names of elements, beginning with the document's own.
 struct XMLRoot {
     struct Step {
         let name: [UInt8]
-        /// Which of several in one parent, from 0; nil for all.
+        /// The index among several of that name in one parent; nil for all.
         var index: Int?
     }
 
@@ -30,18 +30,18 @@ struct XMLRoot {
     var isWhole: Bool { steps.isEmpty }
 }
 
-/// How far the open elements follow a root.
+/// The number of root steps that the open elements match.
 struct XMLPath {
-    /// How many of an element's children a message names.
+    /// The maximum number of an element's children in a message.
     private static let namedChildren = 10
 
     private let root: XMLRoot
-    /// Open elements that are those of the root's first steps.
+    /// The number of open elements that match the root's first steps.
     private var matched = 0
-    /// Elements of each step's name that were there in the parent that is open.
+    /// The number of elements of each step's name in the open parent so far.
     private var counts: [Int]
     private var hasRecords = false
-    /// The most that ever matched, and the children there that are not the next step.
+    /// The longest match so far, and the children there that are not the next step.
     private var deepest = 0
     private var others: [String] = []
 
@@ -52,8 +52,8 @@ struct XMLPath {
 
     /// An element begins that is in no record.
     ///
-    /// - Parameter depth: 1 for the document's own.
-    /// - Returns: whether it is one.
+    /// - Parameter depth: 1 for the document's own element.
+    /// - Returns: whether it is a record.
     mutating func begins(_ name: [UInt8], at depth: Int) -> Bool {
         guard !root.isWhole else { return depth == 1 }
         guard matched == depth - 1, matched < root.steps.count else { return false }
@@ -81,10 +81,10 @@ struct XMLPath {
 
     /// An element has ended.
     ///
-    /// - Parameter depth: elements that are still open.
+    /// - Parameter depth: the number of elements that are still open.
     mutating func ended(at depth: Int) { matched = min(matched, depth) }
 
-    /// Why there is no record, when the root leads nowhere; nil when it does, or to an element without children.
+    /// Why there is no record, when the root matches no element; nil when it matches, or matches one without children.
     var absence: String? {
         guard !root.isWhole, !hasRecords, deepest < root.steps.count else { return nil }
         if deepest == root.steps.count - 1, others.isEmpty, root.steps[deepest].index == nil, deepest > 0 { return nil }
