@@ -2,7 +2,8 @@ internal import Synchronization
 
 /// A value that arrives once, from any thread, and that any number of tasks may wait for.
 package final class Answer<Value: Sendable>: Sendable {
-    // Resumed once: by whoever takes it out of the state, under the lock. A checked one would cost an object for each job.
+    // Resumed once, by the caller that takes it out of the state under the lock. A checked continuation would cost an
+    // object for each job.
     private typealias Continuation = UnsafeContinuation<Result<Value, any Error>, Never>
 
     private struct Waiter: Sendable {
@@ -12,7 +13,7 @@ package final class Answer<Value: Sendable>: Sendable {
 
     private struct State: Sendable {
         var result: Result<Value, any Error>?
-        /// As a rule nobody else waits.
+        /// Usually no other task waits.
         var first: Waiter?
         var others: [Int: Continuation] = [:]
     }

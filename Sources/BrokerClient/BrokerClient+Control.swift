@@ -1,13 +1,13 @@
 internal import BrokerWire
 
-// Jobs that are taken back, and the work of whoever operates the server.
+// Cancellation of jobs, and administration of the server.
 extension BrokerClient {
-    /// Takes back a job of that id, whoever waits for it: it fails with `cancelled`, and has no effect. All jobs of that id
-    /// that have not ended are taken back together, or none is.
+    /// Cancels the jobs of that id: they fail with `cancelled` and have no effect. Either all jobs of that id that have
+    /// not ended are cancelled, or none is.
     ///
-    /// - Throws: `refused` with the code `tooLate` when its merge has begun or it has ended, with `unknownJob` when the server
-    ///   does not know it or it is another user's; `outcomeUnknown` when the connection was lost, or the task was cancelled,
-    ///   before the answer came.
+    /// - Throws: `refused` with the code `tooLate` when the merge of one has begun or it has ended, with `unknownJob`
+    ///   when the server does not know it or it belongs to another user; `outcomeUnknown` when the connection was lost,
+    ///   or the task was cancelled, before the answer came.
     public func cancel(_ id: String) async throws {
         guard JobID.byteCounts.contains(id.utf8.count) else { throw BrokerError.invalidID(id) }
         do {
@@ -21,24 +21,25 @@ extension BrokerClient {
         }
     }
 
-    /// What whoever operates a server may ask of it.
+    /// The administrative actions of a server.
     public enum AdminAction: String, Sendable, CaseIterable {
         /// Jobs are accepted, and none is merged.
         case pause
         case resume
         /// New jobs are refused, those accepted are finished, and the server ends.
         case drain
-        /// SQLite's log is copied into the database.
+        /// SQLite's WAL is copied into the database.
         case checkpoint
-        /// The model is read anew, and applied whole or not at all.
+        /// The model is read again, and applied completely or not at all.
         case reload
     }
 
-    /// Asks the server for something that only its own user and root may ask for.
+    /// Requests an action that only the server's own user and root may request.
     ///
     /// - Returns: the server's answer, the `done` message of the protocol.
-    /// - Throws: `refused`, with the code `unauthorized` when this user may not; `connectionLost` when the connection was lost,
-    ///   or the task was cancelled, before the answer came: it is not asked again, and may have been done.
+    /// - Throws: `refused`, with the code `unauthorized` for other users; `connectionLost` when the connection was
+    ///   lost, or the task was cancelled, before the answer came: the request is not sent again, and the action may
+    ///   have been done.
     @discardableResult public func administer(_ action: AdminAction) async throws -> JSON {
         let asked: BrokerWire.AdminAction =
             switch action {
@@ -61,12 +62,13 @@ extension BrokerClient {
     fileprivate static let adminWaitCancelled = BrokerError.connectionLost(
         reason: "the task was cancelled before the answer came, and the action may have been done")
 
-    /// Has the server copy its store to a file, beside the writer, which goes on. For its own user and root.
+    /// Makes the server copy its store to a file while it continues to merge jobs. For the server's own user and root.
     ///
     /// - Parameters:
-    ///   - file: an absolute path, where the server runs.
-    ///   - replacing: whether a file that is there gives way.
-    /// - Returns: the newest job in the copy (every job up to it is there, and none behind it), and the bytes of the file.
+    ///   - file: an absolute path on the server's machine.
+    ///   - replacing: whether an existing file is replaced.
+    /// - Returns: the newest job in the copy (it has every job up to that one, and no later one), and the bytes of the
+    ///   file.
     /// - Throws: `refused`; `connectionLost` when the connection was lost before the answer came, and then there is no copy.
     public func backUp(to file: String, replacing: Bool = false) async throws -> (sequence: Int64, bytes: Int64) {
         let answer = try await request(isSentOnce: true, orOnCancellation: Self.adminWaitCancelled) {
@@ -80,13 +82,13 @@ extension BrokerClient {
 }
 
 extension BrokerClient.JobTicket {
-    /// Takes the job back; see ``BrokerClient/cancel(_:)``. Who waits for the ``completion`` gets `failed` with the code
-    /// `cancelled` then.
+    /// Cancels the job; see ``BrokerClient/cancel(_:)``. Tasks that wait for the ``completion`` get `failed` with the
+    /// code `cancelled`.
     public func cancel() async throws { try await client.cancel(id) }
 }
 
 extension BrokerClient.SentJob {
-    /// Takes the job back; see ``BrokerClient/cancel(_:)``. Who waits for the ``completion`` gets `failed` with the code
-    /// `cancelled` then.
+    /// Cancels the job; see ``BrokerClient/cancel(_:)``. Tasks that wait for the ``completion`` get `failed` with the
+    /// code `cancelled`.
     public func cancel() async throws { try await client.cancel(id) }
 }

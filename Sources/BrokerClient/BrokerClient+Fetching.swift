@@ -93,6 +93,6 @@ extension BrokerClient {
         return try Predicate(format, values: arguments)
     }
 
-    /// Of a fetch that is done in parts.
+    /// The state of a fetch that is done in parts.
     private static let objectsPerFetch = 10_000
 }

@@ -73,8 +73,9 @@ extension BrokerClient {
                 reply: reply))
     }
 
-    /// Processes records, then deletes the objects of `entity` that match the predicate (all of them without one) and that
-    /// the records did not name, at any depth. If a record was left out, nothing is deleted, and a warning says so.
+    /// Processes records, then deletes the objects of `entity` that match the predicate (all of them without one) and
+    /// that the records did not name, at any depth. If a record was rejected, nothing is deleted, and a warning reports
+    /// that.
     ///
     /// ```swift
     /// try await broker.sync(staff, as: "Employee", where: "department.name == %@", "R&D")
@@ -83,7 +84,7 @@ extension BrokerClient {
     /// - Parameters:
     ///   - records: an array of values that can be encoded; see ``JSON/init(encoding:)``.
     ///   - format: a predicate; see ``Predicate``.
-    ///   - arguments: what its `%@` stand for; text is text.
+    ///   - arguments: the values of its `%@`; text is text.
     ///   - actions: what the sync may do.
     public func sync(
         _ records: some Encodable, as entity: String, where format: String? = nil, _ arguments: (any Encodable)?...,
@@ -106,8 +107,8 @@ extension BrokerClient {
         return try await process(Job(operations: [sync], id: id, onInvalid: onInvalid, reply: reply))
     }
 
-    /// Reads a whole payload, as it came from its server: by a mapping of the model, by the routes for the path that it came
-    /// from, or by those that go by key paths alone.
+    /// Reads a whole payload, as its server sent it: by a mapping of the model, by the routes for its resource path, or
+    /// by the routes without a path.
     ///
     /// ```swift
     /// try await broker.map(json: payload, by: .path("/articles/5"))
@@ -133,11 +134,12 @@ extension BrokerClient {
         return try await process(Job(operations: [operation], id: id, onInvalid: onInvalid, reply: reply))
     }
 
-    /// Deletes objects by their keys, and what the delete rules of their relationships say with them. Keys that name
-    /// nothing are counted in a warning.
+    /// Deletes objects by their keys, and further objects by the delete rules of their relationships. Keys without an
+    /// object are counted in a warning.
     ///
     /// - Parameter keys: as in ``process(_:as:object:id:onInvalid:reply:)``.
-    /// - Throws: `failed` with `constraintViolation` when a rule holds an object back, or another ``BrokerError``.
+    /// - Throws: `failed` with `constraintViolation` when a `deny` rule prevents the deletion, or another
+    ///   ``BrokerError``.
     public func delete(
         _ entity: String, keys: [some Encodable], id: String? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary
@@ -146,7 +148,7 @@ extension BrokerClient {
             Job(operations: [.delete(entity, keys: keys)], id: id, onInvalid: onInvalid, reply: reply))
     }
 
-    /// Deletes the objects that match, and what the delete rules of their relationships say with them.
+    /// Deletes the objects that match, and further objects by the delete rules of their relationships.
     ///
     /// ```swift
     /// try await broker.delete("Employee", where: "hiredAt < %@", Date(timeIntervalSince1970: 0))
@@ -154,7 +156,7 @@ extension BrokerClient {
     ///
     /// - Parameters:
     ///   - format: a predicate; see ``Predicate``. `TRUEPREDICATE` deletes all.
-    ///   - arguments: what its `%@` stand for; text is text.
+    ///   - arguments: the values of its `%@`; text is text.
     public func delete(
         _ entity: String, where format: String, _ arguments: (any Encodable)?..., id: String? = nil,
         onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary

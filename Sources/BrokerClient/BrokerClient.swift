@@ -4,30 +4,32 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// A connection to a Broker server, which comes back by itself. Any task may call it at any time.
+/// A connection to a Broker server, which reconnects by itself. Any task may call it at any time.
 ///
 /// Jobs of one task that waits for each take effect in that order; so do jobs that are ``enqueue(_:)``d one after the
-/// other. When the connection is lost, everything unanswered is sent again in order under the same ids, so that each job
+/// other. When the connection is lost, all unanswered jobs are sent again in order under the same ids, so that each job
 /// is applied exactly once.
 public final class BrokerClient: Sendable {
     public struct Options: Sendable {
         /// A name for the server's logs.
         public var clientName: String?
-        /// How long a server may take for its welcome, on each connection.
+        /// The maximum time until a server's welcome, on each connection.
         public var connectTimeout = Duration.seconds(10)
-        /// How long to be without a connection before what is unanswered fails: jobs that were sent with
-        /// ``BrokerError/outcomeUnknown(id:cause:)``, the rest with ``BrokerError/connectionLost(reason:)``. It begins anew when the server has answered something; its welcome
-        /// alone does not count, or a server that welcomes and closes would be tried for ever.
+        /// The maximum time without a connection. After it, unanswered requests fail: jobs that were sent with
+        /// ``BrokerError/outcomeUnknown(id:cause:)``, the others with ``BrokerError/connectionLost(reason:)``. It
+        /// restarts when the server has answered a request; a welcome alone does not count, or a server that welcomes
+        /// and closes would be tried forever.
         public var reconnectDeadline = Duration.seconds(30)
-        /// How long a server may send no answer while anything is unanswered, connected or not; nil for any time. What is
-        /// unanswered then fails as after ``reconnectDeadline``, and the connection is closed. Welcomes are no answers.
+        /// The maximum time without an answer while a request is unanswered, connected or not; nil for no limit.
+        /// Unanswered requests then fail as after ``reconnectDeadline``, and the connection is closed. A welcome is no
+        /// answer.
         public var answerTimeout: Duration?
-        /// How long a server's frame may take from its first byte to its last. Jobs have no such limit, because how long
-        /// they take is known to those who send them: cancel the task.
+        /// The maximum time of a server's frame from its first byte to its last. Jobs have no such limit, because their
+        /// senders know how long they take: cancel the task.
         public var frameTimeout = Duration.seconds(30)
-        /// Jobs that may be unanswered at once; more wait for room. 64 keeps a server's writer in groups of commits.
+        /// The maximum number of unanswered jobs; others wait. 64 let a server's writer commit jobs in groups.
         public var maximumJobsInFlight = 64
-        /// Bytes of frames that may be unanswered at once: four of the largest.
+        /// The maximum bytes of unanswered frames: four of the largest.
         public var maximumBytesInFlight = 4 * FrameLimits.largestPayloadCount
 
         public init(clientName: String? = nil) {
@@ -35,11 +37,11 @@ public final class BrokerClient: Sendable {
         }
     }
 
-    /// What the server said of itself when it was first connected to.
+    /// The server's description of itself, from the first connection.
     public let server: ServerInformation
 
     private let driver: SessionDriver
-    /// Random for each client, so that its ids are no other client's.
+    /// Random for each client, so that its ids differ from those of other clients.
     private let idPrefix: String
     private let nextNumber = Atomic(0)
 
@@ -52,18 +54,18 @@ public final class BrokerClient: Sendable {
 
     deinit { driver.close() }
 
-    /// Connects and waits for the server's welcome. One attempt: what is not there now is told at once.
+    /// Connects and waits for the server's welcome. Makes one attempt and reports its failure at once.
     ///
-    /// - Throws: `cannotConnect`, `refused`, or `notUnderstood` by something that is no Broker.
+    /// - Throws: `cannotConnect`, `refused`, or `notUnderstood` when the peer is no Broker.
     public static func connect(to path: String, options: Options = Options()) async throws -> BrokerClient {
         try await connect(to: path, options: options, firstDelay: Reconnection.firstDelay)
     }
 
-    /// Talks to a server over sockets that somebody else connects.
+    /// Uses sockets that the caller connects.
     ///
     /// - Parameters:
-    ///   - name: of the server, for errors.
-    ///   - dial: gives the descriptor of a connected stream socket, which becomes the client's. Called for every
+    ///   - name: the server's name in errors.
+    ///   - dial: returns the descriptor of a connected stream socket, which the client then owns. Called for every
     ///     connection, on an event loop; must not block.
     package static func connect(
         to name: String, options: Options = Options(), dial: @escaping @Sendable () throws -> CInt
@@ -102,10 +104,11 @@ public final class BrokerClient: Sendable {
 
     /// Applies a record or an array of records, and waits until they are committed.
     ///
-    /// A task that is cancelled while it waits wants its job no more. A job that was not sent yet is dropped; one that was
-    /// sent the server is asked to take back. Either way `CancellationError` says that it has no effect. When its merge has
-    /// begun it is too late, and the call ends as if nobody had cancelled it. If the connection is lost before the
-    /// server has answered, the call ends with ``BrokerError/outcomeUnknown(id:cause:)``, and the job is not sent again.
+    /// Cancelling the task cancels the job: a job that was not sent yet is dropped; for one that was sent, the client
+    /// asks the server to cancel it. In both cases `CancellationError` means that the job has no effect. When its merge
+    /// has begun it is too late, and the call ends as if the task were not cancelled. If the connection is lost before
+    /// the server has answered, the call ends with ``BrokerError/outcomeUnknown(id:cause:)``, and the job is not sent
+    /// again.
     ///
     /// An attribute that is nil is not in the record, so it leaves the column as it is; see ``Nullable`` for one that clears it.
     ///
@@ -151,9 +154,9 @@ public final class BrokerClient: Sendable {
         return try await completion.value(onCancel: { [driver] in driver.cancel(place) })
     }
 
-    /// Sends a job and waits until the server has accepted it; its outcome comes through the ticket. Cancelling while this
-    /// waits is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``, but for that the job may be accepted
-    /// before it is taken back: then the ticket's completion tells what came of that.
+    /// Sends a job and waits until the server has accepted it; the ticket has its outcome. Cancelling while this waits
+    /// is as with ``process(_:as:id:onInvalid:reply:)-(Encodable,_,_,_,_)``, except that the job may be accepted before
+    /// it is cancelled: then the ticket's completion has the result.
     ///
     /// - Throws: `failed` when the job was refused, or another ``BrokerError``.
     public func submit(_ job: Job) async throws -> JobTicket {
@@ -164,11 +167,11 @@ public final class BrokerClient: Sendable {
         return JobTicket(id: place.id.text, sequence: sequence, answer: waiter.completion, client: self)
     }
 
-    /// Sends a job behind those already sent and returns when there is room for it among the jobs in flight, without
-    /// waiting for the server. Called one after the other, jobs take effect in that order.
+    /// Sends a job after those already sent and returns when there is room for it among the jobs in flight, without
+    /// waiting for the server. Jobs of consecutive calls take effect in that order.
     ///
-    /// - Throws: `CancellationError` when the task was cancelled while the job waited for room, and then it was not
-    ///   sent; or a ``BrokerError``.
+    /// - Throws: `CancellationError` when the task was cancelled while the job waited for room; the job was then not
+    ///   sent. Or a ``BrokerError``.
     public func enqueue(_ job: Job) async throws -> SentJob {
         let admitted = Answer<Void>()
         let waiter = JobWaiter(completion: Answer(), admitted: admitted)
@@ -190,7 +193,7 @@ public final class BrokerClient: Sendable {
     /// The outcome of a job by its id, now or when it ends.
     ///
     /// - Throws: `failed` as the job failed, `refused` with the code `unknownJob`, or `outcomeUnknown` when the task is
-    ///   cancelled, which ends the waiting and nothing else.
+    ///   cancelled, which only ends the wait.
     public func await(id: String) async throws -> Completion {
         let answer = try await request(orOnCancellation: BrokerError.waitCancelled(id)) {
             ClientMessageWriter.await(id: id, tag: $0)
@@ -225,14 +228,15 @@ public final class BrokerClient: Sendable {
         return JSON(json)
     }
 
-    /// Closes the connection. A job that was sent and is unanswered ends with ``BrokerError/outcomeUnknown(id:cause:)``;
-    /// everything else that is unanswered, and every later call, ends with ``BrokerError/closed``.
+    /// Closes the connection. A job that was sent and is unanswered ends with
+    /// ``BrokerError/outcomeUnknown(id:cause:)``; other unanswered requests, and every later call, end with
+    /// ``BrokerError/closed``.
     public func close() async {
         driver.close()
     }
 
     /// - Parameters:
-    ///   - isSentOnce: it changes something, and is not sent again when its connection is lost.
+    ///   - isSentOnce: the request changes something, and is not sent again when its connection is lost.
     ///   - cancellation: thrown when the task is cancelled after the request was made.
     func request(
         isSentOnce: Bool = false, orOnCancellation cancellation: any Error = CancellationError(),

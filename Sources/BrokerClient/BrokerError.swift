@@ -1,20 +1,20 @@
 package import BrokerWire
 
-/// Why a call to a ``BrokerClient`` did not do what it was asked.
+/// Why a call to a ``BrokerClient`` failed.
 ///
-/// Beside these, a call throws `CancellationError` when its task is cancelled. For a job it has one meaning, with a server and
-/// embedded: the job has no effect. It was not sent, or it was cancelled before its merge began. When it was too late for
-/// that, the call ends as if its task were not cancelled; when the job's end is not known, the call ends with
-/// ``outcomeUnknown(id:cause:)``.
+/// Besides these, a call throws `CancellationError` when its task is cancelled. For a job it has one meaning, with a
+/// server and embedded: the job has no effect. It was not sent, or it was cancelled before its merge began. When it was
+/// too late for that, the call ends as if its task were not cancelled; when the job's end is not known, the call ends
+/// with ``outcomeUnknown(id:cause:)``.
 public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// There is no server at that socket, or it does not let us in. Nothing was sent.
+    /// There is no server at that socket, or it refuses the user. Nothing was sent.
     case cannotConnect(path: String, reason: String)
-    /// The connection was lost and could not be had again in time. A job that this is told of was not sent. What
-    /// ``BrokerClient/administer(_:)`` asked for may have been done.
+    /// The connection was lost and could not be restored in time. A job that fails with this error was not sent. An
+    /// action of ``BrokerClient/administer(_:)`` may have been done.
     case connectionLost(reason: String)
-    /// The job was sent, and the server's answer cannot be had. Whether the job was applied, or will be, is not known.
+    /// The job was sent, and the server's answer is not available. Whether the job was or will be applied is not known.
     case outcomeUnknown(id: String, cause: UnknownOutcomeCause)
-    /// The job was refused or went wrong; it changed nothing.
+    /// The job was refused or failed; it changed nothing.
     case failed(JobFailure)
     /// The message was not understood, or the connection is not wanted; nothing was changed.
     case refused(Fault)
@@ -29,12 +29,12 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
     case idInUse(String)
     /// An id has 1 to 128 bytes. Nothing was sent.
     case invalidID(String)
-    /// What the server sent is not the protocol; the connection was closed.
+    /// The peer does not use the protocol; the connection was closed.
     case protocolViolation(reason: String)
-    /// The client was closed. A job that this is thrown for was not sent.
+    /// The client was closed. A job that fails with this error was not sent.
     case closed
 
-    /// What was wrong, if the server said it or a JSON text is invalid.
+    /// The fault, if the server reported one or a JSON text is invalid.
     public var fault: Fault? {
         switch self {
         case .failed(let failure): failure.fault
@@ -79,13 +79,13 @@ public enum BrokerError: Error, Sendable, Equatable, CustomStringConvertible {
 extension BrokerError {
     /// Why the end of a job is not known.
     public enum UnknownOutcomeCause: Sendable, Hashable, CustomStringConvertible {
-        /// It could not be had again in time; or the job's task was cancelled, so that it was not sent again.
+        /// It could not be restored in time; or the job's task was cancelled, so that it was not sent again.
         case connectionLost(reason: String)
         /// The answer is no message, or the server could not send it.
         case noAnswer(reason: String)
         /// The client was closed after the job was sent.
         case closed
-        /// The task that waited for the outcome was cancelled; the job goes on.
+        /// The task that waited for the outcome was cancelled; the job continues.
         case waitCancelled
 
         public var description: String {
@@ -98,10 +98,10 @@ extension BrokerError {
         }
     }
 
-    /// A job was refused or went wrong.
+    /// A job that was refused or failed.
     public struct JobFailure: Sendable, Hashable, CustomStringConvertible {
         public var id: String
-        /// Nil when the job was refused before it had a place in the order.
+        /// Nil when the job was refused before it had a sequence.
         public var sequence: Int64?
         public var fault: Fault
 
@@ -114,7 +114,7 @@ extension BrokerError {
         public var description: String { fault.description }
     }
 
-    /// What was wrong, where, and the remedy, in the words of the server.
+    /// A fault, its position, and the remedy, as the server reports them.
     public struct Fault: Sendable, Hashable, CustomStringConvertible {
         public var code: Code
         /// For people: what happened and the remedy.
@@ -123,13 +123,13 @@ extension BrokerError {
         public var path: String?
         public var entity: String?
         public var attribute: String?
-        /// Where text is not JSON: from 1.
+        /// The line of a JSON fault, from 1.
         public var line: Int?
-        /// Where text is not JSON: in bytes, from 1.
+        /// The column of a JSON fault in bytes, from 1.
         public var column: Int?
-        /// Where text is not JSON: in bytes, from 0.
+        /// The offset of a JSON fault in bytes, from 0.
         public var offset: Int?
-        /// Of ``BrokerError/Code/busy``.
+        /// The advised wait of ``BrokerError/Code/busy``.
         public var retryAfter: Duration?
 
         public init(code: Code, message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil) {
@@ -143,7 +143,7 @@ extension BrokerError {
         public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
     }
 
-    /// A word of the protocol for what was wrong. A newer server may know more of them; treat those like ``internal``.
+    /// The protocol's code of a fault. A newer server may have more of them; treat those like ``internal``.
     public struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
         public var rawValue: String
 

@@ -8,12 +8,12 @@ internal import Musl
 internal import Darwin
 #endif
 
-/// The `completed` of almost every job is written in one way by a server of ours, and read here in one pass, without a
-/// document: it is the one message that comes as often as jobs are sent.
+/// A server of this package writes the `completed` of almost every job in one form, which is read here in one pass,
+/// without a document: it is the most frequent message.
 extension BrokerClient.Completion {
-    /// Reads a `completed` that tells nothing but counts and times, written as `ServerMessageWriter` writes it.
+    /// Reads a `completed` with only counts and times, in the form of `ServerMessageWriter`.
     ///
-    /// - Returns: nil for every other message, which may be as good.
+    /// - Returns: nil for every other message, which may be as valid.
     package init?(plainly message: UnsafeRawBufferPointer) {
         var text = PlainText(bytes: message)
         guard text.skip(#"{"type":"completed","id":""#), let id = text.string(), text.skip(#","sequence":"#),
@@ -33,7 +33,7 @@ extension BrokerClient.Completion {
     }
 }
 
-/// JSON that is read by what is expected of it.
+/// Reads JSON of a known form.
 private struct PlainText {
     let bytes: UnsafeRawBufferPointer
     private var index = 0
@@ -42,7 +42,7 @@ private struct PlainText {
 
     var isAtEnd: Bool { index == bytes.count }
 
-    /// Goes over this text, if it stands here.
+    /// Moves over this text, if it is next.
     mutating func skip(_ text: StaticString) -> Bool {
         let count = text.utf8CodeUnitCount
         guard let start = bytes.baseAddress, bytes.count - index >= count,
@@ -99,7 +99,7 @@ private struct PlainText {
         return skip("}") ? changes : nil
     }
 
-    /// What stands behind the key of the first time, up to the end of the last.
+    /// The text after the key of the first time, up to the end of the last.
     mutating func timing() -> BrokerClient.Completion.Timing? {
         guard let queued = integer(), let staged = integer(behind: #","staged":"#),
             let merged = integer(behind: #","merged":"#), let committed = integer(behind: #","committed":"#)

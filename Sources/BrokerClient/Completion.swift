@@ -1,28 +1,28 @@
 package import BrokerWire
 
 extension BrokerClient {
-    /// What a committed job did.
+    /// The effect of a committed job.
     public struct Completion: Sendable, Equatable {
         public var id: String {
             get { held.parts.id }
             set { change { $0.id = newValue } }
         }
-        /// The job's place in the one order of all jobs.
+        /// The job's position in the total order of jobs.
         public var sequence: Int64 {
             get { held.parts.sequence }
             set { change { $0.sequence = newValue } }
         }
-        /// The job had been applied before, and this is what it did then.
+        /// The job had been applied before, and this is its effect of that time.
         public var isDuplicate: Bool {
             get { held.parts.isDuplicate }
             set { change { $0.isDuplicate = newValue } }
         }
-        /// By entity, those that the job touched; empty with `reply: .none`.
+        /// By entity, those that the job changed or named; empty with `reply: .none`.
         public var changes: [String: Changes] {
             get { held.parts.changes }
             set { change { $0.changes = newValue } }
         }
-        /// What `onInvalid: .skip` left out, in the order of the job.
+        /// The records that `onInvalid: .skip` rejected, in the order of the job.
         public var rejections: [Rejection] {
             get { held.parts.rejections }
             set { change { $0.rejections = newValue } }
@@ -36,20 +36,21 @@ extension BrokerClient {
             get { held.parts.timing }
             set { change { $0.timing = newValue } }
         }
-        /// The keys of the objects, by entity and by what became of them, with `reply: .keys`; see ``keys(of:as:)``.
+        /// The keys of the objects, by entity and change, with `reply: .keys`; see ``keys(of:as:)``.
         public var keys: JSON? {
             get { held.parts.keys }
             set { change { $0.keys = newValue } }
         }
-        /// With `reply: .objects`, the objects that the job's own records are after the job: an array for each operation,
-        /// in payload order, with null for a record that left none; see ``objects(ofOperation:as:)``. Nil of a duplicate,
-        /// and when a warning ``Warning/Code/answerShortened`` says so: they are told once.
+        /// With `reply: .objects`, the objects of the job's own records in their state after the job: an array for each
+        /// operation, in payload order, with null for a record without an object; see ``objects(ofOperation:as:)``. Nil
+        /// for a duplicate, and when a warning ``Warning/Code/answerShortened`` reports that they are too large: they
+        /// are returned once.
         public var objects: JSON? {
             get { held.parts.objects }
             set { change { $0.objects = newValue } }
         }
 
-        // One reference, because a completion is handed on many times between the connection and who waits for it.
+        // One reference, because a completion is passed on many times between the connection and its waiter.
         private var held: Held
 
         private struct Parts: Sendable, Equatable {
@@ -89,19 +90,19 @@ extension BrokerClient {
                     warnings: warnings, timing: timing, keys: keys, objects: objects))
         }
 
-        /// The keys of one entity's objects; empty ones when the job touched none, or was not sent with `reply: .keys`.
+        /// The keys of one entity's objects; empty when the job changed none, or was not sent with `reply: .keys`.
         ///
-        /// - Parameter type: what a key is: the type of the identity's attribute, or of an object of them.
+        /// - Parameter type: the type of a key: that of the identity's attribute, or an object of the attributes.
         /// - Throws: `DecodingError` when a key is no such value.
         public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
             guard let keys else { return Keys() }
             return try keys.decode(KeysByEntity<Key>.self).of(entity)
         }
 
-        /// The objects of one operation as values, in the order of its records, as a fetch with remote names gives them; nil
-        /// for a record that left none. Empty when no objects were told.
+        /// The objects of one operation as values, in the order of its records, in the form of a fetch with remote
+        /// names; nil for a record without an object. Empty when the answer has no objects.
         ///
-        /// - Parameter operation: its place in the job, from 0.
+        /// - Parameter operation: its index in the job, from 0.
         /// - Throws: `DecodingError`
         public func objects<Value: Decodable>(
             ofOperation operation: Int = 0, as type: Value.Type = Value.self
@@ -115,14 +116,14 @@ extension BrokerClient {
 }
 
 extension BrokerClient.Completion {
-    /// How many objects of one entity a job touched; each counts once.
+    /// The number of objects of one entity that a job changed or named; each counts once.
     public struct Changes: Sendable, Hashable {
         public var inserted: Int
         public var updated: Int
-        /// Looked at and not written.
+        /// Compared and not written.
         public var unchanged: Int
         public var deleted: Int
-        /// Left out, and listed in ``BrokerClient/Completion/rejections``.
+        /// Rejected, and listed in ``BrokerClient/Completion/rejections``.
         public var rejected: Int
 
         public init(inserted: Int = 0, updated: Int = 0, unchanged: Int = 0, deleted: Int = 0, rejected: Int = 0) {
@@ -134,7 +135,7 @@ extension BrokerClient.Completion {
         }
     }
 
-    /// A record, an object nested in one, or a bare key that was left out.
+    /// A record, a nested object, or a bare key that was rejected.
     public struct Rejection: Sendable, Hashable, CustomStringConvertible {
         public var code: BrokerError.Code
         /// For people: what happened and the remedy.
@@ -158,9 +159,9 @@ extension BrokerClient.Completion {
         public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
     }
 
-    /// Something that a job's sender should know, though nothing failed.
+    /// A fact that a job's sender should know, though nothing failed.
     public struct Warning: Sendable, Hashable {
-        /// A word of the protocol; a newer server may know more of them.
+        /// A code of the protocol; a newer server may have more of them.
         public struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
             public var rawValue: String
 
@@ -172,11 +173,11 @@ extension BrokerClient.Completion {
             public static let inexact = Code(rawValue: "inexact")
             /// Keys of a delete name no object.
             public static let objectNotFound = Code(rawValue: "objectNotFound")
-            /// A sync deleted nothing, because a record was left out.
+            /// A sync deleted nothing, because a record was rejected.
             public static let deletionSkipped = Code(rawValue: "deletionSkipped")
-            /// More was left out than is listed.
+            /// More records were rejected than are listed.
             public static let rejectedNotListed = Code(rawValue: "rejectedNotListed")
-            /// ``Warning/key`` names a part of the answer that is missing or cut, because it is too large to be told.
+            /// ``Warning/key`` names a part of the answer that is missing or shortened, because it is too large.
             public static let answerShortened = Code(rawValue: "answerShortened")
 
             public var description: String { rawValue }
@@ -185,7 +186,7 @@ extension BrokerClient.Completion {
         public var code: Code
         public var entity: String?
         public var key: String?
-        /// How often.
+        /// The number of occurrences.
         public var count: Int?
 
         public init(code: Code, entity: String? = nil, key: String? = nil, count: Int? = nil) {
@@ -196,7 +197,7 @@ extension BrokerClient.Completion {
         }
     }
 
-    /// How long a job spent where; waiting for the jobs before it is in none of them.
+    /// The time of each stage of a job; none of them includes waiting for the jobs before it.
     public struct Timing: Sendable, Hashable {
         /// From the whole frame to a worker that opens it.
         public var queued: Duration
@@ -217,7 +218,7 @@ extension BrokerClient.Completion {
         }
     }
 
-    /// The keys of one entity's objects, by what became of them.
+    /// The keys of one entity's objects, by their change.
     public struct Keys<Key: Decodable>: Decodable {
         public var inserted: [Key] = []
         public var updated: [Key] = []

@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
 
-/// One connection's bytes, made into messages for the session. Runs on the connection's event loop.
+/// Converts one connection's bytes into messages for the session. Runs on the connection's event loop.
 final class ConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -10,11 +10,11 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let driver: SessionDriver
     private var decoder = FrameDecoder()
     private var received: ByteBuffer?
-    /// When the frame began to arrive whose end has not come; nil when there is none.
+    /// The time at which the incomplete frame began to arrive; nil when there is none.
     private var frameBegin: NIODeadline?
     private var frameTimer: Scheduled<Void>?
     private var lossReason: String?
-    /// What came cannot be read, so nothing that follows can.
+    /// The received bytes cannot be read, so none of the following can.
     private var isBroken = false
 
     init(connection: Int, driver: SessionDriver) {
@@ -34,8 +34,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         watchFrame(on: context.eventLoop)
     }
 
-    /// Sees to it that a frame whose end never comes ends the connection. One timer at a time, however many frames are
-    /// cut in two by the socket.
+    /// Ends the connection when a frame stays incomplete for too long. One timer at a time, however many frames the
+    /// socket divides.
     private func watchFrame(on eventLoop: any EventLoop) {
         guard received != nil else { return frameBegin = nil }
         let begin = frameBegin ?? eventLoop.now

@@ -1,11 +1,11 @@
 internal import NIOCore
 internal import NIOPosix
 
-/// How a client comes to a connection with a server.
+/// The way to a connection with a server.
 enum Dialing: Sendable {
     /// By the path of a Unix socket.
     case path(String)
-    /// By a socket that is connected already, of whose descriptor the caller becomes the owner.
+    /// By a descriptor of a connected socket, which the client then owns.
     case descriptor(@Sendable () throws -> CInt)
 
     func connect(_ bootstrap: ClientBootstrap, on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {

@@ -1,7 +1,7 @@
 package import BrokerWire
 
 extension BrokerClient {
-    /// Which objects to fetch, and how they are to come.
+    /// The objects to fetch, and the form of the answer.
     public struct Fetch: Sendable, Equatable {
         public enum Names: String, Sendable, CaseIterable {
             /// Those that records have when they are processed.
@@ -21,15 +21,15 @@ extension BrokerClient {
         }
 
         public var entity: String
-        /// What the objects match; nil for all.
+        /// A predicate that the objects match; nil for all.
         public var predicate: Predicate?
-        /// The key of the one object that is meant.
+        /// The key of the one requested object.
         public var object: JSON?
-        /// Attributes to sort by, or key paths to them; with `-` in front from the last to the first.
+        /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
         public var sort: [String] = []
-        /// Objects at most, 100,000 or less; nil for 10,000.
+        /// The maximum number of objects, up to 100,000; nil for 10,000.
         public var limit: Int?
-        /// Objects to pass over.
+        /// The number of objects to skip.
         public var offset = 0
         /// Paths of relationships whose objects are nested.
         public var include: [String] = []
@@ -42,9 +42,9 @@ extension BrokerClient {
         }
     }
 
-    /// What a fetch found.
+    /// The result of a fetch.
     public struct Fetched: Sendable, Hashable {
-        /// An array, an object or null, as the fetch wanted it.
+        /// An array, an object or null, according to the fetch.
         public var objects: JSON
         /// There are more objects: fetch them with an `offset`.
         public var hasMore: Bool

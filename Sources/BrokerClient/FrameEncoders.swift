@@ -1,7 +1,7 @@
 internal import BrokerWire
 internal import Synchronization
 
-/// Frame encoders for whoever calls, from any thread: as many as are used at the same time, and used again.
+/// Frame encoders for callers on any thread: as many as are used at the same time, and used again.
 final class FrameEncoders: Sendable {
     // In the pool or with one caller, never both, so no two threads touch it at once.
     private final class Slot: @unchecked Sendable {

@@ -3,23 +3,23 @@ internal import BrokerWire
 extension BrokerClient {
     /// A job to be submitted: operations that take effect together or not at all.
     public struct Job: Sendable {
-        /// What becomes of a job with a bad record.
+        /// The treatment of invalid records.
         public enum OnInvalid: String, Sendable, CaseIterable {
-            /// The job changes nothing.
+            /// The job fails and changes nothing.
             case fail
-            /// The bad record is left out and listed.
+            /// The invalid record is rejected and listed.
             case skip
         }
 
-        /// How the job treats keys of its records that the model does not name.
+        /// The treatment of keys of records that the model does not name.
         public enum UnknownKeys: String, Sendable, CaseIterable {
             /// They are ignored, and counted in ``BrokerClient/Completion/warnings``.
             case warn
-            /// The record that has one is a bad record, with the code ``BrokerError/Code/unknownKey``.
+            /// A record with such a key is invalid, with the code ``BrokerError/Code/unknownKey``.
             case fail
         }
 
-        /// What the completion tells.
+        /// The contents of the completion.
         public enum Reply: String, Sendable, CaseIterable {
             case none, summary, keys
             /// ``BrokerClient/Completion/objects``.
@@ -33,7 +33,7 @@ extension BrokerClient {
         public var onInvalid = OnInvalid.fail
         public var unknownKeys = UnknownKeys.warn
         public var reply = Reply.summary
-        /// Trailing commas are to be forgiven.
+        /// Trailing commas are accepted.
         public var isLenient = false
 
         public init(

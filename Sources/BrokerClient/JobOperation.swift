@@ -3,7 +3,7 @@ internal import BrokerWire
 extension BrokerClient.Job {
     /// Something that a job does to objects. Each operation of a job sees what those before it did.
     public struct Operation: Sendable, Equatable {
-        /// What is done, its values as they go over the socket.
+        /// The operation's kind, with its values in the form in which they are sent.
         public enum Action: Sendable, Equatable {
             /// Finds or creates the objects of a record or an array of records; with the key of an object, which must
             /// exist, the one record is about that.
@@ -22,7 +22,7 @@ extension BrokerClient.Job {
             case deleteMatching(BrokerClient.Predicate)
         }
 
-        /// What tells the objects of a payload.
+        /// The rule by which a payload's objects are found.
         public enum Reading: Sendable, Hashable {
             /// The model's mapping of that name.
             case mapping(String)
@@ -32,7 +32,7 @@ extension BrokerClient.Job {
             case keyPaths
         }
 
-        /// What a sync may do.
+        /// The changes that a sync may make.
         public enum SyncAction: String, Sendable, CaseIterable {
             case insert, update, delete
 

@@ -22,13 +22,13 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
 
     struct Job: Sendable {
         let place: Place
-        /// The whole frame, kept until the answer so that it can be sent again as it was.
+        /// The whole frame, stored until the answer arrives so that it can be sent again unchanged.
         let frame: [UInt8]
         let waiter: Waiter
         fileprivate(set) var isInFlight: Bool
         /// It was written to a connection, the one in force or one before it.
         fileprivate(set) var wasSent: Bool
-        /// Its task was cancelled, and the server was asked to take it back.
+        /// Its task was cancelled, and the server was asked to cancel it.
         fileprivate(set) var isCancelled = false
 
         var id: JobID { place.id }
@@ -51,7 +51,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     var count: Int { jobs.count }
     var isEmpty: Bool { jobs.isEmpty }
 
-    /// Nil when a job of that id is unanswered; then nothing changes. ``admit()`` tells what may be sent.
+    /// Nil when a job of that id is unanswered; then nothing changes. ``admit()`` returns the jobs that may be sent.
     mutating func add(id: JobID, frame: [UInt8], waiter: Waiter) -> Place? {
         add(id: id, frame: frame, waiter: waiter, entersAtOnce: false, isSent: false)?.place
     }
@@ -125,7 +125,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         guard let job = self[place], !job.wasSent, fromWindow || !job.isInFlight else { return nil }
         if job.isInFlight { return remove(place.id) }
         jobs[place.id] = nil
-        // What was withdrawn is passed over by `admit`; it must not pile up while nothing is admitted.
+        // `admit` ignores cancelled jobs; they must not pile up while nothing is admitted.
         let waitingCount = jobs.count - inFlightCount
         if waiting.count > 2 * waitingCount + 16 {
             waiting.removeAll { place in jobs[place.id]?.place != place }
@@ -142,7 +142,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         jobs[place.id]?.isCancelled = true
     }
 
-    /// Takes out the jobs that the server was asked to take back, in order.
+    /// Removes the jobs that the server was asked to cancel, in order.
     mutating func removeCancelled() -> [(id: JobID, waiter: Waiter)] {
         let cancelled = allInFlight.filter(\.isCancelled)
         for job in cancelled { _ = remove(job.id) }
@@ -156,7 +156,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         return sent.map(\.frame)
     }
 
-    /// What must be sent again on a new connection, in order.
+    /// The jobs that must be sent again on a new connection, in order.
     var allInFlight: [Job] { jobs.values.filter(\.isInFlight).sorted { $0.place.ordinal < $1.place.ordinal } }
 
     /// The one of ``allInFlight`` that was added first.

@@ -6,7 +6,7 @@ extension BrokerClient {
     /// ```
     public struct Predicate: Sendable, Equatable {
         public var format: String
-        /// What `%@` (a value) and `%K` (a name) stand for, in their order.
+        /// The values of `%@` and the names of `%K`, in their order.
         public var arguments: [JSON]
 
         /// All objects.

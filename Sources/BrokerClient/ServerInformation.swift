@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerWire
 
 extension BrokerClient {
-    /// What a server says of itself.
+    /// A server's description of itself.
     public struct ServerInformation: Sendable, Hashable {
         /// The server's name and version.
         public var name: String
@@ -19,15 +19,15 @@ extension BrokerClient {
         }
     }
 
-    /// What a server takes, and how long it remembers; nil for what it does not tell.
+    /// A server's limits and retention; nil for those that it does not report.
     public struct Limits: Sendable, Hashable {
         /// A message as it goes over the socket, compressed.
         public var maximumFrameBytes: Int?
         /// A message before it is compressed.
         public var maximumContentBytes: Int?
-        /// Of JSON within JSON.
+        /// The maximum depth of nested JSON.
         public var maximumDepth: Int?
-        /// Of a job's id.
+        /// The maximum bytes of a job's id.
         public var maximumIDBytes: Int?
         /// Jobs that the server has in work at once, of all clients.
         public var jobsInFlight: Int?

@@ -11,13 +11,14 @@ internal import NIOCore
 ///                                                └─ connection lost ──▶ outcomeUnknown, and not sent again
 /// ```
 extension Session {
-    /// The `tag` of a `cancel` that nobody waits for. What answers it is passed over, because the job's own end says it all.
+    /// The `tag` of a `cancel` for which no task waits. Its answer is ignored, because the end of the job has the same
+    /// information.
     static let cancelTag = RawJSON.string("cancel")
 
-    /// Nobody waits for that job any more: if it still waits for room, it will not be sent.
+    /// No task waits for that job any more: if it still waits for room, it will not be sent.
     mutating func withdraw(_ place: Jobs.Place) -> Effects { withdraw(place, fromWindow: false) }
 
-    /// That job is not wanted any more: it is not sent, or the server is asked to take it back.
+    /// That job is cancelled: it is not sent, or the server is asked to cancel it.
     ///
     /// - Parameter frame: of the message that asks for it, with ``cancelTag``.
     mutating func cancel(_ place: Jobs.Place, frame: [UInt8]) -> Effects {
@@ -41,7 +42,7 @@ extension Session {
         var effects = Effects()
         guard let waiter = jobs.withdraw(place, fromWindow: fromWindow) else { return effects }
         effects.deliveries = [.withdrawn(waiter)]
-        // It may have been too large for the room that there is for those behind it.
+        // The job may have been too large for the available room, and those after it may not be.
         admit(into: &effects)
         return effects
     }
@@ -66,7 +67,7 @@ extension Session {
 }
 
 extension BrokerError {
-    /// What this error means for a job that was sent.
+    /// The meaning of this error for a job that was sent.
     func doubting(_ id: JobID) -> BrokerError {
         switch self {
         case .outcomeUnknown: self

@@ -34,7 +34,7 @@ extension Session {
         }
     }
 
-    /// Tells the trouble to the one whose it must be, or begins to find out whose it is.
+    /// Fails the job that must have caused the trouble, or begins to find out which one it is.
     mutating func unattributed(
         _ trouble: Trouble, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
@@ -67,8 +67,8 @@ extension Session {
         }
     }
 
-    /// The one message that is unanswered on this connection; nil when there are several, or none. Bytes that cannot be
-    /// read may be a damaged answer, which another try mends, so they are nobody's the first time.
+    /// The one message that is unanswered on this connection; nil when there are several, or none. Unreadable bytes may
+    /// be a damaged answer, which another attempt corrects, so the first time no message is blamed.
     private func culprit(_ trouble: Trouble) -> BatchBackoff.Question? {
         guard case .connected = link else { return nil }
         if let caution { return caution.asked }

@@ -2,17 +2,17 @@ internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
 
-/// What came over a connection.
+/// A message that arrived on a connection.
 enum Arrival: Sendable {
-    /// Of a job, when it says nothing that is not in it.
+    /// The `completed` of a job in its plain form.
     case completion(BrokerClient.Completion)
     case message(ServerEnvelope)
-    /// Nothing behind it can be read.
+    /// None of the following bytes can be read.
     case unreadable(WireError)
 }
 
 extension Session {
-    /// What came over a connection, one after the other.
+    /// The messages of a connection, one after the other.
     mutating func received(_ arrivals: [Arrival], on connection: Int, at now: NIODeadline) -> Effects {
         var effects = Effects()
         heard(arrivals, at: now)
@@ -56,12 +56,12 @@ extension Session {
             effects.deliveries.append(.accepted(job.waiter, sequence: sequence))
         case .welcome(let welcome): welcomed(welcome, on: connection, at: now, into: &effects)
         case .error(let error): refused(error, on: connection, at: now, into: &effects)
-        // Answers to nobody who still waits, and what newer servers say unasked.
+        // Answers for which no task waits any more, and unrequested messages of newer servers.
         case .progress, .cancelled, .done, .pong, .stats, .model, .objects, .other: break
         }
     }
 
-    /// What came over a connection cannot be read.
+    /// Bytes of a connection cannot be read.
     private mutating func received(
         _ error: WireError, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
@@ -146,7 +146,7 @@ extension Session {
         }
     }
 
-    /// What an `error` that is about a job means for it. One of the server's own does not tell that nothing was done.
+    /// The meaning of an `error` about a job. An error of the server itself does not show that nothing was done.
     static func ending(_ fault: BrokerError.Fault, of id: JobID) -> BrokerError {
         fault.code == .internal
             ? .outcomeUnknown(id: id.text, cause: .noAnswer(reason: fault.description)) : .refused(fault)

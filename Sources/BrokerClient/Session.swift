@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
 
-/// Who wants to know what of a job.
+/// The receiver of a job's events.
 struct JobWaiter: Sendable {
     let completion: Answer<BrokerClient.Completion>
     /// Wants the job's sequence once it is accepted.
@@ -33,7 +33,7 @@ struct JobWaiter: Sendable {
 /// 2. Connections are numbered; what an older one says is ignored.
 /// 3. Whatever was added is answered once: by the server, by an error, or by its own withdrawal.
 /// 4. A job whose task was cancelled is not written any more, and its outcome is not guessed. See ``cancel(_:frame:)``.
-/// 5. An error is told to whom it is about, or to nobody: none is given to a job by guess. See ``BatchBackoff``.
+/// 5. An error is given to the job that it is about, or to none: no job gets one by guess. See ``BatchBackoff``.
 struct Session: Sendable {
     enum Link: Sendable, Equatable {
         case disconnected
@@ -56,7 +56,7 @@ struct Session: Sendable {
     typealias Jobs = PendingJobs<JobWaiter>
     typealias RequestWaiter = Answer<ServerEnvelope>
 
-    /// What the driver is to do, in this order: close, connect, write, deliver.
+    /// The actions of the driver, in this order: close, connect, write, deliver.
     struct Effects: Sendable {
         /// This connection is of no more use.
         var close: Int?
@@ -78,7 +78,7 @@ struct Session: Sendable {
         case accepted(JobWaiter, sequence: Int64)
         case admitted(JobWaiter)
         case finished(JobWaiter, Result<BrokerClient.Completion, BrokerError>)
-        /// The job's task was cancelled, and the job was not sent, or was taken back.
+        /// The job's task was cancelled, and the job was not sent, or was cancelled.
         case withdrawn(JobWaiter)
         case answered(RequestWaiter, Result<ServerEnvelope, BrokerError>)
     }
@@ -178,7 +178,7 @@ struct Session: Sendable {
         return lost(connection, reason: "the server did not answer the greeting in time", at: now)
     }
 
-    /// Gives up the connection, and what is unanswered with it: another one would come to the same.
+    /// Gives up the connection and the unanswered requests: another connection would end in the same way.
     mutating func abandon(_ error: BrokerError, into effects: inout Effects) {
         effects.close = currentConnection
         if wasWelcomed {

@@ -39,7 +39,7 @@ final class SessionDriver: Sendable {
         state = Mutex(State(session: session))
     }
 
-    /// Makes the first connection; ``welcome`` tells how that went.
+    /// Makes the first connection; ``welcome`` has its result.
     func start(deadline: NIODeadline) {
         connect(Session.Connect(connection: 1, delay: .zero, deadline: deadline))
         watchSilence()
@@ -65,7 +65,8 @@ final class SessionDriver: Sendable {
         perform { $0.withdraw(place) }
     }
 
-    /// A job that was not sent yet will not be; else the server is asked to take it back. Its waiters get its end.
+    /// A job that was not sent yet will not be sent; otherwise the server is asked to cancel it. Its waiters get its
+    /// end.
     func cancel(_ place: Session.Jobs.Place) {
         do {
             let frame = try encoders.encode(ClientMessageWriter.cancel(id: place.id.text, tag: Session.cancelTag))

@@ -4,16 +4,16 @@ package import BrokerModel
 package import BrokerStaging
 internal import BrokerStore
 
-/// Another model, between two jobs.
+/// A reload: changes the model between two jobs.
 ///
 /// ```
-/// reload ─▶ jobs before it end ─▶ writer: opens the store anew, which migrates it ─▶ jobs behind it are opened
+/// reload ─▶ jobs before it end ─▶ writer: opens the store again, which migrates it ─▶ later jobs are opened
 /// ```
 ///
-/// Frames that arrive after it wait, and are read by the new model, or by the old one if that stays; their clients see
-/// no difference.
+/// Frames that arrive after it wait, and are read by the new model, or by the old one if that stays; their clients
+/// notice only the wait.
 extension Coordinator {
-    /// Reads a model and applies it whole, migration included, or keeps the old one.
+    /// Reads a model and applies it completely, including the migration, or stays with the old one.
     ///
     /// - Parameters:
     ///   - read: reads the model, on a thread of its own; may block.

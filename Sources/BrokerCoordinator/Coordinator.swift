@@ -5,24 +5,25 @@ package import BrokerStaging
 package import BrokerStore
 package import Logging
 
-/// Accepts jobs, gives them sequences, has them staged, and lets one writer merge them in that order.
+/// Accepts jobs, gives them sequences, lets workers stage them, and lets one writer merge them in that order.
 ///
 /// ```
-/// admit ─▶ place ─▶ worker: open ─▶ sequence ─▶ worker: stage ─▶ merge order ─▶ writer: merge, COMMIT ─▶ observers
+/// admit ─▶ ticket ─▶ worker: open ─▶ sequence ─▶ worker: stage ─▶ merge order ─▶ writer: merge, COMMIT ─▶ observers
 ///                     ▲    no room    │               │ no room
 ///                     └──── wait ◀────┴───────────────┘
 /// ```
 ///
-/// A job for which there is no room gives up all memory but its frame, and is opened and staged again later: both are
-/// pure.
+/// A job for which there is no room gives up all memory except its frame, and is opened and staged again later: both
+/// are pure.
 ///
-/// Embeddable: it knows neither sockets nor frames. All its methods may be called from any thread, and only
+/// Embeddable: it uses neither sockets nor frames. All its methods may be called from any thread, and only
+/// ``finishAdmitted()`` and ``stop()`` block.
 /// ``finishAdmitted()`` and ``stop()`` block.
 ///
-/// Ordering: places are given in the order of
-/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, but that a search may have to wait for a later
-/// one, and what its source sent behind it, too. Jobs take effect, and end, in the order of their places. Observers are
-/// called one after the other, each on a thread of the coordinator's; they must not block.
+/// Ordering: tickets are given in the order of
+/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
+/// wait for a later ticket, with the later jobs of its source. Jobs take effect, and end, in the order of their
+/// tickets. Observers are called one after the other, each on a thread of the coordinator; they must not block.
 package final class Coordinator: Sendable {
     package var model: Model { plan.model }
     package let limits: CoordinatorLimits
@@ -42,7 +43,7 @@ package final class Coordinator: Sendable {
     let readers: ReaderPool
     let backups: BackupThread
     let writer: Writer
-    /// What opening the store changed, because the model differs from the stored one.
+    /// The changes that opening the store made, because the model differs from the stored one.
     package var migration: StoreMigration { writer.migration }
     /// The wanted model, when the jobs of the journal were accepted under another one, which is used until they are
     /// applied.
@@ -104,16 +105,16 @@ package final class Coordinator: Sendable {
 
     // MARK: - Admission
 
-    /// A whole frame has arrived: it takes its place in the order, and a worker opens it.
+    /// A whole frame has arrived: it gets its ticket, and a worker opens it.
     ///
     /// - Parameters:
-    ///   - source: whose it is; sources take turns with the workers.
+    ///   - source: the connection of the frame; sources take turns with the workers.
     ///   - payloadBytes: bytes of the frame.
-    ///   - contentBytesAtMost: bytes of its content, as far as can be told from outside. Until the frame is opened it
+    ///   - contentBytesAtMost: an upper bound of its content's bytes, from the outside. Until the frame is opened it
     ///     counts as that much, and a large one as more (``CoordinatorLimits``).
-    ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: who
-    ///     sends one job at a time waits for a hand-over less.
-    ///   - payload: the frame as it was received, for a log that keeps it; not called without one.
+    ///   - mayOpenHere: a small frame may be opened, and staged, by the calling thread if nothing else is in flight: a
+    ///     client that sends one job at a time saves a hand-over.
+    ///   - payload: the frame as it was received, for the journal; not called without one.
     ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers
     ///     it when it is no job. Called again, if it said that there is no room, or if there is none later on, or if the frame
     ///     has to wait for its turn to search; then it must give the same. Must not call back here.

@@ -78,7 +78,7 @@ package struct CoordinatorOptions: Sendable {
     package var limits: CoordinatorLimits
     /// Jobs are stored on the disk, beside the store, before they are accepted, and applied after any crash.
     package var keepsJournal = false
-    /// What writes the journal; a seam for faults.
+    /// The system calls of the journal; tests inject faults.
     package var journalSystem: any JournalSystem = PosixSystem()
 
     package init(storePath: String, limits: CoordinatorLimits) {

@@ -1,7 +1,7 @@
 internal import BrokerCoordinator
 internal import Synchronization
 
-/// What waits for room in the coordinator, in the order in which it came. Any thread may call.
+/// The calls that wait for room in the coordinator, in the order of their arrival. May be called from any thread.
 ///
 /// Invariants:
 /// 1. Everything is admitted in the order of ``add(_:drop:)``, or dropped, once.

@@ -38,7 +38,7 @@ public final class EmbeddedBroker: Sendable {
     public struct Options: Sendable {
         public var limits = CoordinatorLimits()
         public var store = StoreOptions()
-        /// What an operator should know: another program that locks the store, a log that grows.
+        /// Receives what an operator should know: another program that locks the store, a WAL that grows.
         public var logger: Logger
 
         public init(logger: Logger = Logger(label: "broker")) { self.logger = logger }
@@ -56,7 +56,7 @@ public final class EmbeddedBroker: Sendable {
     }
 
     deinit {
-        // Whoever has dropped it without stopping loses nothing: what was admitted takes effect.
+        // A broker that is dropped without being stopped loses nothing: admitted jobs take effect.
         if !isStopping.load(ordering: .relaxed) { owned.stopSoon() }
     }
 
@@ -116,13 +116,13 @@ public final class EmbeddedBroker: Sendable {
     /// then throws `CancellationError`, and the job has no effect. In every other case the call ends as if its task were not
     /// cancelled.
     ///
-    /// - Parameter job: with an id it is applied once, however often it is run, also by a later process. Paths in what is
-    ///   rejected or wrong are JSON Pointers into the job's message, such as `/json/3/hired_at`, or
+    /// - Parameter job: a job with an id is applied once, however often it is run, also by a later process. Paths of
+    ///   rejections and faults are JSON Pointers into the job's message, such as `/json/3/hired_at`, or
     ///   `/operations/1/json/…` where it has several operations.
-    /// - Throws: `BrokerError.failed` when the job went wrong or came too late, `refused` when it is no job, `invalidJSON` when
-    ///   a text in it is not exactly one JSON value; `outcomeUnknown`
-    ///   when the disk failed: whether it was applied can be told when the store has been opened again. Later calls are
-    ///   `refused` then with `storeUnavailable`, and all that is left is to ``stop()``.
+    /// - Throws: `BrokerError.failed` when the job failed or came too late, `refused` when it is no job, `invalidJSON`
+    ///   when a text in it is not exactly one JSON value; `outcomeUnknown` when the disk failed: whether it was applied
+    ///   is known when the store has been opened again. Later calls are `refused` then with `storeUnavailable`, and the
+    ///   only useful call is ``stop()``.
     public func run(_ job: Job) async throws -> Completion {
         let outcome = try await requests.job(
             JSONText(copying: try job.content(id: job.id, wantsAcceptance: false)), id: job.id ?? "")
@@ -131,10 +131,9 @@ public final class EmbeddedBroker: Sendable {
 
     // MARK: - Objects
 
-    /// Fetches objects as JSON: `decode` of what is found makes values of them. It sees every job
-    /// that was run before.
+    /// Fetches objects as JSON: `decode` of the result makes values of them. It sees every job that was run before.
     ///
-    /// - Throws: `BrokerError.refused` with the code of what was wrong; `CancellationError`, and the fetch is interrupted.
+    /// - Throws: `BrokerError.refused` with the code of the fault; `CancellationError`, and the fetch is interrupted.
     public func fetch(_ fetch: Fetch) async throws -> Fetched {
         let content = ClientMessageWriter.fetch(members: try fetch.members())
         let found = try await requests.fetch(JSONText(copying: content))
@@ -144,18 +143,19 @@ public final class EmbeddedBroker: Sendable {
     /// Calls that wait for room.
     var waitingCount: Int { requests.waitingCount }
 
-    /// What was admitted and is not ended.
+    /// The calls that were admitted and have not ended.
     var inFlightCount: Int { owned.coordinator.admittedCount }
 
-    /// Jobs are staged, and none is merged, until ``resumeMerging()``.
+    /// Jobs are staged, but not merged, until ``resumeMerging()``.
     func pauseMerging() -> Bool { owned.coordinator.pause() }
 
     func resumeMerging() { owned.coordinator.resume() }
 
     // MARK: - The end
 
-    /// Finishes what was begun, and closes the store: then it is one file, and anybody else's to open. What still waited
-    /// for room, and what comes later, fails with `draining`. Any number of calls; each returns when it is done.
+    /// Finishes the admitted jobs, and closes the store: it is one file then, and other processes may open it. Calls
+    /// that still wait for room, and later calls, fail with `draining`. May be called any number of times; each call
+    /// returns when the store is closed.
     public func stop() async {
         guard !isStopping.exchange(true, ordering: .relaxed) else {
             // Only a cancelled task does not wait for it.
@@ -177,7 +177,7 @@ public struct OpeningError: Error, Sendable, CustomStringConvertible {
     }
 
     public let reason: Reason
-    /// What happened and the remedy; of a model a line for each fault.
+    /// What happened and the remedy; for a model, a line for each fault.
     public let message: String
 
     public var description: String { message }

@@ -9,18 +9,18 @@ extension EmbeddedBroker {
     /// record ─choose─▶ mapping ─rewrite─▶ record ─convert─▶ values ─validate─▶ object
     /// ```
     ///
-    /// Handlers get JSON and give JSON. They are called on threads of the broker's, several at once, and must not block. A
-    /// record may come to them more than once (when a job is staged again without what had to be left out), so they give the
-    /// same for the same. What a handler throws leaves the record out, or fails the job, by its `onInvalid`; the error's
-    /// description becomes the message, so write it for people.
+    /// Handlers get JSON and return JSON. They are called on threads of the broker, several at once, and must not
+    /// block. A record may be passed to them more than once (when a job is staged again without rejected records), so
+    /// they must return the same result for the same record. An error of a handler rejects the record, or fails the
+    /// job, according to its `onInvalid`; the error's description becomes the message, so write it for people.
     ///
-    /// What is said of an entity holds for what inherits from it, too, unless that has a handler of its own.
+    /// A handler of an entity applies to its subentities, too, unless they have handlers of their own.
     public struct Handlers: Sendable {
-        /// What a chooser says of a record.
+        /// A chooser's decision about a record.
         public enum Choice: Sendable, Hashable {
             /// The mapping of that name.
             case mapping(String)
-            /// The record is passed over without a word.
+            /// The record is ignored without a warning.
             case decline
             /// As the model says.
             case asModelled
@@ -35,17 +35,17 @@ extension EmbeddedBroker {
 
         /// Chooses a mapping for each record that the model gives to this one (RestKit's dynamic mapping by a block).
         ///
-        /// - Parameter chooser: gets the record as it came. The mapping that it names is asked on, if it has a chooser or
-        ///   a `select`. An error is `unmappable`.
+        /// - Parameter chooser: gets the record unchanged. The mapping that it names is asked in turn, if it has a
+        ///   chooser or a `select`. An error is `unmappable`.
         public mutating func choose(_ mapping: String, by chooser: @escaping @Sendable (JSON) throws -> Choice) {
             choosers[mapping] = chooser
         }
 
         /// Rewrites each record of an entity before it is mapped (`willImport` of MagicalRecord and Sync).
         ///
-        /// - Parameter rewriter: gets the record, taken out of what wraps it, and gives what takes its place, an object; nil
-        ///   passes the record over without a word. Nested records are rewritten for themselves, behind the one around them.
-        ///   An error is `invalidValue`.
+        /// - Parameter rewriter: gets the record without its wrapper, and returns the object that replaces it; nil
+        ///   ignores the record without a warning. Nested records are rewritten separately, after the enclosing one. An
+        ///   error is `invalidValue`.
         public mutating func rewrite(_ entity: String, by rewriter: @escaping @Sendable (JSON) throws -> JSON?) {
             rewriters[entity] = rewriter
         }

@@ -24,7 +24,7 @@ final class Requests: Sendable {
     private let queue: AdmissionQueue
     private let unanswered = Mutex(Unanswered())
 
-    /// What each byte of a fetch becomes: names, and what they are resolved to.
+    /// The memory for each byte of a fetch: names, and their resolved forms.
     private static let memoryPerFetchByte = 8
 
     init(_ coordinator: Coordinator) {
@@ -32,7 +32,7 @@ final class Requests: Sendable {
         queue = AdmissionQueue(coordinator)
     }
 
-    /// What waits for room.
+    /// The calls that wait for room.
     var waitingCount: Int { queue.count }
 
     /// Admits nothing more.
@@ -167,7 +167,7 @@ final class Requests: Sendable {
     }
 }
 
-/// Whether somebody still waits for an answer.
+/// Whether a task still waits for an answer.
 private final class Wanted: Sendable {
     private let isWanted = Atomic(true)
 
@@ -178,7 +178,7 @@ private final class Wanted: Sendable {
 // MARK: - Into the client's words
 
 extension BrokerClient.Completion {
-    /// By way of the message: what the ledger kept of an earlier time has no other form.
+    /// Converted by way of the message: an outcome of an earlier run in the ledger has no other form.
     init(_ outcome: JobCompletion, isBrief: Bool) throws {
         let content = outcome.message(tag: nil, isBrief: isBrief)
         if outcome.objects == nil, let completion = content.withUnsafeBytes({ BrokerClient.Completion(plainly: $0) }) {

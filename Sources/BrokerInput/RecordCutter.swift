@@ -163,8 +163,8 @@ package struct RecordCutter: RecordReader {
     }
 
     /// - Parameters:
-    /// - rest: the record's bytes in this piece.
-    /// - end: the end of the record in the input.
+    ///   - rest: the record's bytes in this piece.
+    ///   - end: the end of the record in the input.
     private mutating func endRecord(
         _ rest: ArraySlice<UInt8>, at end: Int, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {

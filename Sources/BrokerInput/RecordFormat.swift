@@ -35,8 +35,8 @@ extension RecordFormat {
     /// Reads all records of an input.
     ///
     /// - Parameters:
-    /// - wait: called before bytes are read, which may block.
-    /// - emit: gets each record; its error ends the reading.
+    ///   - wait: called before bytes are read, which may block.
+    ///   - emit: gets each record; its error ends the reading.
     /// - Throws: the first fault, after the records before it were passed on.
     package func read(
         _ bytes: any ByteSource, root: RecordRoot?, limits: RecordLimits = .ofJobs,

@@ -59,9 +59,9 @@ public struct JSONTextBuilder: ~Copyable {
     private let allowance: (any MemoryAllowance)?
 
     /// - Parameters:
-    /// - maximumCount: ``withFreeSpace(atLeast:_:)`` never exceeds this number of bytes.
-    /// - capacity: the bytes of the first allocation, at most `maximumCount`; a hint.
-    /// - allowance: asked for the memory; nil takes memory without asking.
+    ///   - maximumCount: ``withFreeSpace(atLeast:_:)`` never exceeds this number of bytes.
+    ///   - capacity: the bytes of the first allocation, at most `maximumCount`; a hint.
+    ///   - allowance: asked for the memory; nil takes memory without asking.
     public init(maximumCount: Int, capacity: Int = 4096, allowance: (any MemoryAllowance)? = nil) {
         self.maximumCount = maximumCount
         self.allowance = allowance

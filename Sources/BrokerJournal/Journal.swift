@@ -32,7 +32,7 @@ package final class Journal {
     /// In the order of their numbers; entries are appended to the last one.
     private var segments: [Segment]
     private var file: Int32
-    /// Of the last segment: its end, and the checksum of its last record.
+    /// The end of the last segment, and the checksum of its last record.
     private var end: Int
     private var checksum: UInt32
     private var failure: JournalError?
@@ -48,12 +48,12 @@ package final class Journal {
     /// A tail that was being written when the machine stopped is truncated; ``tail`` then has its position.
     ///
     /// - Parameters:
-    /// - path: the path of its folder, beside the store.
-    /// - expected: the identity that the store has; nil when the store has not applied jobs of a journal.
+    ///   - path: the path of its folder, beside the store.
+    ///   - expected: the identity that the store has; nil when the store has not applied jobs of a journal.
     ///   - applied: the newest position that the store has applied.
-    /// - id: the id of the job at that position in the store; nil when the store does not have it.
-    /// - mode: permissions of new files, less the umask of the process.
-    /// - system: the system calls; tests inject faults.
+    ///   - id: the id of the job at that position in the store; nil when the store does not have it.
+    ///   - mode: permissions of new files, less the umask of the process.
+    ///   - system: the system calls; tests inject faults.
     /// - Throws: ``JournalError``: `unusable` with the position when an entry is damaged, or the journal is another
     ///   store's.
     package convenience init(

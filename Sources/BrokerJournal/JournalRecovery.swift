@@ -6,7 +6,7 @@ struct JournalRecovery {
     private(set) var byteCount = 0
     /// The torn tail of the last segment; nil when there is none.
     private(set) var tail: JournalTail?
-    /// Of the last segment: the offset after its last whole record, and that record's checksum.
+    /// The offset after the last segment's last whole record, and that record's checksum.
     private(set) var end = 0
     private(set) var checksum: UInt32 = 0
 
@@ -17,9 +17,9 @@ struct JournalRecovery {
     init() {}
 
     /// - Parameters:
-    /// - expected: the required identity; a journal with another one is not this store's.
+    ///   - expected: the required identity; a journal with another one is not this store's.
     ///   - applied: the newest position that the store has applied.
-    /// - id: the id of the job there in the store; nil when the store does not have it.
+    ///   - id: the id of the job there in the store; nil when the store does not have it.
     init(
         _ folder: JournalFolder, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?
     ) throws(JournalError) {

@@ -1,7 +1,7 @@
 /// Why a measurement cannot be made.
 package struct LoadError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable {
-        /// What was asked for cannot be meant.
+        /// An argument without a valid meaning.
         case usage
         case cannotConnect
         case failed

@@ -5,10 +5,10 @@ package import BrokerWire
 
 extension Job {
     /// - Parameters:
-    /// - envelope: the envelope of `message`.
-    /// - owner: the user who sent it.
-    /// - content: the whole message, as it was sent.
-    /// - observer: called for every event of the job.
+    ///   - envelope: the envelope of `message`.
+    ///   - owner: the user who sent it.
+    ///   - content: the whole message, as it was sent.
+    ///   - observer: called for every event of the job.
     package init(
         _ message: JobMessage, of envelope: ClientEnvelope, from owner: JobOwner = .server, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void

@@ -11,7 +11,7 @@ package enum FaultCode: String, Sendable, CaseIterable {
     case invalidPredicate, remoteError, storeFull, storeUnavailable, `internal`
 }
 
-/// What went wrong, where, and the remedy.
+/// A fault: what happened, where, and the remedy.
 package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     package var code: FaultCode
     /// What happened and the remedy, in one or two sentences.

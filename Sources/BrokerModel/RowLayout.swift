@@ -77,8 +77,8 @@ package struct RowLayout: Sendable {
         let relationship: Int
     }
 
-    /// Of a many-to-many pair, the entity whose name is first owns the table; within one entity, the relationship whose
-    /// name is first.
+    /// The owner of a many-to-many pair's table is the entity whose name is first; within one entity, the relationship
+    /// whose name is first.
     private static func ownsLinkTable(_ id: RelationshipID, in model: Model) -> Bool {
         let relationship = model.entities[id.entity].relationships[id.relationship]
         guard relationship.isToMany else { return false }

@@ -6,7 +6,7 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// A coordinator behind a Unix socket, or behind connections within the process.
+/// A coordinator that serves a Unix socket, or connections within the process.
 package final class BrokerServer: Sendable {
     private let coordinator: Coordinator
     private let options: ServerOptions

@@ -5,9 +5,8 @@ internal import Synchronization
 
 /// The open connections and their shared limits. Lives on the one event loop.
 ///
-/// It bounds what clients can hold, for all of them together: places, memory for incomplete frames, and answers that
-/// are not taken. As long as no client waits, a client may be as slow as it likes; while others wait, one that stands
-/// still is cut off.
+/// It limits the resources of all clients together: connections, memory for incomplete frames, and answers that are not
+/// read. As long as no client waits, a client may be as slow as it likes; while others wait, a stalled one is closed.
 final class ConnectionSet {
     /// Bytes of large frames that are being read: two of the largest.
     static let assemblyBytes = 2 * (FrameLimits.largestPayloadCount + FrameScanner.prefixCount)
@@ -158,9 +157,9 @@ final class ConnectionSet {
         return backlog > Self.backlogBytes
     }
 
-    // MARK: - Clients that stand still
+    // MARK: - Stalled clients
 
-    /// Looks from time to time, as long as a client waits.
+    /// Checks from time to time, as long as a client waits.
     func watch() {
         guard !isWatching else { return }
         isWatching = true

@@ -114,7 +114,7 @@ package struct TimingBody: Sendable, Equatable {
     package var committed: Int64 = 0
 }
 
-/// What went wrong, where, and the remedy.
+/// A fault: what happened, where, and the remedy.
 package struct ErrorBody: Error, Sendable, Equatable, CustomStringConvertible {
     /// One of the protocol's codes; text, because a newer server may know more of them.
     package let code: String

@@ -5,7 +5,7 @@ package import BrokerJSON
 /// A `tag` is that of the client's message, as JSON text. Members are given as JSON text without braces.
 package enum ServerMessageWriter {
     /// - Parameters:
-    /// - keepsJournal: accepted jobs are on the disk.
+    ///   - keepsJournal: accepted jobs are on the disk.
     ///   - limits: the members of `limits`.
     package static func welcome(
         version: Int = ClientEnvelope.protocolVersion, server: String, keepsJournal: Bool, limits: [UInt8],
@@ -61,7 +61,7 @@ package enum ServerMessageWriter {
     }
 
     /// - Parameters:
-    /// - members: the outcome; empty for `reply: none`, and then `duplicate` is omitted, too.
+    ///   - members: the outcome; empty for `reply: none`, and then `duplicate` is omitted, too.
     ///   - objects: the array for `reply: objects`.
     package static func completed(
         id: String, sequence: Int64, duplicate: Bool, members: some Collection<UInt8>, objects: [UInt8]? = nil,
@@ -98,8 +98,8 @@ package enum ServerMessageWriter {
     /// The store was copied.
     ///
     /// - Parameters:
-    /// - sequence: the copy contains every job up to this one, and no later one.
-    /// - bytes: the size of the file.
+    ///   - sequence: the copy contains every job up to this one, and no later one.
+    ///   - bytes: the size of the file.
     package static func backedUp(sequence: Int64, bytes: Int64, tag: [UInt8]?) -> [UInt8] {
         message("done", capacity: 0, tag: tag) { writer in
             writer.member("action", BackupMessage.action)

@@ -8,8 +8,8 @@ struct OpenTag {
     private var quote: UInt8?
 
     /// - Parameters:
-    /// - bytes: the tag so far; each byte is read once.
-    /// - offset: its offset in the document.
+    ///   - bytes: the tag so far; each byte is read once.
+    ///   - offset: its offset in the document.
     mutating func read(_ bytes: UnsafeBufferPointer<UInt8>, at offset: Int) {
         if offset != start { self = OpenTag(start: offset) }
         defer { scannedCount = bytes.count }

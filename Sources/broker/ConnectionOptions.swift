@@ -76,7 +76,7 @@ struct ConnectionOptions: ParsableArguments {
     /// There is no server: the store is opened by this process.
     var isLocal: Bool { store != nil }
 
-    /// Connects for as long as `body` lasts. Behind it, what was sent is finished and a store of our own is closed.
+    /// Connects for the duration of `body`. After it, sent jobs are finished, and a store of this command is closed.
     ///
     /// - Parameters:
     ///   - makesStore: a store that is not there is made.
@@ -149,7 +149,7 @@ struct ConnectionOptions: ParsableArguments {
 }
 
 extension Result where Failure == any Error {
-    /// What comes of `body`, kept for when it is wanted.
+    /// The result of `body`, stored until it is requested.
     fileprivate init(catching body: () async throws -> Success) async {
         do {
             self = .success(try await body())

@@ -38,7 +38,7 @@ struct CancelCommand: AsyncParsableCommand {
 }
 
 extension CancelCommand {
-    /// What became of the jobs so far.
+    /// The outcomes of the jobs so far.
     private struct Run {
         private(set) var cancelled: [String] = []
         private(set) var failures: [(id: String, error: any Error)] = []
@@ -121,7 +121,7 @@ struct AdminCommand: AsyncParsableCommand {
         withExtendedLifetime(document) {}
     }
 
-    /// What the server tells beside that it is done.
+    /// The further members of the server's answer.
     private func lines(of done: JSONValue) -> [String] {
         switch action {
         case .pause, .resume, .drain: []

@@ -7,7 +7,7 @@ struct FetchPrinter {
     private let format: FetchFormat
     /// Objects so far.
     private(set) var count = 0
-    /// Of a table or of CSV: the columns that the first part has.
+    /// For a table or CSV: the columns of the first part.
     private var columns: FetchedColumns?
 
     init(_ format: FetchFormat) { self.format = format }
@@ -57,7 +57,7 @@ struct FetchedColumns {
     private static let longestCell = 60
 
     let names: [String]
-    /// Of a table; nil for CSV.
+    /// The widths of a table; nil for CSV.
     private let widths: [Int]?
 
     init(_ rows: [[(name: String, text: String)]], isTable: Bool) {
@@ -135,7 +135,7 @@ struct FetchedColumns {
 
     /// As a cell of a table: short, with characters escaped that a terminal interprets.
     private static func shown(_ text: String) -> String {
-        // What is cut off need not be escaped.
+        // The removed part need not be escaped.
         let beginning = String(String.UnicodeScalarView(text.unicodeScalars.prefix(longestCell + 1))).printable
         guard beginning.unicodeScalars.count > longestCell else { return beginning }
         return String(String.UnicodeScalarView(beginning.unicodeScalars.prefix(longestCell - 1))) + "…"

@@ -22,7 +22,7 @@ struct GatheredRecords {
 
     /// Looks at what the cutter has left to the parser: numbers, literals and what strings hold, where it is in doubt.
     ///
-    /// - Returns: the first fault. The record that it is in is gone then, with those behind it.
+    /// - Returns: the first fault. Its record is discarded then, with those after it.
     mutating func dropBroken() -> InputFault? {
         for index in doubtful {
             let end = index + 1 < starts.count ? starts[index + 1].offset - 1 : json.count

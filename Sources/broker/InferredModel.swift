@@ -4,10 +4,10 @@ import BrokerModel
 import BrokerStaging
 import Foundation
 
-/// What the first records of an input say of a store that was given no model: where the records are, and, if the store has
-/// no model of its own, which one.
+/// The result of sampling an input for a store without a given model: the position of the records, and, if the store
+/// has no model of its own, the inferred model.
 struct InferredModel {
-    /// Where the records are in each value of the input, if that was found out.
+    /// The position of the records in each value of the input, if it was found.
     let root: RecordRoot?
     let model: LocalModel
 

@@ -52,7 +52,7 @@ final class LocalServer: Sendable {
             let options = ServerOptions(socketPath: nil)
             let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
             owned.coordinator.onFailure { _ in
-                // The coordinator has said why; what is not told yet cannot be told any more.
+                // The coordinator has logged the cause; unsent answers cannot be sent any more.
                 server.abandonSocket { _exit(ExitStatus.failed.rawValue) }
             }
             return LocalServer(owned, server, path)

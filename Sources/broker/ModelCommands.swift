@@ -16,7 +16,7 @@ struct ModelCommand: AsyncParsableCommand {
         ])
 }
 
-/// The files of a model, of which the first may stand without `--model`.
+/// The files of a model; the first may be given without `--model`.
 struct ModelFiles: ParsableArguments {
     @Argument(
         help: "The model: a JSON file, .xcdatamodeld or .xcdatamodel; - reads JSON from standard input.",

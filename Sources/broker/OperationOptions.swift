@@ -3,7 +3,7 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
 
-/// What the commands have in common that do one operation: it is one job, which takes effect whole or not at all.
+/// The options of the commands that do one operation: it is one job, which takes effect completely or not at all.
 struct OperationOptions: ParsableArguments {
     @OptionGroup var connection: ConnectionOptions
 

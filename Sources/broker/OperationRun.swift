@@ -25,7 +25,7 @@ struct OperationRun {
         return await settle(job, records: records, at: place)
     }
 
-    /// Sends a job behind those before it.
+    /// Sends a job after those before it.
     ///
     /// - Returns: nil when it cannot be sent; the failure is noted.
     mutating func send(

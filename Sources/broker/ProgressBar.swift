@@ -14,7 +14,7 @@ struct ProgressBar {
     private let start = ContinuousClock.now
     private var lastDrawn: ContinuousClock.Instant?
 
-    /// - Parameter totalBytes: nil when nobody knows how much will come.
+    /// - Parameter totalBytes: nil when the size of the input is unknown.
     init(totalBytes: Int?) { self.totalBytes = totalBytes }
 
     mutating func update(bytes: Int, records: Int) {
@@ -24,8 +24,8 @@ struct ProgressBar {
         let elapsed = start.duration(to: now).components
         let seconds = Double(elapsed.seconds) + Double(elapsed.attoseconds) / 1e18
         let share = totalBytes.map { $0 > 0 ? min(1, Double(bytes) / Double($0)) : 1 }
-        // Asked for each time, since the window may have changed. The ^C that a terminal shows must fit behind the line:
-        // a line that has wrapped cannot be taken away any more.
+        // Read each time, because the window may have changed. The ^C that a terminal shows must fit after the line: a
+        // wrapped line cannot be removed any more.
         let columns = Self.terminalColumns() - 3
         draw(
             Self.line(

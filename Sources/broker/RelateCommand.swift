@@ -56,7 +56,7 @@ struct RelateCommand: AsyncParsableCommand {
 }
 
 extension InputFault {
-    /// What is wrong, when nothing of the input is sent for it.
+    /// The fault, when nothing of the input is sent because of it.
     func sentence(in name: String) -> String {
         guard let place else { return "\(name) \(reason)" }
         return "\(name), \(place): \(text); nothing was sent"

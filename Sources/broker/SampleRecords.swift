@@ -7,14 +7,14 @@ import Foundation
 
 /// Records of an input, looked at to infer a model from them.
 struct SampleRecords {
-    /// Where the records are in each value, if that was not told and can be found out.
+    /// The position of the records in each value, if it was not given and can be found.
     private(set) var root: RecordRoot?
     private(set) var inference: SampleInference
     private let entity: String
     private let limit: Int
     private var bytes = 0
 
-    /// Of samples; what follows is not looked at.
+    /// The maximum bytes of samples; the rest of the input is not read.
     static let mostRecords = 1_000
     static let mostBytes = 8 << 20
     /// So much of standard input is read before anything is done with it.

@@ -12,11 +12,11 @@ struct Submission {
     let bytesPerJob: Int
     let tally: SubmissionTally
 
-    /// Records that are to be passed over from the next input on.
+    /// Records that are skipped from the next input on.
     private var toSkip: Int
     /// Records that may still be submitted; nil for any number.
     private var toTake: Int?
-    /// Records of this input that were passed over.
+    /// Records of this input that were skipped.
     private var skipped = 0
     private var gathered = GatheredRecords()
     private var jobCount = 0
@@ -88,7 +88,7 @@ struct Submission {
         } catch let fault as InputFault {
             tally.ended(input, by: fault)
         } catch {
-            // Of what was gathered nothing is sent any more.
+            // The gathered records are not sent any more.
             return
         }
     }
@@ -98,7 +98,7 @@ struct Submission {
         return gathered.count == recordsPerJob || gathered.json.count + record.json.count > bytesPerJob
     }
 
-    /// Sends what was gathered, or what of it stands before a fault, when there is room for one more job.
+    /// Sends the gathered records, or those before a fault, when there is room for one more job.
     private mutating func send(
         _ source: RecordSource, _ input: Int, upTo last: Int, in jobs: inout DiscardingTaskGroup
     ) async throws {

@@ -71,7 +71,7 @@ struct SubmissionContinuation {
         var parts: [Part] = []
         for stretch in input.uncommitted {
             let isLast = stretch.records.upperBound == input.recordsRead
-            // What was not sent and what was not read are one part.
+            // The unsent and the unread records are one part.
             if isLast, isOpen, !stretch.hasFailed, input.fault == nil {
                 parts.append(
                     Part(

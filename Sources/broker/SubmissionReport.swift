@@ -46,7 +46,7 @@ struct SubmissionReport {
         state.inputs.filter { $0.isDone && $0.recordsRead == 0 && !$0.isExcluded }
     }
 
-    /// What the program is to end with.
+    /// The exit status of the program.
     var status: ExitStatus {
         if state.lossReason != nil { return .cannotConnect }
         if !isComplete || (!emptyInputs.isEmpty && !command.mayBeEmpty) { return .failed }
@@ -63,17 +63,17 @@ struct SubmissionReport {
 
     private var doubtfulCount: Int { doubtful.reduce(0) { $0 + $1.records.count } }
 
-    /// A line for each input of which something is not committed, and that can be told anything of.
+    /// A line for each input with uncommitted records about which something is known.
     private var accounts: [String] {
         state.inputs.indices.compactMap { index in
             let input = state.inputs[index]
-            // That nothing could be read at all has been told.
+            // That no record could be read has been reported already.
             if input.isDone || (input.recordsRead == 0 && input.hasEnded) { return nil }
             return input.account(doubtful: doubtful.filter { $0.input == index }.map(\.records))
         } + (doubtful.isEmpty ? [] : ["\(doubtfulCount) records are in doubt\(inquiry)"])
     }
 
-    /// Jobs whose ids are told.
+    /// The maximum number of jobs whose ids are printed.
     private static let toldJobs = 8
 
     /// How to learn what became of the jobs in doubt.

@@ -2,9 +2,9 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
 
-/// What all jobs of a submission did together.
+/// The effect of all jobs of a submission together.
 struct SubmissionSummary {
-    /// Rejected records that are told one by one; the rest is counted.
+    /// Rejected records that are printed one by one; the others are counted.
     private static let listedRejections = 20
 
     private(set) var jobs = 0
@@ -46,7 +46,7 @@ struct SubmissionSummary {
 
     /// Data to standard output, warnings and rejections to standard error.
     ///
-    /// - Parameter countsRecords: false where no records were submitted, or nobody knows how many.
+    /// - Parameter countsRecords: false where no records were submitted, or their number is unknown.
     func say(countsRecords: Bool = true) throws(CommandFailure) {
         for (warning, count) in warnings {
             Program.complain("broker: warning: \(warning.text(count))")

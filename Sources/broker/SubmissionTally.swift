@@ -26,7 +26,7 @@ struct SubmissionJob: Sendable {
 
     /// The record that a JSON Pointer into the job's message leads to; the job's place when it leads to none.
     func place(of path: String?) -> String {
-        // The operation may stand in the job itself or in its list of operations.
+        // The operation may be in the job itself or in its list of operations.
         guard let tokens = path?.split(separator: "/").drop(while: { $0 != "json" }).prefix(2), tokens.count == 2,
             let index = tokens.last.flatMap({ Int($0) }), lines.indices.contains(index)
         else { return place }
@@ -34,7 +34,8 @@ struct SubmissionJob: Sendable {
     }
 }
 
-/// What is known of a submission: what was read, sent, committed, and what went wrong. Any thread may ask and tell.
+/// The progress of a submission: the records that were read, sent and committed, and the faults. May be used from any
+/// thread.
 final class SubmissionTally: Sendable {
     struct State: Sendable {
         var summary = SubmissionSummary()
@@ -59,18 +60,18 @@ final class SubmissionTally: Sendable {
     /// Empty when no job is unanswered.
     private let unanswered = DispatchGroup()
 
-    /// - Parameter totalBytes: of all inputs; nil when nobody knows.
+    /// - Parameter totalBytes: of all inputs; nil when unknown.
     init(inputs: [String], totalBytes: Int?) {
         state = Mutex(
             State(inputs: inputs.map { SubmittedInput(name: $0) }, progress: ProgressBar(totalBytes: totalBytes)))
     }
 
-    /// Nothing stands against sending more.
+    /// No fault prevents sending more.
     var mayGoOn: Bool { state.withLock(\.mayGoOn) }
 
     /// - Parameters:
-    ///   - bytes: read since this was told last.
-    ///   - skipped: records of the input that were passed over.
+    ///   - bytes: the bytes read since the last call.
+    ///   - skipped: the records of the input that were skipped.
     func read(_ bytes: Int, record number: Int, of input: Int, skipped: Int) {
         state.withLock { state in
             state.bytesRead += bytes
@@ -121,7 +122,7 @@ final class SubmissionTally: Sendable {
         }
     }
 
-    /// - Parameter wasSent: nobody knows whether the job was applied, if the error is not about the job.
+    /// - Parameter wasSent: unless the error is about the job, it is unknown whether the job was applied.
     func failed(_ job: SubmissionJob, _ error: any Error, wasSent: Bool) {
         switch error {
         case BrokerError.failed(let failure) where Self.storeCodes.contains(failure.fault.code):
@@ -135,7 +136,7 @@ final class SubmissionTally: Sendable {
                 state.inputs[job.input].failed.append(job.records)
             }
         default:
-            // The message would speak of one job; here it is told of all of them.
+            // The message is about one job; here it describes all of them.
             let reason =
                 switch error {
                 case BrokerError.connectionLost(let reason), BrokerError.outcomeUnknown(_, .connectionLost(let reason)):
@@ -163,7 +164,7 @@ final class SubmissionTally: Sendable {
         unanswered.leave()
     }
 
-    /// What a job fails with when the server or its store takes no jobs, whatever is in them.
+    /// The codes with which jobs of any content fail while the server or its store accepts none.
     private static let storeCodes: [BrokerError.Code] = [.storeFull, .storeUnavailable, .draining]
 
     /// Lets nothing more be sent, waits for the jobs that were sent, and claims the report.
@@ -199,6 +200,6 @@ final class SubmissionTally: Sendable {
 }
 
 extension SubmissionTally.State {
-    /// Nothing stands against sending more.
+    /// No fault prevents sending more.
     fileprivate var mayGoOn: Bool { lossReason == nil && refusal == nil && !isOver }
 }

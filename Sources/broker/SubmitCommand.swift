@@ -117,7 +117,7 @@ struct SubmitCommand: AsyncParsableCommand {
             sources = input.sources(root: input.root ?? samples.root)
         }
         let tally = SubmissionTally(inputs: sources.map(\.name), totalBytes: Self.total(sources))
-        // What was sent to ourselves is answered in any case.
+        // The server inside this command answers every sent job.
         let patience = connection.isLocal ? DispatchTimeInterval.never : .seconds(1)
         let command = SubmitCommandLine(self)
         let interrupt: @Sendable () -> Void = {
@@ -132,7 +132,7 @@ struct SubmitCommand: AsyncParsableCommand {
         ) { broker in
             var submission = Submission(self, broker: broker, tally: tally)
             await submission.run(sources)
-            // When somebody has interrupted it, that ends the program.
+            // After an interruption, that ends the program.
             guard let state = tally.end() else { return await Self.waitForEnd() }
             return state
         }
@@ -141,7 +141,7 @@ struct SubmitCommand: AsyncParsableCommand {
         if report.status != .success { throw CommandFailure(report.status) }
     }
 
-    /// What is done with records that were gathered: JSON text.
+    /// Sends gathered records: JSON text.
     var operation: @Sendable ([UInt8]) -> BrokerClient.Job.Operation {
         if let entity { return { .process($0, as: entity) } }
         let reading: BrokerClient.Job.Operation.Reading =

@@ -56,7 +56,7 @@ struct SubmitCommandLine: Sendable {
     ///
     /// - Parameters:
     ///   - files: none for standard input alone.
-    ///   - skip: records of these files to pass over.
+    ///   - skip: the number of records of these files to skip.
     ///   - take: records to submit at most; nil for all others.
     func arguments(of files: [String], skip: Int, take: Int?, id: String?) -> [String] {
         var arguments = [CommandLine.arguments.first ?? "broker", "submit"] + options
@@ -69,7 +69,7 @@ struct SubmitCommandLine: Sendable {
 }
 
 extension SubmitCommand {
-    /// What the options are when none is given.
+    /// The default values of the options.
     fileprivate static func withDefaults() -> SubmitCommand {
         do {
             return try SubmitCommand.parse([])
@@ -105,7 +105,7 @@ extension String {
         return word + "'"
     }
 
-    /// A single quote ends the quoted part, stands escaped by itself, and begins the next part.
+    /// A single quote ends the quoted part, is escaped by itself, and begins the next part.
     private var replacingQuotes: String {
         split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''")
     }

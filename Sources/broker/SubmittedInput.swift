@@ -4,7 +4,7 @@ import BrokerInput
 struct SubmittedInput: Sendable {
     let name: String
     var recordsRead = 0
-    /// The first ones, which `--skip` passed over.
+    /// The first records, which `--skip` skipped.
     var recordsSkipped = 0
     /// Records of jobs, counted from 1, in the order of their answers.
     var committed: [ClosedRange<Int>] = []
@@ -20,7 +20,7 @@ struct SubmittedInput: Sendable {
     /// Every record is committed.
     var isDone: Bool { hasEnded && fault == nil && doneCount == recordsRead }
 
-    /// The records from the first one on that are committed, or were passed over.
+    /// The records from the first one on that are committed, or were skipped.
     var doneCount: Int {
         Self.united(committed).reduce(recordsSkipped) { done, range in
             range.lowerBound <= done + 1 ? max(done, range.upperBound) : done
@@ -52,7 +52,7 @@ struct SubmittedInput: Sendable {
         return stretches
     }
 
-    /// What is committed and what is not, as a sentence without its end.
+    /// The committed and the uncommitted records, as a sentence without its end.
     ///
     /// - Parameter doubtful: records that were sent and not answered.
     func account(doubtful: [ClosedRange<Int>]) -> String {
@@ -75,7 +75,7 @@ struct SubmittedInput: Sendable {
         return "\(name), \(place): \(fault.text); \(before)"
     }
 
-    /// Ranges told one by one; more are counted.
+    /// The maximum number of ranges that are printed; the others are counted.
     private static let toldRanges = 10
 
     private static func text(_ ranges: [ClosedRange<Int>]) -> String {

@@ -7,14 +7,14 @@ struct SyncRecords {
     private var lines: [Int] = []
     /// With the index that the first record of each has, less than 0 when it was in a job before.
     private var inputs: [(name: String, first: Int)] = []
-    /// The record at which a fault was found that nobody had seen while cutting.
+    /// A record with a fault that was not found while the input was divided.
     private var brokenIndex: Int?
     /// Records of all jobs.
     private(set) var total = 0
     /// Records of the next job.
     var count: Int { gathered.count }
 
-    /// What follows is of this input.
+    /// The following records are of this input.
     mutating func begin(_ name: String) { inputs.append((name, gathered.count)) }
 
     func isFull(before record: InputRecord, maximumBytes: Int) -> Bool {

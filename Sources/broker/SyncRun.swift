@@ -6,7 +6,7 @@ import BrokerInput
 struct SyncRun {
     private let command: SyncCommand
     private let actions: Set<BrokerClient.Job.Operation.SyncAction>
-    /// What the parts are known by. Another one each time without `--id`: what an older run named must not count.
+    /// The id of the parts. A new one each time without `--id`: names of an older run must not count.
     private let partID: String
     private var run: OperationRun
     private var records = SyncRecords()
@@ -45,7 +45,7 @@ struct SyncRun {
             run.fail("\(records.name(ofFault: fault))\(place)" + (jobCount == 0 ? "; nothing was sent" : ""))
         } catch is Stopped {
         }
-        // What is on its way counts, also when there is no use in sending more.
+        // Jobs in flight count, even when no further one is sent.
         _ = await settle()
         if run.status == .failed, run.summary.jobs > 0 {
             let count = run.summary.records

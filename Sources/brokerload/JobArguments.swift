@@ -5,7 +5,7 @@ import BrokerLoad
 import BrokerModel
 import BrokerWire
 
-/// What the jobs of a run are.
+/// The options of a run's jobs.
 struct JobArguments: ParsableArguments {
     @Option(help: "Records in each job.")
     var records = 5_000
@@ -59,7 +59,7 @@ struct JobArguments: ParsableArguments {
     var freshIdentities = false
 
     private static let defaultExisting = 10_000
-    /// Of the jobs that bring the existing records.
+    /// The number of jobs that send the existing records.
     private static let recordsOfPreload = 1_000
 
     mutating func validate() throws {

@@ -7,7 +7,7 @@ enum OutputFile {
         guard let file = fopen(path, "w") else { throw failure(path) }
         let bytes = Array(text.utf8)
         let written = fwrite(bytes, 1, bytes.count, file)
-        // What does not fit a full disk may show itself only now.
+        // An error of a full disk may be reported only here.
         guard fclose(file) == 0, written == bytes.count else { throw failure(path) }
     }
 

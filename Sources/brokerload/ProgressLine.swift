@@ -8,7 +8,7 @@ final class ProgressLine {
     private let isShown = isatty(STDERR_FILENO) == 1
     private var isDrawn = false
 
-    /// - Parameter total: jobs in all; nil when nobody knows.
+    /// - Parameter total: the number of all jobs; nil when unknown.
     init(_ name: String, total: Int?) {
         self.name = name
         self.total = total
@@ -37,7 +37,7 @@ final class ProgressLine {
     private func draw(_ line: String) {
         var size = winsize()
         let columns = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
-        // Back to the first column, and the rest of the old line erased (ECMA-48, EL). A line that wraps stays behind.
+        // Moves to the first column, and erases the rest of the old line (ECMA-48, EL). A wrapped line is not erased.
         let bytes = Array("\r\u{1B}[K\(line.prefix(columns - 1))".utf8)
         _ = write(STDERR_FILENO, bytes, bytes.count)
     }

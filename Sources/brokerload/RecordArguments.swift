@@ -2,7 +2,7 @@ import ArgumentParser
 import BrokerCommandLine
 import BrokerLoad
 
-/// What the generated records look like.
+/// The options of the generated records.
 struct RecordArguments: ParsableArguments {
     @Option(
         help: """
@@ -48,7 +48,7 @@ struct RecordArguments: ParsableArguments {
             seed: seed)
     }
 
-    /// What a report tells of them.
+    /// The parameters in a report.
     var settings: [(name: String, value: String)] {
         let options = options
         var settings = [("shape", shape.rawValue)]

@@ -70,7 +70,7 @@ struct RunCommand: AsyncParsableCommand {
     private var warmUpSeconds: Double { warmUp ?? duration.map { min(2, $0 / 10) } ?? 0 }
 }
 
-/// What the runs of one command have in common.
+/// The options that the runs of one command share.
 struct Load {
     let sending: SendingArguments
     let job: JobArguments

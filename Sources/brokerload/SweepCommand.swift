@@ -81,7 +81,7 @@ struct SweepCommand: AsyncParsableCommand {
         if let failure = results.lazy.compactMap(\.failure).first { throw failure }
     }
 
-    /// One run; the next one's records begin behind its own, so that nothing of it is there before.
+    /// One run; the records of the next one begin after its own, so that none of them exists before.
     private func step(
         _ name: String, _ options: RunOptions, _ preload: JobOptions?, _ jobs: inout JobOptions, _ load: Load
     ) throws(CommandFailure) -> RunReport {

@@ -57,8 +57,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         /// Bytes of the budget, beside the payload.
         var granted = 0
         var used = 0
-        /// Of the granted bytes, those that stay until the attempt has ended, used or not, because the job waited for
-        /// them.
+        /// The granted bytes that stay until the attempt has ended, used or not, because the job waited for them.
         var reserved = 0
         /// While the frame is opened briefly, bytes that it may use without asking.
         var briefLimit: Int?

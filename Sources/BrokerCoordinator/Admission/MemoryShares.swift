@@ -34,7 +34,7 @@ struct MemoryShares<Waiter> {
         /// Bytes that the holder may have when it is the first.
         let limit: Int
         var isGone = false
-        /// What a waiting holder needs, and its wake-up call.
+        /// The bytes that a waiting holder needs, and its wake-up call.
         var waiting: (bytes: Int, waiter: Waiter)?
     }
 

@@ -1,12 +1,12 @@
 internal import DequeModule
 
-/// Lets scans of different sources take turns. Of the jobs that may look at all objects of an entity, however few their
-/// bytes are, few are in the order of jobs at a time, by ``ScanConcurrency``. A pure machine.
+/// Lets scans of different sources take turns. A scan is a job that may read all objects of an entity, however few its
+/// bytes are; ``ScanConcurrency`` limits how many are in the order of jobs at a time. A pure machine.
 ///
 /// ```
-/// admit ─▶ opening ──▶ goes on at its place (a search, if it may)
+/// admit ─▶ opening ──▶ continues with its ticket (a scan, if it may)
 ///             │
-///             └──▶ waiting, with all that its source sends behind it ──its turn──▶ goes on at a new place
+///             └──▶ waiting, with the later jobs of its source ──its turn──▶ continues with a new ticket
 /// ```
 ///
 /// The content of a frame is known when it has been opened, and until then no client has been sent its sequence: so the

@@ -2,7 +2,7 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// The jobs between admission and their end, and the state of their order. A value behind the coordinator's lock.
+/// The jobs between admission and their end, and the state of their order. A value protected by the coordinator's lock.
 struct JobTable {
     var order: MergeOrder<ReadyJob>
     /// Bytes of everything that is admitted and has not ended, as weighed.

@@ -4,7 +4,7 @@
 // pool.
 internal import Glibc
 
-/// State behind a lock, with a condition to wait on.
+/// State protected by a lock, with a condition to wait on.
 ///
 /// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
 /// never block.

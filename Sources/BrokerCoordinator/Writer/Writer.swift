@@ -10,7 +10,7 @@ internal import Logging
 /// ready while that transaction is made durable.
 final class Writer: Sendable {
     private let thread: Thread
-    /// What opening the store changed.
+    /// The changes that opening the store made.
     let migration: StoreMigration
     /// Finds the lines of jobs in the ledger.
     let jobs: JobIndex

@@ -43,7 +43,7 @@ struct WriterLoop {
     private let untold = ReplyBudget()
     private var caution = BatchBackoff()
     private var load = WriterLoad()
-    /// The state that the workers were last told.
+    /// The state that the workers were last sent.
     private var isBusy = false
     /// When to try again to record failures, in microseconds of the monotonic clock; nil while there are none.
     var writeKeptAt: Int64?
@@ -71,7 +71,8 @@ struct WriterLoop {
     mutating func run() {
         var ended = monotonicMicroseconds()
         while store.failure == nil, let turn = awaitTurn(since: ended) {
-            // A large job joins no small ones, so the first job tells. Staging small jobs takes no processor for long.
+            // A large job joins no small ones, so the first job decides. Staging small jobs takes no processor for
+            // long.
             let isLarge = turn.batch.first?.job.isLarge ?? false
             let begun = monotonicMicroseconds()
             let waited = begun - ended
@@ -302,7 +303,7 @@ struct WriterLoop {
             } catch {
                 guard store.failure == nil else { return nil }
                 if error.code == .overworked { continue }
-                // What a reader holds now may be copied before a later attempt.
+                // A page that a reader needs now may be copied before a later attempt.
                 if error.code == .full, store.makeRoom(), !hasMadeRoom {
                     hasMadeRoom = true
                     continue

@@ -2,7 +2,7 @@ package import BrokerJSON
 
 /// The least that the work costs: one thread, the same parser, prepared upserts, and nothing of Broker around them.
 package struct Baseline {
-    /// The database's path; made anew.
+    /// The database's path; an existing file is replaced.
     package var path: String
     package var records: RecordOptions
     /// Rows in a transaction at most.
@@ -13,7 +13,7 @@ package struct Baseline {
         self.records = records
     }
 
-    /// What a loop did, and how long it took.
+    /// The work of a loop, and its time.
     package struct Result: Sendable {
         package let records: Int
         package let seconds: Double
@@ -23,7 +23,7 @@ package struct Baseline {
         package var recordsPerSecond: Double { Double(records) / seconds }
     }
 
-    /// Loads payloads into one new database, one pass over all of them after the other.
+    /// Loads payloads into one new database, in one pass per payload.
     ///
     /// - Parameter passes: each an array of JSON arrays of records.
     /// - Returns: a result for each pass.

@@ -3,13 +3,14 @@ internal import BrokerSQLite
 internal import CSQLite
 internal import Glibc
 
-/// A database written in the plainest way: no mapping, and no ledger unless it is asked for. Belongs to one thread.
+/// A database written in the plainest way: without a mapping, and without a ledger unless requested. Belongs to one
+/// thread.
 ///
-/// What it does for a record is what a loop in C would do: walk the parsed record, bind, step. Texts are bound where they
-/// lie.
+/// For a record it does the work of a loop in C: walk over the parsed record, bind, step. Texts are bound without a
+/// copy.
 final class FloorDatabase {
     private let connection: Connection
-    /// The owners of those below, which are bound and stepped without anything between.
+    /// The owners of the handles below, which are bound and stepped without checks.
     private var statements: [Statement] = []
     private let layout: RecordLayout
     private let columns: [Column]
@@ -20,7 +21,7 @@ final class FloorDatabase {
     private var departmentStub: OpaquePointer?
     private var project: OpaquePointer?
     private var membership: OpaquePointer?
-    /// Of the ledger, while there is one.
+    /// The ledger's statements, if there is one.
     private var line: OpaquePointer?
 
     /// How a member of a record is written.
@@ -29,17 +30,17 @@ final class FloorDatabase {
 
         let key: [UInt8]
         let writing: Writing
-        /// Of the statement; 0 for what is no column.
+        /// The statement's parameter; 0 for a field without a column.
         let place: Int32
     }
 
-    /// What is said to SQLite of a new database. Foreign keys are not checked: the loop keeps them by itself.
+    /// The settings of a new database. Foreign keys are not checked: the loop itself ensures them.
     static let pragmas = [
         "journal_mode = WAL", "synchronous = FULL", "cache_size = -65536", "temp_store = MEMORY",
         "secure_delete = FAST", "wal_autocheckpoint = 4096", "foreign_keys = OFF",
     ]
 
-    /// Makes the database anew.
+    /// Creates the database; an existing one is deleted.
     init(path: String, options: RecordOptions) throws(LoadError) {
         for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
         do throws(StoreError) {
@@ -177,7 +178,7 @@ final class FloorDatabase {
         line = try prepare("INSERT INTO ledger VALUES (?1, ?2, zeroblob(16), 0, 1321956000000, ?3, 0)")
     }
 
-    /// What Broker keeps of a job that brought a record and its department.
+    /// The row of Broker's ledger for a job with a record and its department.
     private static let outcome: StaticString = """
         "changes":{"Department":{"inserted":0,"updated":0,"unchanged":1,"deleted":0,"rejected":0},\
         "Employee":{"inserted":1,"updated":0,"unchanged":0,"deleted":0,"rejected":0}},"rejected":[],"warnings":[]

@@ -3,16 +3,16 @@ internal import CZlib
 /// The second version of HdrHistogram's encoding, and its compression, as the readers for Java and Python have them
 /// (HdrHistogram, `AbstractHistogram.encodeIntoByteBuffer` and `HistogramLogWriter`).
 ///
-/// All numbers are big-endian; counts are ZigZag LEB128, and a negative one stands for so many zeros.
+/// All numbers are big-endian; counts are ZigZag LEB128, and a negative one is a run of zeros.
 package enum HistogramEncoding {
     private static let cookie: Int32 = 0x1C84_9313
     private static let compressedCookie: Int32 = 0x1C84_9314
     private static let digits: Int32 = 3
-    /// Of three digits: 2,048 values have a bucket each, and every doubling above has 1,024 buckets.
+    /// For three digits: 2,048 values have a bucket each, and every doubling above has 1,024 buckets.
     private static let subBucketMagnitude = 11
     private static let subBuckets = 1 << subBucketMagnitude
 
-    /// A histogram as it stands in a log, before Base64: compressed.
+    /// A histogram in the form of a log, before Base64: compressed.
     static func payload(_ histogram: LatencyHistogram) -> [UInt8] {
         let plain = plain(histogram)
         let compressed = deflate(plain)
@@ -42,7 +42,7 @@ package enum HistogramEncoding {
         return bytes + counts
     }
 
-    /// Where the count of a value stands.
+    /// The index of the count of a value.
     static func index(of value: UInt64) -> Int {
         let bucket = 64 - (value | UInt64(subBuckets - 1)).leadingZeroBitCount - subBucketMagnitude
         let half = subBuckets / 2

@@ -26,7 +26,7 @@ package struct LatencyHistogram: Sendable {
 
     package var mean: Double { counts.totalCount == 0 ? 0 : counts.mean }
 
-    /// The counts by value, in ascending order; those that are 0 are left out.
+    /// The counts by value, in ascending order, without zeros.
     package var recorded: [(value: UInt64, count: UInt64)] {
         counts.recordedValues().map { ($0.value, UInt64($0.count)) }
     }

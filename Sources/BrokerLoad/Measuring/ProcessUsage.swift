@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// What a process has used, by proc(5).
+/// The resources that a process has used, by proc(5).
 package struct ProcessUsage: Sendable, Equatable {
     package var userSeconds: Double
     package var systemSeconds: Double
@@ -10,12 +10,12 @@ package struct ProcessUsage: Sendable, Equatable {
 
     package var processorSeconds: Double { userSeconds + systemSeconds }
 
-    /// Of a process; nil when it is gone, or not ours to look at.
+    /// Reads a process; nil when it has ended, or may not be read.
     package init?(of process: Int32) {
         guard let stat = Self.text("/proc/\(process)/stat"), let status = Self.text("/proc/\(process)/status"),
             let name = stat.lastIndex(of: ")")
         else { return nil }
-        // Behind the name, which may hold anything, field 3 is the first.
+        // After the name, which may contain anything, field 3 is the first.
         let fields = stat[stat.index(after: name)...].split(separator: " ")
         let ticks = Double(sysconf(Int32(_SC_CLK_TCK)))
         guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12]) else { return nil }

@@ -16,7 +16,7 @@ package struct RunInterval: Sendable {
     package var acceptedHighest: UInt64 = 0
 }
 
-/// Counts what is measured, interval by interval. What was sent before the measured time began is left out.
+/// Counts the measurements, interval by interval. Jobs that were sent before the measured time are not counted.
 struct RunRecorder {
     private(set) var completed = LatencyHistogram()
     private(set) var accepted = LatencyHistogram()
@@ -64,7 +64,7 @@ struct RunRecorder {
 
     mutating func accepted(latency: UInt64) { currentAccepted.record(latency) }
 
-    /// Latency of a job that ended behind the measured time, but was sent within it.
+    /// The latency of a job that ended after the measured time, but was sent within it.
     mutating func endedLate(latency: UInt64) { currentCompleted.record(latency) }
 
     /// - Parameter end: seconds from the start of the measured time.

@@ -1,6 +1,6 @@
 internal import BrokerJSON
 
-/// What a server's `stats` said at one time. What it did not say is 0.
+/// The counters of a server's `stats` at one time; 0 for a missing one.
 package struct ServerSample: Sendable, Equatable {
     /// Nanoseconds from the start of the run.
     package var at: UInt64 = 0
@@ -29,7 +29,7 @@ package struct ServerSample: Sendable, Equatable {
     }
 }
 
-/// What a server's `stats` say of its transactions since its start; nil where it does not say.
+/// The transactions of a server since its start, from `stats`; nil when missing.
 package struct ServerBatches: Sendable, Equatable {
     /// Percentiles by their names: how many jobs a transaction bore, and how long its COMMIT took in microseconds.
     package var jobs: [String: Int]
@@ -50,7 +50,7 @@ package struct ServerBatches: Sendable, Equatable {
 
 /// A server as a run saw it.
 package struct ServerObservations: Sendable {
-    /// What it calls itself.
+    /// The server's name.
     package var name = ""
     package var process: Int32?
     package var before: ProcessUsage?

@@ -65,7 +65,7 @@ final class ServerWatch {
         do throws(WireError) {
             try connection.receive { content throws(WireError) in try read(content, now) }
         } catch {
-            // An answer that cannot be read is one that is not there; the run itself tells of a server gone wrong.
+            // An unreadable answer counts as none; the run itself reports a failing server.
             isAsking = false
         }
     }

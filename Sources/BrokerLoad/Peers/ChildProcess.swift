@@ -5,12 +5,12 @@ internal import Synchronization
 final class ChildProcess: Sendable {
     private let process = Process()
 
-    /// What runs, so that all of it can be ended.
+    /// The running processes, so that all of them can be ended.
     private static let running = Mutex<[ObjectIdentifier: ChildProcess]>([:])
 
     /// - Parameters:
     ///   - input: a file for standard input.
-    ///   - output: a file for standard output and error, made anew; nil throws both away.
+    ///   - output: a file for standard output and error, which is replaced; nil discards both.
     init(
         _ program: String, _ arguments: [String], in folder: String, input: String? = nil, output: String? = nil
     ) throws(LoadError) {
@@ -111,6 +111,6 @@ package final class WorkFolder: Sendable {
         }
     }
 
-    /// What stays is in the folder for temporary files, whose owner clears it.
+    /// The remaining files are in the folder for temporary files, whose owner deletes them.
     func remove() { do { try FileManager.default.removeItem(atPath: path) } catch {} }
 }

@@ -36,13 +36,13 @@ package struct Comparison {
         try writeRecords()
     }
 
-    /// Ends what still runs, and takes the folder away; nothing can be run behind it.
+    /// Ends the running processes, and deletes the folder; nothing can be run after it.
     package func abandon() {
         ChildProcess.stopAll()
         folder.remove()
     }
 
-    /// - Parameter progress: told before each peer and round.
+    /// - Parameter progress: called before each peer and round.
     package func run(_ progress: (String) -> Void) throws(LoadError) -> [PeerResult] {
         var results: [PeerResult] = []
         for work in [PeerResult.Work.bulk, .oneByOne] {

@@ -8,7 +8,7 @@ package enum Peer: String, CaseIterable, Sendable {
     case redis
 }
 
-/// What a peer did with the work.
+/// The result of a peer's work.
 package struct PeerResult: Sendable {
     package enum Work: String, Sendable {
         /// All records at once, or in large jobs.

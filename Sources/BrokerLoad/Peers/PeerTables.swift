@@ -30,7 +30,7 @@ struct PeerTables {
             + "ON CONFLICT (id) DO UPDATE SET \(updates)"
     }
 
-    /// The objects that a link leads to, told in the record or by their keys.
+    /// The destinations of a link, as nested objects or by their keys.
     private func departments(_ field: RecordField, from source: String) -> [String] {
         guard field.kind == .department || field.kind == .departmentKey else { return [] }
         let isTold = field.kind == .department

@@ -17,7 +17,7 @@ struct PostgresPeer {
         return ProgramPath.find(name)
     }
 
-    /// What is not there; nil when all is.
+    /// The missing program; nil when all are installed.
     static var missing: String? {
         for name in ["initdb", "postgres", "psql"] where program(name) == nil { return "\(name) is not installed" }
         if getuid() == 0 {
@@ -27,7 +27,7 @@ struct PostgresPeer {
         return nil
     }
 
-    /// Who the server runs as when root starts it, which it refuses to be.
+    /// The user of the server when root starts it: it refuses to run as root.
     private static var user: (name: String, uid: uid_t, gid: gid_t)? {
         for name in ["postgres", "nobody"] {
             if let entry = getpwnam(name) { return (name, entry.pointee.pw_uid, entry.pointee.pw_gid) }

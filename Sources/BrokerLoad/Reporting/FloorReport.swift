@@ -1,10 +1,10 @@
 internal import BrokerJSON
 
-/// What a loop without Broker, or another program, did.
+/// The result of a loop without Broker, or of another program.
 package struct FloorReport: Sendable {
     package var name: String
     package var amount: Int
-    /// What was counted: `records` or `jobs`.
+    /// The counted unit: `records` or `jobs`.
     package var unit: String
     package var seconds: Double
     package var processorSeconds: Double?

@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// HdrHistogram's log of intervals, as its tools for Java and Python read it: values are nanoseconds, the highest of an
-/// interval is told in milliseconds. Latencies to `accepted` have the tag of that name.
+/// HdrHistogram's log of intervals, as its tools for Java and Python read it: values are nanoseconds, the highest value
+/// of an interval is in milliseconds. Latencies to `accepted` have the tag of that name.
 package enum HistogramLog {
     package static func text(_ result: RunResult, name: String) -> String {
         var lines = [

@@ -12,7 +12,7 @@ struct Plot {
     }
 
     let title: String
-    /// What the vertical axis counts, with its unit.
+    /// The title of the vertical axis, with its unit.
     let unit: String
     let series: [Series]
     var scale = Scale.linear

@@ -2,9 +2,9 @@ internal import BrokerSQLite
 internal import CSQLite
 internal import Glibc
 
-/// Where a run took place. What the system does not tell is left out.
+/// The machine and the system of a run, as far as the system reports them.
 package struct RunEnvironment: Sendable {
-    /// Names and values, in the order in which they are told.
+    /// Names and values, in the order of the report.
     package private(set) var facts: [(name: String, value: String)] = []
 
     /// - Parameters:
@@ -33,7 +33,7 @@ package struct RunEnvironment: Sendable {
         let pragmas = ["journal_mode", "page_size", "auto_vacuum"].compactMap { name in
             (try? connection.text("PRAGMA \(name)")).map { "\(name) = \($0)" }
         }
-        // This one is a connection's own: what the server was told, or its default.
+        // A setting of the connection: as given to the server, or its default.
         let synchronous = "synchronous = \(Self.option("--synchronous", arguments) ?? "full")"
         add("pragmas", (pragmas + [synchronous]).joined(separator: ", "))
     }

@@ -39,7 +39,7 @@ package struct RunPage {
             ])
     }
 
-    /// Without what is left behind the last whole one: its rate is of too short a time to mean anything.
+    /// Without the part after the last whole interval: its time is too short for a meaningful rate.
     private var intervals: [RunInterval] {
         let all = report.result.intervals
         let longest = all.map(\.seconds).max() ?? 0

@@ -1,11 +1,11 @@
 internal import BrokerJSON
 
-/// What a run is told as: text, JSON, a page, a log of histograms.
+/// The report of a run: as text, JSON, a page, or a log of histograms.
 package struct RunReport: Sendable {
-    /// What was run: `run`, `replay`, or a step of a sweep.
+    /// The kind of run: `run`, `replay`, or a step of a sweep.
     package var name: String
     package var offeredRate: Double?
-    /// What was asked for, in the order of the options.
+    /// The parameters of the run, in the order of the options.
     package var settings: [(name: String, value: String)]
     package var environment: RunEnvironment
     package var result: RunResult
@@ -21,7 +21,7 @@ package struct RunReport: Sendable {
         self.result = result
     }
 
-    /// The percentiles that are told.
+    /// The percentiles in the report.
     static let percentiles: [(name: String, percent: Double)] = [
         ("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9), ("max", 100),
     ]
@@ -149,7 +149,7 @@ extension RunReport {
 
     static func count(_ value: Double) -> String { "\(Int(value.rounded()))" }
 
-    /// So many digits behind the point.
+    /// Formats a number with so many digits after the point.
     static func decimal(_ value: Double, _ digits: Int) -> String {
         guard value.isFinite, value.magnitude < 1e15 else { return "–" }
         let scale = (0..<digits).reduce(1.0) { scale, _ in scale * 10 }
@@ -162,6 +162,6 @@ extension RunReport {
 }
 
 extension String {
-    /// With blanks behind it.
+    /// Pads with trailing spaces.
     func padded(to count: Int) -> String { self + String(repeating: " ", count: max(1, count - self.count)) }
 }

@@ -1,4 +1,4 @@
-/// What an answer is known by.
+/// The identification of an answer.
 package enum AnswerKey: Sendable, Hashable {
     /// The number of a job of this run.
     case job(Int)
@@ -6,7 +6,7 @@ package enum AnswerKey: Sendable, Hashable {
     case text(String)
 }
 
-/// What became of the objects of a job, or of several.
+/// The counts of changed objects of a job, or of several.
 package struct ObjectCounts: Sendable, Equatable {
     package var inserted = 0
     package var updated = 0

@@ -8,10 +8,10 @@ internal import BrokerWire
 struct AnswerReader: Sendable {
     private let idPrefix: String
     private let completedPrefix: [UInt8]
-    /// False tells a job by its id, true by the number that is its tag.
+    /// False identifies a job by its id, true by the number that is its tag.
     private let isByTag: Bool
 
-    /// - Parameter idPrefix: what stands before the number in the ids; nil when jobs have tags instead.
+    /// - Parameter idPrefix: the prefix of the number in the ids; nil when jobs have tags instead.
     init(idPrefix: String?) {
         self.idPrefix = idPrefix ?? ""
         isByTag = idPrefix == nil
@@ -110,7 +110,7 @@ private struct ByteCursor {
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// Goes behind the text if it stands here.
+    /// Moves over the text if it is next.
     mutating func skip(_ text: StaticString) -> Bool {
         let count = text.utf8CodeUnitCount
         return skip(UnsafeRawBufferPointer(start: text.utf8Start, count: count))

@@ -1,16 +1,16 @@
-/// Who was asked what, and has answered: a pure value, so that nothing is counted twice or forgotten.
+/// The sent jobs and their answers: a pure value, so that no job is counted twice or forgotten.
 ///
-/// Times are nanoseconds of one clock. Each job ends once; a second end is told as ``Totals/repeatedAnswers``, and a job
-/// without an end is ``lost``.
+/// Times are nanoseconds of one clock. Each job ends once; a second end is counted in ``Totals/repeatedAnswers``, and a
+/// job without an end is ``lost``.
 package struct JobAccounts: Sendable {
     package struct Totals: Sendable, Equatable {
         package var sent = 0
-        /// Committed, those with rejected records among them.
+        /// Committed, including those with rejected records.
         package var ok = 0
-        /// Committed, but some of their records were left out.
+        /// Committed, but some of their records were rejected.
         package var withRejects = 0
         package var failed = 0
-        /// Of those that failed, the ones for which there was no room.
+        /// The failed jobs for which there was no room.
         package var busy = 0
         /// Committed, but by another sending of theirs.
         package var duplicate = 0
@@ -20,7 +20,7 @@ package struct JobAccounts: Sendable {
         package var strangeAnswers = 0
     }
 
-    /// What an answer told of a job.
+    /// The content of an answer about a job.
     package struct Ended: Sendable, Equatable {
         package let job: Int
         package let intendedAt: UInt64

@@ -56,7 +56,7 @@ package final class LoadRun {
 
     /// Runs to the end of the schedule and of the last answer.
     ///
-    /// - Parameter progress: told at the end of every interval.
+    /// - Parameter progress: called at the end of every interval.
     package func run(_ progress: (RunProgress) -> Void = { _ in }) throws(LoadError) -> RunResult {
         try supply.prepare()
         Self.wakePunctually()
@@ -182,7 +182,7 @@ package final class LoadRun {
         for connection in connections where connection.wantsToSend { connection.flush() }
     }
 
-    /// Makes sure that there is a frame to send; false behind the last.
+    /// Ensures that there is a frame to send; false after the last.
     private func nextFrames() throws(LoadError) -> Bool {
         while placeInChunk == chunk.jobs.count {
             guard let next = try supply.next() else { return false }
@@ -290,7 +290,8 @@ package final class LoadRun {
         }
     }
 
-    /// The kernel lets a thread sleep 50 µs longer than it asked for, unless it is told not to (proc(5), timerslack_ns).
+    /// The kernel lets a thread sleep up to 50 µs longer than requested, unless its timer slack is set (proc(5),
+    /// timerslack_ns).
     private static func wakePunctually() {
         var link = [CChar](repeating: 0, count: 256)
         let count = readlink("/proc/thread-self", &link, link.count - 1)

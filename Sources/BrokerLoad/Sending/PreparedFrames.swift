@@ -3,7 +3,7 @@ internal import BrokerWire
 internal import Dispatch
 internal import Synchronization
 
-/// Some jobs of a run as frames, one behind the other.
+/// Some jobs of a run as frames, one after the other.
 package struct PreparedFrames: Sendable {
     package struct Job: Sendable {
         /// Where its frame is.
@@ -35,12 +35,12 @@ package struct PreparedFrames: Sendable {
     }
 }
 
-/// Frames on their way from a thread that makes them to the one that sends them, bounded by bytes.
+/// Frames on their way from the thread that makes them to the one that sends them, limited by bytes.
 ///
-/// The maker runs on a dispatch queue of its own. Whoever sends waits for frames only when the maker is too slow, and
-/// that is told (``waits``).
+/// The maker runs on a dispatch queue of its own. The sender waits for frames only when the maker is too slow, and
+/// these waits are counted (``waits``).
 package final class FrameSupply: Sendable {
-    /// Bytes of frames that are handed on at once.
+    /// Bytes of frames that are passed on at once.
     private static let chunkBytes = 256 << 10
 
     private struct State {
@@ -69,7 +69,7 @@ package final class FrameSupply: Sendable {
         DispatchQueue(label: "brokerload.frames").async { [self] in make(JobSource(options), jobs) }
     }
 
-    /// Of frames that are there already.
+    /// The number of finished frames.
     package init(_ frames: PreparedFrames) {
         budget = .max
         state.withLock {
@@ -88,7 +88,7 @@ package final class FrameSupply: Sendable {
         if let failure = state.withLock({ $0.failure }) { throw failure }
     }
 
-    /// The next frames; nil behind the last.
+    /// The next frames; nil after the last.
     package func next() throws(LoadError) -> PreparedFrames? {
         while true {
             let (chunk, isOver, failure): (PreparedFrames?, Bool, LoadError?) = state.withLock { state in

@@ -44,7 +44,7 @@ package enum RecordedFrames {
         }
     }
 
-    /// What the answer bears; empty when it bears nothing.
+    /// The identification of the answer; empty when it has none.
     private static func key(of message: JSONValue) -> String {
         message["id"]?.string ?? message["tag"].map { String(decoding: $0.jsonText, as: UTF8.self) } ?? ""
     }

@@ -1,17 +1,17 @@
-/// How a run sends, and what it measures.
+/// The sending and the measurements of a run.
 package struct RunOptions: Sendable {
     package var socketPath: String
     package var connections = 1
-    /// Jobs without an end on each connection. In an open loop, too: what is due beyond that is sent late, which its
-    /// latency tells.
+    /// The maximum number of jobs without an end on each connection. In an open loop, too: jobs beyond it are sent
+    /// late, which their latency includes.
     package var inFlight = 64
     package var schedule: Schedule
-    /// Seconds that are left out of the figures.
+    /// Seconds at the beginning that are not measured.
     package var warmUpSeconds = 0.0
     package var intervalSeconds = 0.5
     /// Seconds without any answer after which what is in flight is lost.
     package var patienceSeconds = 60.0
-    /// Histograms of the intervals are kept for a log.
+    /// Histograms of the intervals are stored for a log.
     package var wantsLog = false
 
     package init(socketPath: String, schedule: Schedule) {
@@ -26,13 +26,13 @@ package struct RunProgress: Sendable {
     package let isWarmUp: Bool
     package let sent: Int
     package let ended: Int
-    /// Of the last interval.
+    /// The figures of the last interval.
     package let jobsPerSecond: Double
     /// Nanoseconds, of the last interval.
     package let p99: UInt64
 }
 
-/// What a run found out.
+/// The result of a run.
 package struct RunResult: Sendable {
     /// Seconds that were measured.
     package var seconds = 0.0
@@ -44,7 +44,7 @@ package struct RunResult: Sendable {
     package var strangeMessage: String?
     package var objects = ObjectCounts()
 
-    // Of the measured time alone.
+    // The measured time only.
     package var jobs = 0
     package var records = 0
     package var sentJobs = 0

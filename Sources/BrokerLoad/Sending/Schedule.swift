@@ -23,7 +23,7 @@ package struct Schedule: Sendable {
         self.extent = extent
     }
 
-    /// Jobs in all; nil when only time tells.
+    /// The number of all jobs; nil when only the time limits the run.
     package var jobs: Int? {
         switch (extent, pace) {
         case (.jobs(let count), _): count

@@ -2,7 +2,7 @@
 package struct GeneratedRecords: Sendable {
     package let layout: RecordLayout
     private let options: RecordOptions
-    /// The fields' places, shuffled anew for each record where that is asked for.
+    /// The fields' order, shuffled for each record if requested.
     private var order: [Int]
     private let isPlain: Bool
 

@@ -1,7 +1,7 @@
 package import BrokerJSON
 package import BrokerWire
 
-/// What the jobs of a run consist of.
+/// The content of a run's jobs.
 package struct JobOptions: Sendable {
     package enum Records: Sendable {
         case generated(RecordOptions, RecordMix)
@@ -28,10 +28,10 @@ package struct JobOptions: Sendable {
     /// A name that no other run has.
     package static func newRun() -> String { String(UInt64.random(in: 1 << 60 ... .max), radix: 36) }
 
-    /// What stands before the number in a job's id.
+    /// The prefix of the number in a job's id.
     package var idPrefix: String { "\(run)-" }
 
-    /// For another run: all numbers begin behind those of so many jobs.
+    /// For another run: all numbers begin after those of so many jobs.
     package mutating func moveOn(behind jobs: Int) {
         first += existing + jobs * recordsOfJob
         run = Self.newRun()
@@ -58,7 +58,7 @@ package struct JobSource: Sendable {
     private var made = 0
     /// Records drawn so far from those that are there before.
     private var drawn = 0
-    /// What was sent last of those, where some are changed.
+    /// The last values of these records, where some are changed.
     private var versions: [Int32] = []
 
     package init(_ options: JobOptions) {

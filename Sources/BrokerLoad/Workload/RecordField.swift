@@ -4,14 +4,14 @@ package struct RecordField: Sendable {
         case identity
         case text
         case email
-        /// Kept as its digits.
+        /// Stored as its digits.
         case decimal
         case double
         case boolean
         case date
         /// A whole number below the modulus.
         case integer(Int)
-        /// A to-one link to a department that is told in the record.
+        /// A to-one link to a department that is nested in the record.
         case department
         /// A to-one link by the key of a department.
         case departmentKey

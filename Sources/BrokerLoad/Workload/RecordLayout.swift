@@ -1,4 +1,5 @@
-/// What the records of a shape consist of: their members, the model for Broker, and the tables for who writes without it.
+/// The layout of a shape's records: their members, the model for Broker, and the tables for programs that write without
+/// it.
 package struct RecordLayout: Sendable {
     static let departments = 500
     static let projects = 2_000
@@ -38,7 +39,7 @@ package struct RecordLayout: Sendable {
         }
     }
 
-    /// Of the attributes of ragged and wide records, in turn.
+    /// The attributes of ragged and wide records, in turn.
     private static let kinds: [RecordField.Kind] = [.text, .integer(1_000), .double, .text, .date, .decimal]
 
     private var hasDepartments: Bool { fields.contains { $0.kind == .department || $0.kind == .departmentKey } }

@@ -1,8 +1,8 @@
-/// What a record is to the store that it is sent to.
+/// The effect of a record on the store.
 package enum RecordKind: String, CaseIterable, Sendable {
-    /// Of an identity that is not there.
+    /// With a new identity.
     case new
-    /// Of an identity that is there, with other values.
+    /// With an existing identity and other values.
     case changed
     /// Just as it is there.
     case unchanged
@@ -17,7 +17,7 @@ package struct RecordMix: Sendable, Equatable {
     /// No larger: a block of so many is shuffled at once.
     static let largestPeriod = 10_000
 
-    /// In lowest terms; kinds without a share are left out.
+    /// In lowest terms; kinds without a share are omitted.
     package let shares: [RecordKind: Int]
 
     package static let allNew = RecordMix([.new: 1])

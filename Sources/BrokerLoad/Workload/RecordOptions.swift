@@ -1,8 +1,8 @@
-/// What records look like.
+/// The options of generated records.
 package enum RecordShape: String, CaseIterable, Sendable {
     /// Eight attributes and a link by a bare key.
     case flat
-    /// Eight attributes and a link to an object that the record tells, too.
+    /// Eight attributes and a link to an object that is nested in the record.
     case nested
     /// An identity and attributes of which each is there or not.
     case ragged
@@ -12,7 +12,7 @@ package enum RecordShape: String, CaseIterable, Sendable {
     case wide
 }
 
-/// What the identities of records are, in the order in which new ones come.
+/// The identities of records, in the order of new ones.
 package enum RecordKeys: String, CaseIterable, Sendable {
     /// The records' numbers.
     case ascending
@@ -22,7 +22,7 @@ package enum RecordKeys: String, CaseIterable, Sendable {
     case uuid
 }
 
-/// In which order a record's keys stand.
+/// The order of a record's keys.
 package enum RecordKeyOrder: String, CaseIterable, Sendable {
     /// The identity first, then as the model has them.
     case declared

@@ -2,8 +2,8 @@ package import BrokerModel
 
 /// Reads the models that Xcode writes: `.xcdatamodeld`, of which the current version counts, and `.xcdatamodel`.
 ///
-/// The model becomes a `ModelDocument` whose values stand at the XML's lines, with a note for everything
-/// that was taken, inferred or left out (`protocol/core-data.md` has the tables).
+/// The model becomes a `ModelDocument` whose values have the positions of the XML, with a note for each part that was
+/// converted, inferred or skipped (`protocol/core-data.md` has the tables).
 package enum CoreDataModel {
     /// Whether a path is that of a Core Data model, by its name.
     package static func isModel(_ path: String) -> Bool { ModelFolder.isModel(path) }

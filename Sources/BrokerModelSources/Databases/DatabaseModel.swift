@@ -12,7 +12,7 @@ package enum DatabaseModel {
     /// The first bytes of every SQLite database (sqlite.org/fileformat2.html, 1.2).
     package static let magic = Array("SQLite format 3\0".utf8)
 
-    /// The model of the tables in its JSON form, with a `description` on each guess and on what is left out.
+    /// The model of the tables in its JSON form, with a `description` on each guess and on each skipped part.
     ///
     /// The file is only read.
     package static func modelText(ofDatabaseAt path: String) throws(Failure) -> String {
@@ -24,7 +24,7 @@ package enum DatabaseModel {
     }
 }
 
-/// A table as SQLite tells it.
+/// A table as SQLite describes it.
 struct DatabaseTable {
     struct Column {
         let name: String
@@ -35,7 +35,7 @@ struct DatabaseTable {
         /// From 1; 0 outside the primary key.
         let keyPosition: Int
         let isGenerated: Bool
-        /// Of the values that were looked at: `typeof`, and whether all texts have the form that Broker writes.
+        /// The types of the sampled values: `typeof`, and whether all texts have the form that Broker writes.
         var storedTypes: Set<String> = []
         var hasOurDates = true
         var hasOurUUIDs = true
@@ -71,7 +71,7 @@ struct DatabaseTable {
     func column(_ name: String) -> Column? { columns.first { $0.name.lowercased() == name.lowercased() } }
 }
 
-/// Reads what a database tells of its tables. For one call.
+/// Reads the schema of a database. Made for one call.
 final class DatabaseReader {
     private let connection: Connection
     /// Rows of each table whose values are looked at.
@@ -100,7 +100,7 @@ final class DatabaseReader {
 
     func tables() throws(StoreError) -> [DatabaseTable] {
         var tables: [DatabaseTable] = []
-        // Of many views, SQLite lists the tables in quadratic time.
+        // For many views, SQLite lists the tables in quadratic time.
         let count = try rows("SELECT count(*) FROM sqlite_schema WHERE type IN ('table', 'view')", [])
         try check(Int(count[0][0]!) ?? 0, Self.mostTables, "tables and views")
         let rows = try rows(

@@ -1,12 +1,12 @@
 internal import BrokerJSON
 
-/// What the samples' objects at one place have in common.
+/// The common shape of the samples' objects at one position.
 final class ObjectShape {
-    /// Beyond that an object is a dictionary whose keys are values, and is kept as JSON.
+    /// An object with more keys is a dictionary whose keys are values, and is stored as JSON.
     static let mostKeys = 300
-    /// Of the records themselves, which cannot be kept as JSON: as many as a table may have columns.
+    /// For the records themselves, which cannot be stored as JSON: the maximum columns of a table.
     static let mostRecordKeys = 2_000
-    /// Of nested objects; deeper ones are kept as JSON.
+    /// For nested objects; deeper ones are stored as JSON.
     static let deepest = 12
 
     /// Objects that were seen.
@@ -57,7 +57,7 @@ final class ObjectShape {
         return folded.hasSuffix("id") || folded == "guid" || folded == "key" || folded == "code" || folded == "id_str"
     }
 
-    /// Of everything but nested objects, which may be told more or less of.
+    /// The values other than nested objects, which may be nested in some records only.
     private static func contentHash(_ object: [String: JSONValue]) -> Int {
         var sum = 0
         for (key, value) in object
@@ -119,7 +119,7 @@ final class ObjectShape {
     }
 }
 
-/// Whether a key tells objects apart: two that bear the same value have the same content.
+/// Whether a key identifies objects: two with the same value have the same content.
 private struct IdentityEvidence {
     /// Objects that have a value.
     private(set) var count = 0
@@ -140,7 +140,7 @@ private struct IdentityEvidence {
     }
 }
 
-/// What the samples have at one key.
+/// The samples' values at one key.
 final class PropertyShape {
     /// Values that were seen, those that are null among them.
     private(set) var count = 0

@@ -13,11 +13,11 @@ package struct SampleInference {
     /// Records that were seen.
     package private(set) var recordCount = 0
 
-    /// The records have more keys than a model can name, or hold other records by their keys: a model would leave out
-    /// what they hold.
+    /// The records have more keys than a model can name, or contain other records by their keys: a model would skip
+    /// their contents.
     package var isTooWide: Bool { shape.isTooWide }
 
-    /// Looks at a record, or at each record of an array. What is no object is passed over.
+    /// Adds a record, or each record of an array. Values that are not objects are ignored.
     ///
     /// The value is not needed any more when this returns.
     package mutating func observe(_ value: JSONValue) {
@@ -87,7 +87,7 @@ struct EntityShapes {
         if let same {
             indices[ObjectIdentifier(shape)] = same
             found[same].shape.merge(shape)
-            // What that brought is looked at where it is now: below, if the entity was looked at already.
+            // The new samples are visited in their new position: later, if the entity was visited already.
             for key in shape.keys {
                 guard let property = found[same].shape.properties[key], property.isRelationship,
                     let nested = property.objects
@@ -178,7 +178,7 @@ struct EntityShapes {
                 members.insert(("entity", ImportedModel.json(self.found[index].name)), at: 0)
                 if property.isToMany { members.append(("toMany", "true")) }
                 let hasIdentity = self.found[index].shape.identity(of: self.found[index].name) != nil
-                // Nothing tells its objects apart, so they are made again with every record.
+                // No key identifies its objects, so each record makes new ones.
                 if property.isToMany, !hasIdentity { members.append(("assignment", "\"replace\"")) }
                 let kind = property.isToMany ? "an array of objects" : "an object"
                 entity.relationships.append(

@@ -1,6 +1,6 @@
 internal import BrokerJSON
 
-/// What the plain values at one key have in common.
+/// The common shape of the scalar values at one key.
 struct ScalarShape {
     private(set) var count = 0
     private var integers = 0

@@ -1,4 +1,4 @@
-/// What a text may be, told by its form.
+/// The possible type of a text, by its form.
 struct TextForm: OptionSet, Hashable {
     let rawValue: Int
 

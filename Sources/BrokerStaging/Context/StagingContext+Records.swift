@@ -98,7 +98,7 @@ extension StagingContext {
                 scratch[cells + column] = try cell(value, attribute, column, entity)
             } catch {
                 let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
-                // Of several faults, the first in the text is reported.
+                // If there are several faults, the first in the text is reported.
                 if offset < firstOffset { (first, firstOffset) = (error, offset) }
                 failed.insert(column)
             }

@@ -2,7 +2,7 @@
 // Created, read and released on one thread while the value lives; an Error must be Sendable.
 struct ValueFault: Error, @unchecked Sendable {
     enum Reason {
-        /// Of the wrong type, or the conversion would lose information: `invalidValue`.
+        /// A value of the wrong type, or one whose conversion would lose information: `invalidValue`.
         case inconvertible
         /// Converted, but outside of the attribute's constraints: `validationFailed`.
         case notAllowed

@@ -1,6 +1,6 @@
 package import BrokerModel
 
-/// What a step does to the store.
+/// The effect of a step on the store.
 package enum StepAction: Sendable {
     /// Inserts and updates objects, and links them.
     case merge

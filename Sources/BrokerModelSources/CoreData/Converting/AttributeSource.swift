@@ -7,12 +7,12 @@ struct AttributeSource {
     let element: SourceElement
     let userInfo: UserInfo
     let subject: Subject
-    /// The key paths at which the composite around it may stand; nil for one of the entity's own.
+    /// The key paths of the enclosing composite; nil for an attribute of the entity itself.
     let prefixes: [String]?
     let isOptional: Bool
 }
 
-/// Finds the attributes of entities: flattens composites, and leaves out what has no column.
+/// Finds the attributes of entities: flattens composites, and skips properties without a column.
 struct AttributeReading {
     /// The composites of the model by name.
     private let composites: [String: SourceElement]
@@ -37,7 +37,7 @@ struct AttributeReading {
         }
     }
 
-    /// What is around an attribute.
+    /// The enclosing part of an attribute.
     private struct Around {
         let entity: Subject
         var prefixes: [String]?

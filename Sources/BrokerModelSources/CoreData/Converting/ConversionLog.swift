@@ -1,7 +1,7 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// What is decided and found wrong while one model is converted. Belongs to one conversion on one thread.
+/// The decisions and faults of one model's conversion. Belongs to one conversion on one thread.
 final class ConversionLog {
     private var notes: [ModelNote] = []
     private(set) var faults: [ModelFault] = []
@@ -47,7 +47,7 @@ struct Subject {
     }
 }
 
-/// Makes the values of a part of the document, all of which stand at the element that says them.
+/// Makes the values of a part of the document, all of which have the position of their element.
 struct DocumentWriter {
     let place: SourcePlace
     private(set) var members: [ModelValue.Member] = []

@@ -68,7 +68,7 @@ extension EntityConversion {
         }
     }
 
-    /// Of `fetchIndex`, and of `compoundIndex` as it was called before.
+    /// The names of `fetchIndex`, and of its predecessor `compoundIndex`.
     private func indexLists() -> [[String]] {
         var lists: [[String]] = []
         func add(_ names: [String], _ what: String, at element: SourceElement) {

@@ -6,7 +6,7 @@ internal import BrokerModel
 /// In a hierarchy the topmost entity that has an identity has it for all below, and so none is looked for there.
 struct IdentityRules {
     private var sources: EntitySources
-    /// What relationships that lead to an entity say of how its objects are found.
+    /// The rules by which relationships to an entity find its objects.
     private let relatedBy: [Int: [(attribute: String, subject: Subject)]]
 
     private init(_ sources: EntitySources) {

@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// Where values stand in JSON, as the user info of the libraries of the field says.
+/// The positions of values in JSON, from the user info of other libraries.
 struct KeyRules {
     /// Sync's names hold as soon as the model bears any of its keys: who uses it needs none on most attributes.
     let usesSync: Bool
@@ -27,7 +27,7 @@ struct KeyRules {
         return keys
     }
 
-    /// What the user info says; Groot's silence counts where Groot is in use.
+    /// The user info's rule; for Groot, a missing one counts where Groot is in use.
     private func given(
         _ userInfo: UserInfo, name: String, hasGrootSilence: Bool, on subject: Subject
     ) -> [String]? {
@@ -87,6 +87,6 @@ struct KeyRules {
 }
 
 extension String {
-    /// `Article` as it stands in `articleID`.
+    /// The name `Article` in `articleID`.
     var loweringFirst: String { prefix(1).lowercased() + dropFirst() }
 }

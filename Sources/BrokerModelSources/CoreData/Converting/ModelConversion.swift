@@ -39,7 +39,7 @@ struct ModelConversion {
             root: writer.object, sources: [source], notes: log.notesInOrder, faults: log.faults)
     }
 
-    /// What a model has beside entities.
+    /// The parts of a model other than entities.
     private func notePassedOver(_ subject: Subject) {
         for element in root.children {
             let name = element["name"] ?? ""
@@ -79,7 +79,7 @@ extension ModelConversion {
 
     /// Finds the attributes and relationships that the model is to have.
     ///
-    /// - Returns: the ids of relationships that are left out.
+    /// - Returns: the ids of relationships that are skipped.
     private func readProperties(of sources: inout EntitySources, _ rules: [KeyRules]) -> Set<[UInt8]> {
         let reading = AttributeReading(model: root)
         var leftOut: Set<[UInt8]> = []

@@ -47,7 +47,7 @@ struct RelationshipConversion {
     private func addDestination(to writer: inout DocumentWriter) -> Int? {
         guard let name = element["destinationEntity"], !name.isEmpty else {
             subject.fault("the relationship has no destination; choose its entity in Xcode")
-            // A stand-in, so that nothing else is said of it.
+            // A substitute, so that no further fault is reported.
             writer.add("entity", sources.entities[owner].name)
             return nil
         }

@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// The user info of an entity, attribute or relationship: where the libraries of the field are told how JSON maps.
+/// The user info of an entity, attribute or relationship, in which other libraries configure the mapping of JSON.
 struct UserInfo {
     private var values: [String: String] = [:]
     /// In the order of the XML.

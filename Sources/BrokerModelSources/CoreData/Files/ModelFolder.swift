@@ -24,7 +24,7 @@ struct ModelFolder {
         return try Self.contents(of: path.hasSuffix(".xcdatamodeld") ? currentVersion(of: path) : path)
     }
 
-    /// Of a file that is too large, no more than the first byte beyond what a model may have.
+    /// For a file that is too large, only one byte more than the limit is read.
     ///
     /// - Throws: `ModelError` with one fault.
     static func bytes(of path: String) throws(ModelError) -> [UInt8] {
@@ -109,7 +109,7 @@ extension ModelFolder {
         return "\(path)/\(current)"
     }
 
-    /// What `.xccurrentversion` names; nil when there is no such file.
+    /// The version that `.xccurrentversion` names; nil when there is no such file.
     private func namedVersion(in path: String) throws(ModelError) -> String? {
         let file = path + "/.xccurrentversion"
         guard FileManager.default.fileExists(atPath: file) else { return nil }

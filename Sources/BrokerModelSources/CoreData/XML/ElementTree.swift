@@ -23,7 +23,7 @@ struct ElementTree {
         self.root = root
     }
 
-    /// What is wrong with a text whose elements are not looked for.
+    /// The fault of a text that is not parsed.
     private static func encodingFault(of text: [UInt8]) -> String? {
         if text.starts(with: "bplist".utf8) {
             return "the model is in a binary format that Xcode no longer writes; open it in Xcode and save it anew"

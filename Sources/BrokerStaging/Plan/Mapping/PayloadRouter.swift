@@ -23,8 +23,8 @@ package struct PayloadRouter {
     private var fitting: Fitting?
 
     /// - Parameters:
-    /// - document: the document of the payloads.
-    /// - allowance: asked for the memory of the routes that fit a path; nil grants all.
+    ///   - document: the document of the payloads.
+    ///   - allowance: asked for the memory of the routes that fit a path; nil grants all.
     package init(_ model: Model, in document: JSONDocument, _ allowance: (any StagingAllowance)? = nil) {
         self.model = model
         self.document = document

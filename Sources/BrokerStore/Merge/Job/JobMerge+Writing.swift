@@ -80,8 +80,8 @@ extension JobMerge {
         throw .contended
     }
 
-    /// Handles a constraint error that the model does not explain: another program made the table, or somebody changed
-    /// it. The record is rejected, or the job fails.
+    /// Handles a constraint error that the model does not explain: another program made or changed the table. The
+    /// record is rejected, or the job fails.
     private mutating func refuse(_ row: Int, of table: FrozenTable, _ error: StoreError) throws(MergeFailure) {
         let name = merger.entities[table.entityIndex].entity.name
         reject(table.entityIndex, row) { isTold in

@@ -1,7 +1,7 @@
 /// Decides which objects of one staging are rejected for their unique values. A pure value: the caller reads the store.
 ///
-/// An object claims a value of a list of unique attributes when the job would give it one that it does not have. Only what
-/// the job leaves behind must be unique, so a value that another object of the job gives up can be claimed.
+/// An object claims a value of a list of unique attributes when the job would give it one that it does not have. Values
+/// must be unique only at the end of the job, so a value that another object of the job gives up can be claimed.
 ///
 /// 1. While an object claims a value that another object retains, the first such claim in the text is lost.
 /// 2. Then, of the claims on a value that an earlier claim takes, the first in the text is lost, and rule 1 applies again.
