@@ -100,7 +100,9 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "BrokerMessages",
-            dependencies: ["BrokerJSON", "BrokerModel", "BrokerStore", "BrokerWire", "BrokerCoordinator"],
+            dependencies: [
+                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
+            ],
             swiftSettings: strict),
         .target(
             name: "BrokerServer",

@@ -1,16 +1,6 @@
 internal import BrokerModel
 package import BrokerStore
 
-/// The result of a cancellation.
-package enum Cancellation: Sendable {
-    /// The job has failed with `cancelled`, which its observer has received, and it retains its ticket.
-    case cancelled
-    /// The merge of the job has begun, or it has ended.
-    case tooLate
-    case unknown
-    case failed(StoreError)
-}
-
 /// Cancellation, and the operator's commands.
 extension Coordinator {
     /// Cancels the jobs of that id before a ticket, if the merge of none has begun.

@@ -67,7 +67,7 @@ extension Coordinator {
     }
 
     private func change(to plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
-        let wish = WriterLoop.Reload(plan: plan, path: storePath, options: storeOptions) { [self] result in
+        let wish = ModelReload(plan: plan, path: storePath, options: storeOptions) { [self] result in
             switch result {
             case .success((let migration, let index)):
                 planInForce.withLock { $0 = plan }

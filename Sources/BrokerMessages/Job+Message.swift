@@ -1,5 +1,6 @@
 package import BrokerCoordinator
 package import BrokerJSON
+internal import BrokerStaging
 package import BrokerStore
 package import BrokerWire
 
@@ -15,7 +16,7 @@ extension Job {
     ) {
         self.init(
             id: message.id, owner: owner, document: envelope.document,
-            operations: message.operations.map(Job.Operation.init),
+            operations: message.operations.map(JobOperation.init),
             policy: message.onInvalid == .skip ? .skip : .fail, wantsKeys: message.reply == .keys,
             wantsObjects: message.reply == .objects && message.notify.contains(.completed),
             wantsAcceptance: message.notify.contains(.accepted), content: content, observer: observer)

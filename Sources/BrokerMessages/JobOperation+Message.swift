@@ -1,7 +1,7 @@
-package import BrokerCoordinator
+package import BrokerStaging
 package import BrokerWire
 
-extension Job.Operation {
+extension JobOperation {
     package init(_ message: OperationMessage) {
         let action: Action
         switch message.action {

@@ -2,10 +2,6 @@ package import BrokerSQLite
 internal import BrokerJSON
 package import BrokerModel
 
-/// The default of an attribute of the wanted model as an SQL literal, by the indices of entity and attribute; nil without
-/// a default.
-package typealias AttributeDefaults = (_ entity: Int, _ attribute: Int) -> String?
-
 /// The changes that make a database a store of a model: determined by reading alone, then made at once.
 package struct StoreOpening {
     /// The differences and their treatment; empty for a new store.

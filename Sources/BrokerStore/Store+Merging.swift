@@ -31,7 +31,7 @@ extension Store {
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
         do throws(MergeFailure) {
             if steps.count > 1 { try readRowKeys() }
-            var run = JobRun(merger, savepoints, job, stepCount: steps.count, parked: parked)
+            var run = JobRun(merger, savepoints, syncParts, job, stepCount: steps.count, parked: parked)
             for (number, step) in steps.enumerated() {
                 try run.apply(step, isFirst: number == 0, isLast: number == steps.count - 1)
             }

@@ -15,6 +15,7 @@ package final class Store {
     var ledger: Ledger
     let statements: TransactionStatements
     let savepoints: Savepoints
+    let syncParts: SyncParts
     private let files: OpenedFiles
     let walCheckpointer: WALCheckpointer
     /// The outcome of the job with that sequence, whose first attempt cost a transaction.
@@ -51,7 +52,8 @@ package final class Store {
         try Self.configure(connection, options)
         let isForeign = try StoreFormat.isForeign(connection)
         defersForeignKeys = try isForeign ? Self.hasForeignKeys(connection) : false
-        merger = try Merger(plan, on: connection, expirationSeconds: options.retention.seconds, isForeign: isForeign)
+        merger = try Merger(plan, on: connection, isForeign: isForeign)
+        syncParts = try SyncParts(on: connection, expirationSeconds: options.retention.seconds)
         ledger = try Ledger(on: connection, options.retention)
         statements = try TransactionStatements(on: connection)
         savepoints = try Savepoints(on: connection)

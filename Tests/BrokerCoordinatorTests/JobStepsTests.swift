@@ -33,19 +33,16 @@ import Testing
     /// - Parameter operations: members of an array, each with the `json` and the other fields of an operation.
     private func memory(
         _ operations: [String], in model: Model, limit: Int = .max,
-        _ action: (JSONValue) -> Job.Operation.Action
+        _ action: (JSONValue) -> JobOperation.Action
     ) throws -> Int? {
         let text = JSONText(copying: Array("[\(operations.joined(separator: ","))]".utf8))
         let document = try JSONDocument(parsing: text)
-        let job = Job(
-            id: nil, document: document,
-            operations: document.root.elements.map {
-                Job.Operation(entity: "E", json: $0["json"]!, action($0), entityPointer: "/entity")
-            }, policy: .fail, wantsKeys: false, wantsAcceptance: false, content: text
-        ) { _ in }
+        let operations = document.root.elements.map {
+            JobOperation(entity: "E", json: $0["json"]!, action($0), entityPointer: "/entity")
+        }
         let allowance = Allowance(limit)
         do throws(StagingRefusal) {
-            _ = try JobSteps(job, model, allowance)
+            _ = try JobSteps(operations, in: document, model, allowance)
             return allowance.taken.load(ordering: .relaxed)
         } catch {
             guard case .noRoom = error else { throw error }

@@ -62,7 +62,7 @@ final class TestCoordinator: Sendable {
         }
         let operations = withExtendedLifetime(document) {
             document.root.members.map { key, value in
-                Job.Operation(
+                JobOperation(
                     entity: key.string!, json: value,
                     predicate.map { .deleteMatching(where: $0, arguments: $0.contains("%@") ? value : nil) }
                         ?? (isSync ? Self.syncAll : .process(object: nil)),
@@ -84,7 +84,7 @@ final class TestCoordinator: Sendable {
         guard let document = try? JSONDocument(parsing: text) else { fatalError("no JSON: \(payload)") }
         let operations = withExtendedLifetime(document) {
             document.root.members.map { key, value in
-                Job.Operation(
+                JobOperation(
                     entity: key.string!, json: value, .process(object: nil), entityPointer: "/\(key.string!)")
             }
         }
@@ -136,7 +136,7 @@ final class TestCoordinator: Sendable {
             refuse: { events.note(refused: $0) })
     }
 
-    private static var syncAll: Job.Operation.Action {
+    private static var syncAll: JobOperation.Action {
         .sync(where: nil, arguments: nil, actions: (inserts: true, updates: true, deletes: true), part: nil)
     }
 

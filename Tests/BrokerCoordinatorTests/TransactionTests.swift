@@ -42,7 +42,7 @@ import Testing
         var jobTable = try jobTable(weights)
         var counts: [Int] = []
         while true {
-            var batch: WriterLoop.Batch = []
+            var batch: JobBatch = []
             while let next = jobTable.takeNext(after: batch) { batch.append(next) }
             if batch.isEmpty { return counts }
             counts.append(batch.count)

@@ -41,7 +41,7 @@ import TestSupport
         let exclusions = StagedExclusions(staging.plan, .skip)
         for (entity, row) in [("Department", 1), ("Desk", 1), ("Project", 1)] {
             let index = try #require(staging.plan.model.index(ofEntity: entity))
-            exclusions.add(entity: index, row: row, of: staged.rows, Fault(.constraintViolation, "x", entity: entity))
+            exclusions.add(row: row, of: staged.rows.tables[index]!, Fault(.constraintViolation, "x", entity: entity))
         }
         let again = Staged(rows: try staged.rows.staged(without: exclusions, staging.plan), plan: staging.plan)
         #expect(again("Employee") == ["id=1 department=@10 desk=@50", "id=2", "id=3"])

@@ -26,7 +26,7 @@ import Testing
     ) throws -> String? {
         try test.store.begin()
         do {
-            _ = try test.store.merger.syncParts.begin(
+            _ = try test.store.syncParts.begin(
                 SyncPart(id: id, isLast: false, definition: definition), at: "/operations/0",
                 now: Int64(seconds) * 1_000)
             try test.store.commit()
@@ -40,23 +40,23 @@ import Testing
 
     @Test func `one sync more than the limit is refused, and one that is open goes on`() throws {
         let test = try store()
-        #expect(test.store.merger.syncParts.maximum == 10_000)
-        test.store.merger.syncParts.maximum = 3
+        #expect(test.store.syncParts.maximum == 10_000)
+        test.store.syncParts.maximum = 3
         for id in ["a", "b", "c"] { #expect(try begin(test, id) == nil) }
         #expect(try begin(test, "d") == "busy /operations/0/part")
         #expect(try begin(test, "b") == nil)
         try test.reopen()
-        test.store.merger.syncParts.maximum = 3
+        test.store.syncParts.maximum = 3
         #expect(try begin(test, "d") == "busy /operations/0/part")
         try test.store.begin()
-        try OpenSyncPart(parts: test.store.merger.syncParts, number: 1, isLast: true, now: 0).end()
+        try OpenSyncPart(parts: test.store.syncParts, number: 1, isLast: true, now: 0).end()
         try test.store.commit()
         #expect(try begin(test, "d") == nil)
     }
 
     @Test func `old syncs do not count, and one part deletes few of their keys`() throws {
         let test = try store()
-        test.store.merger.syncParts.maximum = 2
+        test.store.syncParts.maximum = 2
         for id in ["a", "b"] { #expect(try begin(test, id) == nil) }
         let keys = SyncParts.keysDeletedAtOnce * 5 / 2
         try test.execute(

@@ -19,7 +19,7 @@ extension Job {
 }
 
 extension FieldHasher {
-    fileprivate mutating func add(_ operation: Job.Operation) {
+    fileprivate mutating func add(_ operation: JobOperation) {
         add(operation.entity)
         switch operation.action {
         case .process(let object):

@@ -5,64 +5,13 @@ package import BrokerStore
 
 /// A client's request, decoded but not yet staged.
 package struct Job: @unchecked Sendable {
-    package struct Operation {
-        /// The operation; names are as the client wrote them, and the model may not have them.
-        package enum Action {
-            case process(object: JSONValue?)
-            case relate(object: JSONValue, relationship: JSONValue)
-            /// - Parameters:
-            ///   - actions: whether it may insert, update and delete.
-            ///   - part: the name of the sync that this is a part of, and whether it is the last one.
-            case sync(
-                where: String?, arguments: JSONValue?, actions: (inserts: Bool, updates: Bool, deletes: Bool),
-                part: (id: String, isLast: Bool)?)
-            /// `json` is a whole payload, read by the mapping of that name, by the routes for that path, or by the
-            /// routes without a path.
-            case map(mapping: JSONValue?, path: JSONValue?)
-            /// `json` is an array of keys.
-            case delete
-            case deleteMatching(where: String?, arguments: JSONValue?)
-
-            /// Whether it may look at all objects of its entity, or rename what all objects of another one refer to,
-            /// however few its bytes are.
-            var isSearch: Bool {
-                switch self {
-                case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
-                case .deleteMatching: true
-                case .process(let object): object != nil
-                case .relate, .map, .delete: false
-                }
-            }
-        }
-
-        /// As the client wrote it; the model may not have it. Empty for a `map`.
-        package var entity: String
-        package var json: JSONValue
-        package var action: Action
-        /// A JSON Pointer (RFC 6901) to the entity's name in the message.
-        package var entityPointer: String
-        /// A JSON Pointer to the object with the operation's fields.
-        package var pointer: String
-
-        package init(
-            entity: String, json: JSONValue, _ action: Action = .process(object: nil), entityPointer: String,
-            pointer: String = ""
-        ) {
-            self.entity = entity
-            self.json = json
-            self.action = action
-            self.entityPointer = entityPointer
-            self.pointer = pointer
-        }
-    }
-
     /// The client's id; nil asks for one of the coordinator's, and for at most once instead of exactly once. Ids that
     /// begin with `broker-` are the coordinator's: a server refuses them from clients.
     package var id: String?
     package var owner: JobOwner
     package var document: JSONDocument
     // Offsets into the immutable tape of `document`, which is retained here beside them.
-    package var operations: [Operation]
+    package var operations: [JobOperation]
     package var policy: InvalidRecordPolicy
     /// Whether a record with a key that the model does not name is rejected, as ``policy`` says.
     package var refusesUnknownKeys = false
@@ -79,7 +28,7 @@ package struct Job: @unchecked Sendable {
     package var observer: @Sendable (JobEvent) -> Void
 
     package init(
-        id: String?, owner: JobOwner = .server, document: JSONDocument, operations: [Operation],
+        id: String?, owner: JobOwner = .server, document: JSONDocument, operations: [JobOperation],
         policy: InvalidRecordPolicy, wantsKeys: Bool,
         wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void

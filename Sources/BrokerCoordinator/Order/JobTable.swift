@@ -26,7 +26,7 @@ struct JobTable {
     /// Frames that wait for the new model, in the order of arrival; a worker opens them again with it.
     var heldFrames: [AdmittedFrame] = []
     /// A request that the writer open the store with another model.
-    var reload: WriterLoop.Reload?
+    var reload: ModelReload?
     /// Tasks for the writer's thread, run between two transactions.
     var writerTasks: [@Sendable (Store) -> Void] = []
     /// Tickets of the cancelled jobs whose turn has not come.
@@ -74,7 +74,7 @@ struct JobTable {
     /// Takes the next job of a transaction; nil when none is ready, or it should go into another transaction.
     ///
     /// A large job does not join small ones: their COMMIT would wait for its merge, and a COMMIT of its own costs it little.
-    mutating func takeNext(after batch: WriterLoop.Batch) -> (sequence: Int64, job: ReadyJob)? {
+    mutating func takeNext(after batch: JobBatch) -> (sequence: Int64, job: ReadyJob)? {
         guard mayTake else { return nil }
         if let last = batch.last {
             guard batch.count < CoordinatorLimits.jobsPerCommit, !isNextLong, let next = order.nextReady else {

@@ -81,7 +81,7 @@ extension WriterLoop {
     private struct Rest {
         var jobs: [ReadyJob] = []
         var tasks: [@Sendable (Store) -> Void] = []
-        var reload: Reload?
+        var reload: ModelReload?
     }
 
     /// The inner nil means that no more will come, the outer one that nothing is ready.

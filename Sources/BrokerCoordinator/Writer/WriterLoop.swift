@@ -6,24 +6,13 @@ internal import Logging
 
 /// The work of the writer's thread; all of it stays on that thread.
 struct WriterLoop {
-    typealias Batch = [(sequence: Int64, job: ReadyJob)]
-
     /// The writer's next work. Without jobs, it reserves sequences for those that have none.
     private struct Turn {
-        var reload: Reload?
+        var reload: ModelReload?
         var tasks: [@Sendable (Store) -> Void]
-        var batch: Batch
+        var batch: JobBatch
         /// The last sequence of the block to reserve.
         var reservation: Int64?
-    }
-
-    /// A request to open the store with another model.
-    struct Reload: Sendable {
-        let plan: StagingPlan
-        let path: String
-        let options: StoreOptions
-        /// Called once on the writer's thread, with what has changed and the index of the ledger from now on.
-        let tell: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
     }
 
     /// After this long without a job, no client is sending jobs one at a time.
@@ -139,7 +128,7 @@ struct WriterLoop {
 
     /// The next work. The inner nil means that no more will come, the outer one that nothing is ready.
     private func takeTurn(_ jobTable: inout JobTable) -> Turn?? {
-        var batch: Batch = []
+        var batch: JobBatch = []
         while let next = jobTable.takeNext(after: batch) { batch.append(next) }
         let tasks = jobTable.writerTasks
         jobTable.writerTasks = []
@@ -157,7 +146,7 @@ struct WriterLoop {
     /// stays in force.
     ///
     /// The old connection does nothing from the moment when the new one is opened.
-    private mutating func reload(_ wish: Reload) {
+    private mutating func reload(_ wish: ModelReload) {
         do throws(StoreError) {
             let new = try Store(path: wish.path, plan: wish.plan, options: wish.options)
             store = new
@@ -203,7 +192,7 @@ struct WriterLoop {
     ///
     /// - Parameter batch: gets the jobs that become ready meanwhile.
     /// - Returns: the first jobs: all of them, or as many as there is room for the objects that they ask for.
-    private mutating func apply(_ batch: inout Batch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
+    private mutating func apply(_ batch: inout JobBatch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
         if caution.allows() {
             let start = monotonicMicroseconds()
             let applied = try transaction { () throws(StoreError) -> [Applied]? in
@@ -229,7 +218,7 @@ struct WriterLoop {
     /// Applies runs of jobs as batches and, while the transaction is short, jobs that have become ready meanwhile.
     ///
     /// - Returns: nil when a batch cannot be applied.
-    private func applyBatch(_ batch: inout Batch, since start: Int64) throws(StoreError) -> [Applied]? {
+    private func applyBatch(_ batch: inout JobBatch, since start: Int64) throws(StoreError) -> [Applied]? {
         var applied: [Applied] = []
         var bytes = 0
         while bytes < ReplyBudget.maximumBytes {
@@ -269,7 +258,7 @@ struct WriterLoop {
     }
 
     /// Adds the jobs that are ready by now to the transaction.
-    private func takeMore(_ batch: inout Batch) {
+    private func takeMore(_ batch: inout JobBatch) {
         jobTable.withLock { jobTable in
             while let next = jobTable.takeNext(after: batch) { batch.append(next) }
         }

@@ -102,18 +102,6 @@ extension StagingContext {
 
 // MARK: - Conditional faults
 
-/// A fault in a record nested in one that the merge may skip. Then the fault does not count.
-struct ConditionalFault {
-    let fault: Fault
-    let offset: Int
-
-    /// Returns the fault that begins first in the text.
-    static func first(_ one: ConditionalFault?, _ other: ConditionalFault?) -> ConditionalFault? {
-        guard let one, let other else { return one ?? other }
-        return other.offset < one.offset ? other : one
-    }
-}
-
 extension StagingContext {
     /// Whether a fault nested in this record counts only if the record is newer than its object, which the first
     /// staging cannot know.

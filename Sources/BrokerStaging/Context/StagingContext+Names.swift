@@ -1,33 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// Objects that a sync's `json` names inside records whose contents do not count. The sync does not delete them, and
-/// does not change them.
-struct InnerNames {
-    let table: Int
-    private let plan: StagingPlan
-    private let names: TableSet
-
-    init(_ table: Int, _ plan: StagingPlan) {
-        self.table = table
-        self.plan = plan
-        names = TableSet(plan)
-    }
-
-    /// - Parameter identity: its cells are valid as long as the staged rows.
-    func add(_ identity: [Cell], of entity: EntityPlan, at offset: Int) {
-        var cells = Array(repeating: Cell.absent, count: entity.layout.columnCount)
-        for (column, cell) in zip(entity.identity, identity) { cells[column] = cell }
-        cells.withUnsafeBufferPointer {
-            _ = names[table].pointee.findOrAdd(
-                identity: $0.baseAddress!, offset: offset, origin: .ignored, concreteEntity: entity.ownIndex)
-        }
-    }
-
-    /// Returns nil when there are none. Consumes this list.
-    func freeze() -> FrozenTable? { names.freeze()[table] }
-}
-
 extension StagingContext {
     /// Notes the objects that are named inside a record, at any depth. Faults in the record are ignored.
     mutating func nameInside(_ entity: EntityPlan, _ slots: Int) throws(StagingFault) {

@@ -1,13 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// The record that asserts a link: its row, and its offset in the text.
-struct LinkSource {
-    let entity: EntityPlan
-    let row: Int
-    let sourceOffset: UInt32
-}
-
 extension StagingContext {
     /// Stages the values of the record's relationships, in the order of the text.
     ///
@@ -365,22 +358,6 @@ extension StagingContext {
                 source: UInt32(destination), destination: UInt32(source), sourceOffset: sourceOffset,
                 isNamedBySource: isReversed, isNamedByDestination: !isReversed))
     }
-}
-
-/// A relationship by which a record linked its object to itself.
-struct SelfLinkEnd: Hashable {
-    let entity: Int
-    let row: Int
-    /// The relationship of the assertion: the inverse of one that may end the link.
-    let inverse: Int
-}
-
-/// The assertion of a link from an object to itself.
-struct SelfLink {
-    let sourceOffset: UInt32
-    /// The link, if it is in a link table.
-    let link: (table: Int, index: Int)?
-    let listPositions: Range<Int>
 }
 
 extension MissingDestination {

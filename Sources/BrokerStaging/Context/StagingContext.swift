@@ -1,14 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
 
-/// The treatment of a record that cannot be staged.
-package enum InvalidRecordPolicy: String, Sendable {
-    /// The job fails.
-    case fail
-    /// The smallest object that contains the fault is rejected and listed.
-    case skip
-}
-
 /// Turns the records of one collection of one job into rows, on one worker; reads no database and shares no state.
 ///
 /// ``finish()`` consumes it and hands over its contents.

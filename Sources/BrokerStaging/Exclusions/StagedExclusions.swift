@@ -61,9 +61,9 @@ package final class StagedExclusions: @unchecked Sendable {
     /// reported.
     ///   - keysBelow: excludes only bare keys of subentities of that entity, and not the object.
     package func add(
-        entity: Int, row: Int, of rows: StagedRows, _ fault: Fault?, absence: Fault? = nil, keysBelow: Int? = nil
+        row: Int, of table: FrozenTable, _ fault: Fault?, absence: Fault? = nil, keysBelow: Int? = nil
     ) {
-        let table = rows.tables[entity]!
+        let entity = table.entityIndex
         let offset = Int(table.offsets[row])
         if table.hasIdentity(row) {
             var cells = Array(UnsafeBufferPointer(start: table.row(row), count: table.columnCount))

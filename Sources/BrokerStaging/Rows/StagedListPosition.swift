@@ -28,34 +28,3 @@ extension StagingPlan {
         entities[position.entity].relationships[position.relationship].destinationTable
     }
 }
-
-extension StagingContext {
-    /// Notes the link's list positions at this side and at the other side.
-    ///
-    /// - Parameter destination: nil ends the link.
-    @inline(__always)
-    mutating func noteListPositions(
-        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int?, at offset: Int
-    ) throws(StagingFault) {
-        if plan.relationship.isOrdered, let destination {
-            try note(
-                StagedListPosition(
-                    entity: linkSource.entity.index, relationship: plan.index, row: linkSource.row,
-                    element: destination,
-                    sourceOffset: linkSource.sourceOffset,
-                    operation: operationOffset, offset: UInt32(offset)))
-        }
-        if let inverse = plan.orderedInverse {
-            try note(
-                StagedListPosition(
-                    entity: plan.destinationTable, relationship: inverse, row: destination,
-                    element: linkSource.row, sourceOffset: linkSource.sourceOffset,
-                    operation: operationOffset, offset: UInt32(offset)))
-        }
-    }
-
-    private mutating func note(_ position: StagedListPosition) throws(StagingFault) {
-        try take(2 * MemoryLayout<StagedListPosition>.stride)
-        listPositions.append(position)
-    }
-}

@@ -15,6 +15,7 @@ internal import BrokerStaging
 struct JobRun {
     let merger: Merger
     let savepoints: Savepoints
+    private let syncParts: SyncParts
     let job: StoreJob
     /// The only step, so that rolling it back rolls back the job.
     let isSingle: Bool
@@ -29,10 +30,14 @@ struct JobRun {
     /// Nil unless the job asks for them.
     private(set) var objects: PayloadObjects?
 
-    init(_ merger: Merger, _ savepoints: Savepoints, _ job: StoreJob, stepCount: Int, parked: ParkedValues) {
+    init(
+        _ merger: Merger, _ savepoints: Savepoints, _ syncParts: SyncParts, _ job: StoreJob, stepCount: Int,
+        parked: ParkedValues
+    ) {
         resources = MergeResources(job, parked: parked)
         self.merger = merger
         self.savepoints = savepoints
+        self.syncParts = syncParts
         self.job = job
         isSingle = stepCount == 1
         objects = job.wantsObjects ? PayloadObjects(merger) : nil
@@ -53,7 +58,7 @@ struct JobRun {
             try objects?.note(step.rows!, merged)
         case .sync(let sync):
             let part = try sync.part.map { part throws(MergeFailure) in
-                try merger.syncParts.begin(part, at: step.pointer, now: job.now)
+                try syncParts.begin(part, at: step.pointer, now: job.now)
             }
             let merged = try merge(step, isFirst: isFirst, sync)
             try objects?.note(step.rows!, merged)

@@ -59,13 +59,14 @@ struct StepMerge {
     /// anything is merged.
     private func ignoredRecords(_ staged: StagedRows) throws(MergeFailure) -> StagedExclusions? {
         guard let sync, sync.ignoresRecords else { return nil }
-        let ignored = IgnoredRecords(sync, merger.plan)
+        let ignored = IgnoredRecords(
+            of: sync.selection.entity, inserts: sync.inserts, updates: sync.updates, merger.plan)
         let entity = merger.plan.model.topmost(of: sync.selection.entity)
         do throws(StoreError) {
             if let table = staged.tables[entity] {
                 for row in 0..<table.rowCount where table.hasIdentity(row) {
                     if try merger.hasObject(of: table.row(row), table.concreteEntity(of: row)) {
-                        ignored.noteExisting(row, of: staged)
+                        ignored.noteExisting(row, of: table)
                     }
                 }
             }
@@ -84,7 +85,7 @@ struct StepMerge {
             guard memory.take(rejected.count * Self.bytesPerRejection) else { throw .fault(MergeMemory.refusal) }
             for object in rejected {
                 known.add(
-                    entity: object.entity, row: object.row, of: rows, object.fault, absence: object.absence,
+                    row: object.row, of: rows.tables[object.entity]!, object.fault, absence: object.absence,
                     keysBelow: object.keysBelow)
             }
             return
@@ -168,53 +169,6 @@ struct StepMerge {
             }
             try savepoints.undoStep(isSingle: isSingle)
             throw error
-        }
-    }
-}
-
-/// Savepoints inside a transaction: one for each job, and one for each of its steps when there are several.
-struct Savepoints {
-    private let begin: Statement
-    private let release: Statement
-    private let undo: Statement
-    private let stepBegin: Statement
-    private let stepRelease: Statement
-    private let stepUndo: Statement
-
-    init(on connection: Connection) throws(StoreError) {
-        begin = try connection.prepare("SAVEPOINT job")
-        release = try connection.prepare("RELEASE job")
-        undo = try connection.prepare("ROLLBACK TO job")
-        stepBegin = try connection.prepare("SAVEPOINT step")
-        stepRelease = try connection.prepare("RELEASE step")
-        stepUndo = try connection.prepare("ROLLBACK TO step")
-    }
-
-    func beginJob() throws(StoreError) { try begin.run() }
-
-    func endJob() throws(MergeFailure) { try run(release) }
-
-    func undoJob() throws(StoreError) {
-        try undo.run()
-        try release.run()
-    }
-
-    func beginStep() throws(MergeFailure) { try run(stepBegin) }
-
-    func endStep() throws(MergeFailure) { try run(stepRelease) }
-
-    /// - Parameter isSingle: the step is the whole job, whose savepoint stays.
-    func undoStep(isSingle: Bool) throws(MergeFailure) {
-        guard !isSingle else { return try run(undo) }
-        try run(stepUndo)
-        try run(stepRelease)
-    }
-
-    private func run(_ statement: Statement) throws(MergeFailure) {
-        do throws(StoreError) {
-            try statement.run()
-        } catch {
-            throw .store(error)
         }
     }
 }

@@ -36,7 +36,7 @@ final class WorkMeter: StatementMeter {
     private var isJudged = false
 
     /// - Parameter body: an operation of a job, which ends when the budget is spent.
-    func judging(_ body: () throws(MergeFailure) -> Void) throws(MergeFailure) {
+    func judging<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         running = 0
         isJudged = true
         defer { isJudged = false }
@@ -49,7 +49,7 @@ final class WorkMeter: StatementMeter {
     }
 
     /// Units that one job may take; tests lower it.
-    var jobLimit = JobWork.maximum
+    var jobLimit = Int.max
     /// Units that the last job took.
     private(set) var newest = 0
 

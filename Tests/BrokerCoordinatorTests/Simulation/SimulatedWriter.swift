@@ -17,9 +17,9 @@ struct SimulatedWriter {
     var isAwake = true
     var transaction: Transaction?
     /// What it took, when the store did not take all of it: these are tried one by one.
-    var alone: WriterLoop.Batch = []
+    var alone: JobBatch = []
     /// The batch of the transaction in progress.
-    var batch: WriterLoop.Batch = []
+    var batch: JobBatch = []
 
     var isIdle: Bool { transaction == nil && alone.isEmpty }
 }
@@ -32,7 +32,7 @@ extension SimulatedServer {
     mutating func takeBatch(
         _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
-        var batch: WriterLoop.Batch = []
+        var batch: JobBatch = []
         while let next = jobTable.takeNext(after: batch) { batch.append(next) }
         guard !batch.isEmpty || jobTable.order.isStarved else { return writer.isAwake = false }
         let reservation = jobTable.order.reservationDue(block: limits.sequenceBlock)

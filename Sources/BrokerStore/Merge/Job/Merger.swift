@@ -20,7 +20,6 @@ final class Merger {
     let entities: [EntityStatements]
     let links: [LinkStatements]
     let deletions: DeletionStatements
-    let syncParts: SyncParts
     let forms: ColumnAffinities
     let historyTables: ChangedTables
     private let named: NamedObjects
@@ -34,9 +33,8 @@ final class Merger {
     var digest: RowDigest?
 
     /// - Parameters:
-    ///   - keptSeconds: how long an unfinished sync is remembered.
     ///   - isForeign: another program made the tables, which may require links.
-    init(_ plan: StagingPlan, on connection: Connection, expirationSeconds: Int, isForeign: Bool) throws(StoreError) {
+    init(_ plan: StagingPlan, on connection: Connection, isForeign: Bool) throws(StoreError) {
         let scans = try ScanSet(plan.model, plan.layout, on: connection)
         self.plan = plan
         self.connection = connection
@@ -51,7 +49,6 @@ final class Merger {
         }
         self.entities = entities
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
-        syncParts = try SyncParts(on: connection, expirationSeconds: expirationSeconds)
         deletions = try DeletionStatements(plan, on: connection)
         named = try NamedObjects(on: connection)
         historyTables = try ChangedTables(entities, plan, on: connection)
@@ -246,68 +243,5 @@ final class Merger {
         }
         for entity in layout.entities.indices { visit(entity) }
         return order
-    }
-}
-
-/// Why a job's rows were not merged.
-enum MergeFailure: Error {
-    /// The job is at fault.
-    case fault(Fault)
-    /// These objects cannot be merged, but the others might. There is no fault where an object is rejected without a
-    /// report.
-    case rejected([RejectedRow])
-    /// Two objects claim one unique value, and a careful merge must find out which.
-    case contended
-    /// Objects outside of the step have values that it claims: these are parked, and the step is tried again.
-    case occupied([OccupiedValue])
-    /// At the job's end, objects still had values that records claimed; these must be checked at once.
-    case unsettled(Set<OccupiedValue.Value>)
-    /// Records are not newer than their objects.
-    case stale
-    /// Objects may be of other entities than their records, and the merge must know of which.
-    case misjudged
-    /// Tombstones delete, by cascade, objects that records beside them name: tombstones and records must be applied one
-    /// after the other.
-    case entangled
-    /// The rows also name the operation's object, which has a row key, by that identity: both are one row.
-    case namedTwice(identity: StoredKey, kind: Int)
-    /// The operation cannot be applied to the object that it names.
-    case targetRejected(Fault)
-    /// The store is at fault.
-    case store(StoreError)
-}
-
-struct RejectedRow {
-    let entity: Int
-    let row: Int
-    let fault: Fault?
-    /// The fault that is reported for bare keys that require the object to exist, when it does not exist and cannot be
-    /// inserted.
-    var absence: Fault?
-    /// Only bare keys of entities below that one are rejected, and not the object.
-    var keysBelow: Int?
-}
-
-/// The result of a merge, object by object.
-struct MergedRows {
-    /// By entity index and staged row: the ``MergeTally/RowState`` of the row itself.
-    var states: [[UInt8]]
-    /// By entity index and staged row: ``MergeTally/RowState/updated`` where a record of the object changed a link in a
-    /// link table.
-    var linkStates: [[UInt8]]
-    /// Row numbers, by entity index, of changed rows that the job did not stage: a link to or from them ended.
-    var changedOutside: [Set<Int64>]
-    /// By entity index and staged row, for entities with row keys.
-    var rowKeys: [[Int64]]
-
-    func isLinkChanged(_ entity: Int, _ row: Int) -> Bool {
-        linkStates[entity][row] != MergeTally.RowState.unchanged.rawValue
-    }
-
-    /// The state of each staged row, with changes of links in link tables included.
-    func allStates(_ entity: Int) -> [UInt8] {
-        let unchanged = MergeTally.RowState.unchanged.rawValue
-        guard linkStates[entity].contains(where: { $0 != unchanged }) else { return states[entity] }
-        return zip(states[entity], linkStates[entity]).map { $0 == unchanged ? $1 : $0 }
     }
 }

@@ -23,11 +23,14 @@ package final class IgnoredRecords {
     private let plan: StagingPlan
     private var arena = ByteArena()
 
-    package init(_ sync: StagedSync, _ plan: StagingPlan) {
-        entity = sync.selection.entity
+    /// - Parameters:
+    ///   - inserts: the sync may insert objects.
+    ///   - updates: the sync may update objects.
+    package init(of entity: Int, inserts: Bool, updates: Bool, _ plan: StagingPlan) {
+        self.entity = entity
         table = plan.entities[entity].index
-        inserts = sync.inserts
-        updates = sync.updates
+        self.inserts = inserts
+        self.updates = updates
         existing = TableSet(plan)
         absent = TableSet(plan)
         self.plan = plan
@@ -43,8 +46,7 @@ package final class IgnoredRecords {
     }
 
     /// Notes that the object of a staged row is in the store.
-    package func noteExisting(_ row: Int, of rows: StagedRows) {
-        let staged = rows.tables[table]!
+    package func noteExisting(_ row: Int, of staged: FrozenTable) {
         let identity = staged.row(row)
         var cells = Array(repeating: Cell.absent, count: staged.columnCount)
         // The rows own the memory of the cells and are freed before this object.
@@ -66,27 +68,5 @@ package final class IgnoredRecords {
                 identity: identity, offset: 0, origin: .ignored, concreteEntity: concreteEntity)
         }
         return .absent
-    }
-}
-
-extension StagingContext {
-    /// Returns the decision for a record, or a bare key, of that identity.
-    ///
-    /// Mutating, though it changes nothing: otherwise Swift copies the context, which is large, for the call.
-    mutating func decision(_ entity: EntityPlan, identity: Int?) -> IgnoredRecords.Decision {
-        guard let ignoredRecords = exclusions?.ignoredRecords else { return .accepted }
-        return decision(entity, identity: identity, ignoredRecords)
-    }
-
-    private mutating func decision(_ entity: EntityPlan, identity: Int?, _ ignoredRecords: IgnoredRecords)
-        -> IgnoredRecords.Decision
-    {
-        guard
-            entity.ownIndex == ignoredRecords.entity || entity.hierarchy?.inherits(from: ignoredRecords.entity) ?? false
-        else {
-            return .accepted
-        }
-        guard let identity else { return ignoredRecords.decision(nil, concreteEntity: entity.ownIndex) }
-        return scratch.withCells(at: identity) { ignoredRecords.decision($0, concreteEntity: entity.ownIndex) }
     }
 }

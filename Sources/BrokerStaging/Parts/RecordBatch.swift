@@ -7,7 +7,7 @@ internal import BrokerModel
 /// A record is an element of an operation's `json`, with its nested records, or a part of a payload to which a route
 /// leads.
 package struct RecordBatch: @unchecked Sendable {
-    private struct Record {
+    struct Record {
         let json: JSONValue
         let operation: UInt32
         /// Index in `targets`; nil for `process`.
@@ -15,12 +15,12 @@ package struct RecordBatch: @unchecked Sendable {
     }
 
     // Values on the document's immutable tape, which `document` keeps alive.
-    private let document: JSONDocument
-    private let operations: [StagingOperation]
-    private let targets: [RouteTree.Target]
-    private let records: ArraySlice<Record>
-    private let keepsPayload: Bool
-    private let refusesUnknownKeys: Bool
+    let document: JSONDocument
+    let operations: [StagingOperation]
+    let targets: [RouteTree.Target]
+    let records: ArraySlice<Record>
+    let keepsPayload: Bool
+    let refusesUnknownKeys: Bool
 
     package var count: Int { records.count }
 
@@ -69,37 +69,5 @@ package struct RecordBatch: @unchecked Sendable {
         return (RecordBatch(self, records[..<middle]), RecordBatch(self, records[middle...]))
     }
 
-    /// Stages these records alone, on the calling thread.
-    ///
-    /// - Parameter allowance: asked for the memory of the rows, which the caller gives back when it releases the rows.
-    package func staged(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: any StagingAllowance
-    ) throws(StagingRefusal) -> StagedRows {
-        var collection = JobCollection(document: document, operations: [])
-        collection.keepsPayload = keepsPayload
-        collection.refusesUnknownKeys = refusesUnknownKeys
-        collection.batch = self
-        return StagedJobRows.unite([try collection.stage(plan, policy, allowance)], plan)
-    }
-
     var textBytes: Int { records.reduce(0) { $0 + $1.json.bytes.count } }
-
-    func stage(in context: inout StagingContext) throws(StagingRefusal) {
-        var rest = records
-        while let first = rest.first {
-            let operation = operations[Int(first.operation)]
-            let own = rest.prefix { $0.operation == first.operation }
-            try context.stage(operation, own.map { ($0.json, $0.target.map { targets[Int($0)] }) })
-            rest = rest.dropFirst(own.count)
-            // Operations between the two have no records here, but belong to the payload like the others.
-            for number in first.operation + 1..<(rest.first?.operation ?? first.operation + 1) {
-                context.beginOperation(operations[Int(number)])
-            }
-        }
-    }
-}
-
-extension StagedRows {
-    /// The records that were staged, to be staged again in smaller batches.
-    package var batch: RecordBatch { RecordBatch(collections) }
 }

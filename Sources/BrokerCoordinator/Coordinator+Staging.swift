@@ -125,8 +125,8 @@ extension Coordinator {
 
     private func stage(_ job: Job, _ run: StagingRun) {
         do throws(StagingRefusal) {
-            guard run.frame.memory.take(JobSteps.predicateMemory(job)) else { throw .noRoom }
-            let steps = try JobSteps(job, model, run.frame.memory).plans
+            guard run.frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
+            let steps = try JobSteps(job.operations, in: job.document, model, run.frame.memory).plans
             guard job.content.count > CoordinatorLimits.briefMemory else {
                 return finish(run, stagedHere(steps, job, run))
             }

@@ -1,11 +1,10 @@
-internal import BrokerJSON
-internal import BrokerModel
-internal import BrokerStaging
+package import BrokerJSON
+package import BrokerModel
 
 /// The operations of a job, their names looked up in the model.
-struct JobSteps {
+package struct JobSteps {
     /// In the order in which they take effect; consecutive records are one step.
-    private(set) var plans: [StepPlan] = []
+    package private(set) var plans: [StepPlan] = []
     private let model: Model
     private let document: JSONDocument
     /// The number of RE2 instructions of the regular expressions in all predicates.
@@ -21,12 +20,14 @@ struct JobSteps {
 
     /// - Parameter allowance: asked for the memory of the steps.
     /// - Throws: the fault of the first operation that does not fit the model; `noRoom` when the allowance is refused.
-    init(_ job: Job, _ model: Model, _ allowance: any StagingAllowance) throws(StagingRefusal) {
+    package init(
+        _ operations: [JobOperation], in document: JSONDocument, _ model: Model, _ allowance: any StagingAllowance
+    ) throws(StagingRefusal) {
         self.model = model
         self.allowance = allowance
-        document = job.document
-        router = PayloadRouter(model, in: job.document, allowance)
-        for operation in job.operations {
+        self.document = document
+        router = PayloadRouter(model, in: document, allowance)
+        for operation in operations {
             guard allowance.take(Self.stepMemory) else { throw .noRoom }
             let (action, staging) = try step(operation)
             if let staging, case .merge = action, plans.last?.pointer != nil {
@@ -39,10 +40,10 @@ struct JobSteps {
         }
     }
 
-    /// Bytes that the predicates of a job may take at most: the tree, the tests that the writer compiles from it (folding
+    /// The maximum bytes that the predicates of a job's operations may take: the tree, the tests that the writer compiles from it (folding
     /// may make a text three times as long), and SQLite's copy of what is bound.
-    static func predicateMemory(_ job: Job) -> Int {
-        job.operations.reduce(0) { sum, operation in
+    package static func predicateMemory(_ operations: [JobOperation]) -> Int {
+        operations.reduce(0) { sum, operation in
             switch operation.action {
             case .sync(let predicate, let arguments, _, _): sum + memory(of: predicate, arguments)
             case .deleteMatching(let predicate, let arguments): sum + memory(of: predicate, arguments)
@@ -59,7 +60,7 @@ struct JobSteps {
     }
 
     private mutating func step(
-        _ operation: Job.Operation
+        _ operation: JobOperation
     ) throws(StagingRefusal) -> (StepAction, StagingOperation?) {
         switch operation.action {
         case .map(nil, let path): return (.merge, try router.operation(operation.json, path: path?.string))
@@ -78,7 +79,7 @@ struct JobSteps {
         }
     }
 
-    private mutating func step(understood operation: Job.Operation) throws(Fault) -> (StepAction, StagingOperation?) {
+    private mutating func step(understood operation: JobOperation) throws(Fault) -> (StepAction, StagingOperation?) {
         if case .map(let mapping?, _) = operation.action { return (.merge, try map(operation, mapping)) }
         let entity = try entity(operation)
         func staging(_ action: StagingOperation.Action = .process) -> StagingOperation {
@@ -106,7 +107,7 @@ struct JobSteps {
         }
     }
 
-    private func map(_ operation: Job.Operation, _ mapping: JSONValue) throws(Fault) -> StagingOperation {
+    private func map(_ operation: JobOperation, _ mapping: JSONValue) throws(Fault) -> StagingOperation {
         do throws(Fault) {
             // A prefix is enough to see that a text is longer than any name.
             let name = String(decoding: mapping.bytes.prefix(ModelLimits.longestName + 1), as: UTF8.self)
@@ -120,7 +121,7 @@ struct JobSteps {
 
     /// The definition on which the parts of one sync must agree.
     private static func definition(
-        _ operation: Job.Operation, _ predicate: String?, _ arguments: JSONValue?
+        _ operation: JobOperation, _ predicate: String?, _ arguments: JSONValue?
     ) -> [UInt8] {
         // Reserved at its final size: a buffer that grows takes twice that.
         let bytes = operation.entity.utf8.count + (predicate?.utf8.count ?? 0) + (arguments?.bytes.count ?? 0)
@@ -133,7 +134,7 @@ struct JobSteps {
         return writer.bytes
     }
 
-    private func entity(_ operation: Job.Operation) throws(Fault) -> Int {
+    private func entity(_ operation: JobOperation) throws(Fault) -> Int {
         if let entity = model.index(ofEntity: operation.entity) { return entity }
         let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
         throw Fault(
@@ -142,7 +143,7 @@ struct JobSteps {
     }
 
     private func relationship(
-        _ name: JSONValue, of entity: Int, _ operation: Job.Operation
+        _ name: JSONValue, of entity: Int, _ operation: JobOperation
     ) throws(Fault) -> Int {
         let entity = model.entities[entity]
         let known = entity.relationshipIndices.first { index in
@@ -159,7 +160,7 @@ struct JobSteps {
     }
 
     private mutating func selection(
-        _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, _ operation: Job.Operation
+        _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, _ operation: JobOperation
     ) throws(Fault) -> StagedSelection {
         guard let predicate else { return StagedSelection(entity: entity, nil) }
         do throws(Fault) {
@@ -177,32 +178,5 @@ struct JobSteps {
             fault.entity = model.entities[entity].name
             throw fault
         }
-    }
-}
-
-/// The operations of a job without their parsed content, so that they may go from thread to thread.
-struct StepActions: Sendable {
-    private let actions: [(action: StepAction, pointer: String)]
-
-    init(_ plans: [StepPlan]) { actions = plans.map { ($0.action, $0.pointer) } }
-
-    /// The steps with their rows.
-    ///
-    /// - Parameters:
-    ///   - parts: those of all steps, one after the other.
-    ///   - counts: the number of parts of each step.
-    func united(
-        _ parts: [Result<StagedPart, StagingRefusal>], _ counts: [Int], _ plan: StagingPlan
-    ) throws(StagingRefusal) -> [StagedStep] {
-        var steps: [StagedStep] = []
-        var rest = parts[...]
-        for (step, count) in zip(actions, counts) {
-            var own: [StagedPart] = []
-            for part in rest.prefix(count) { own.append(try part.get()) }
-            rest = rest.dropFirst(count)
-            let rows = own.isEmpty ? nil : StagedJobRows.unite(own, plan)
-            steps.append(StagedStep(action: step.action, rows: rows, pointer: step.pointer))
-        }
-        return steps
     }
 }

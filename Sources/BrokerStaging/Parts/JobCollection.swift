@@ -1,53 +1,5 @@
 package import BrokerJSON
 
-/// One operation of a job with records or keys; the model knows its names.
-package struct StagingOperation {
-    package enum Action {
-        /// `json` is a record, or an array of records.
-        case process
-        /// `json` is read by that mapping: a record, an array of records, or a dictionary of records.
-        case map(mapping: Int, PathParameters?)
-        /// `json` is a payload; the routes say where its objects are.
-        case route(RouteTree)
-        /// `json` is a record for the object of that key.
-        case change(object: JSONValue)
-        /// `json` is the value of that relationship for the object of that key.
-        case relate(object: JSONValue, relationship: Int)
-        /// `json` is an array of keys, which only name objects.
-        case name
-    }
-
-    package let entity: Int
-    /// A value in the job's document.
-    package let json: JSONValue
-    package let action: Action
-    /// Staging notes each object of the entity that the `json` names, also inside records whose contents do not count.
-    let gathersNames: Bool
-
-    package init(entity: Int, json: JSONValue, _ action: Action = .process, gathersNames: Bool = false) {
-        self.entity = entity
-        self.json = json
-        self.action = action
-        self.gathersNames = gathersNames
-    }
-
-    /// Returns the entity whose table has the objects of the `json`; nil if their tables differ.
-    func objectTable(_ plan: StagingPlan) -> Int? {
-        switch action {
-        case .relate(_, let relationship): plan.entities[entity].relationships[relationship].destinationTable
-        case .map, .route: nil
-        case .process, .change, .name: plan.model.topmost(of: entity)
-        }
-    }
-
-    var isMerged: Bool {
-        switch action {
-        case .process, .map, .route: true
-        case .change, .relate, .name: false
-        }
-    }
-}
-
 /// Consecutive operations, mostly on one entity, that one worker stages in one context.
 ///
 /// It holds the document that its operations point into, so it may be sent to any thread.
@@ -114,24 +66,4 @@ package struct JobCollection: @unchecked Sendable {
 
     /// Size in bytes of the values that are read.
     var textBytes: Int { operations.reduce(batch?.textBytes ?? 0) { $0 + $1.json.bytes.count } }
-
-    /// Stages the collection in a context of its own. Pure: reads no database and shares no state, so it runs on any
-    /// thread.
-    ///
-    /// - Parameters:
-    ///   - allowance: asked for the memory of the rows; nil grants all.
-    ///   - exclusions: records and objects that staging ignores, as if the job did not have them.
-    /// - Throws: the first fault in the text, with its path, when the policy is `fail`; `noRoom` when the allowance
-    ///   refuses the memory.
-    package func stage(
-        _ plan: StagingPlan, _ policy: InvalidRecordPolicy, _ allowance: (any StagingAllowance)? = nil,
-        without exclusions: StagedExclusions? = nil
-    ) throws(StagingRefusal) -> StagedPart {
-        var memory = StagingMemory(allowance)
-        guard memory.take(StagingContext.memory(plan)) else { throw .noRoom }
-        var context = StagingContext(plan, self, policy, memory, exclusions)
-        for operation in operations { try context.stage(operation) }
-        try batch?.stage(in: &context)
-        return context.finish()
-    }
 }

@@ -1,0 +1,9 @@
+internal import BrokerJSON
+internal import BrokerModel
+
+/// The record that asserts a link: its row, and its offset in the text.
+struct LinkSource {
+    let entity: EntityPlan
+    let row: Int
+    let sourceOffset: UInt32
+}

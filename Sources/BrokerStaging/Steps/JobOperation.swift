@@ -1,0 +1,53 @@
+package import BrokerJSON
+
+/// One operation of a job. Names are as the client wrote them, and the model may not have them.
+package struct JobOperation {
+    /// The operation; names are as the client wrote them, and the model may not have them.
+    package enum Action {
+        case process(object: JSONValue?)
+        case relate(object: JSONValue, relationship: JSONValue)
+        /// - Parameters:
+        ///   - actions: whether it may insert, update and delete.
+        ///   - part: the name of the sync that this is a part of, and whether it is the last one.
+        case sync(
+            where: String?, arguments: JSONValue?, actions: (inserts: Bool, updates: Bool, deletes: Bool),
+            part: (id: String, isLast: Bool)?)
+        /// `json` is a whole payload, read by the mapping of that name, by the routes for that path, or by the
+        /// routes without a path.
+        case map(mapping: JSONValue?, path: JSONValue?)
+        /// `json` is an array of keys.
+        case delete
+        case deleteMatching(where: String?, arguments: JSONValue?)
+
+        /// Whether it may look at all objects of its entity, or rename what all objects of another one refer to,
+        /// however few its bytes are.
+        package var isSearch: Bool {
+            switch self {
+            case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
+            case .deleteMatching: true
+            case .process(let object): object != nil
+            case .relate, .map, .delete: false
+            }
+        }
+    }
+
+    /// As the client wrote it; the model may not have it. Empty for a `map`.
+    package var entity: String
+    package var json: JSONValue
+    package var action: Action
+    /// A JSON Pointer (RFC 6901) to the entity's name in the message.
+    package var entityPointer: String
+    /// A JSON Pointer to the object with the operation's fields.
+    package var pointer: String
+
+    package init(
+        entity: String, json: JSONValue, _ action: Action = .process(object: nil), entityPointer: String,
+        pointer: String = ""
+    ) {
+        self.entity = entity
+        self.json = json
+        self.action = action
+        self.entityPointer = entityPointer
+        self.pointer = pointer
+    }
+}
