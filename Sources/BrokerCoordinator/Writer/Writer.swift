@@ -51,23 +51,16 @@ final class Writer: Sendable {
                 var log: DiskJournal?
                 if let journal {
                     let position = journal.lastPosition
-                    let kept = DiskJournal(
+                    let diskJournal = DiskJournal(
                         journal, jobTable: jobTable, statistics: statistics, completions: completions,
                         storageFailure: storageFailure, logger: logger)
-                    jobTable.withLock { $0.logging.begin(kept, after: position) }
-                    log = kept
+                    jobTable.withLock { $0.logging.begin(diskJournal, after: position) }
+                    log = diskJournal
                 }
-                let told = Opened(migration: store.migration, jobs: store.jobs, log: log, pending: pending)
-                let storeLog = store.log
-                let history = store.history
-                let forgotten = store.forgottenThrough
-                statistics.count {
-                    $0.log = storeLog
-                    $0.history = history
-                    $0.forgottenThrough = forgotten
-                }
+                let result = Opened(migration: store.migration, jobs: store.jobs, log: log, pending: pending)
+                statistics.note(store)
                 opened.broadcast {
-                    $0 = .success(told)
+                    $0 = .success(result)
                     return true
                 }
                 var loop = WriterLoop(
@@ -83,8 +76,8 @@ final class Writer: Sendable {
             }
         }
         do throws(StoreError) {
-            let told = try opened.wait { $0 }.get()
-            (migration, jobs, log, pending) = (told.migration, told.jobs, told.log, told.pending)
+            let result = try opened.wait { $0 }.get()
+            (migration, jobs, log, pending) = (result.migration, result.jobs, result.log, result.pending)
         } catch {
             thread.join()
             throw error
@@ -100,4 +93,16 @@ final class Writer: Sendable {
 
     /// Waits for the end of the thread, which comes after `JobTable.isStopped`.
     func join() { thread.join() }
+}
+
+extension Statistics {
+    /// Notes the state of a store that was opened.
+    fileprivate func note(_ store: Store) {
+        let (wal, history, forgotten) = (store.log, store.history, store.forgottenThrough)
+        count {
+            $0.log = wal
+            $0.history = history
+            $0.forgottenThrough = forgotten
+        }
+    }
 }

@@ -136,15 +136,21 @@ extension StagingContext {
             guard isAccepted(row, entity, cells, modified, hasIdentity: identity) else { return (row, .notNewer) }
         }
         try noteNesting(entity, at: textOffset(of: record))
+        write(entity, cells, to: row, at: textOffset(of: record))
+        return (row, .accepted)
+    }
+
+    /// Writes an accepted record's attributes to its row.
+    @inline(__always)
+    private mutating func write(_ entity: EntityPlan, _ cells: Int, to row: Int, at offset: Int) {
         let own = tables[entity.index].pointee.row(row)
         for column in entity.ownColumns {
             let cell = scratch[cells + column]
             if cell.kind != .absent { own[column] = cell }
         }
         for (position, column) in entity.uniqueColumns.enumerated() where scratch[cells + column].kind != .absent {
-            tables[entity.index].pointee.claim(row, position, at: UInt32(textOffset(of: record)))
+            tables[entity.index].pointee.claim(row, position, at: UInt32(offset))
         }
-        return (row, .accepted)
     }
 
     /// Finds or adds the record's row.
