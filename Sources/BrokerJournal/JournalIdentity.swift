@@ -3,7 +3,7 @@ package struct JournalIdentity: Sendable, Hashable, CustomStringConvertible {
     let bytes: [UInt8]
 
     /// The seed of the checksums of its records.
-    var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
+    package var seed: UInt32 { bytes.withUnsafeBytes { JournalRecord.checksum($0, seed: 0) } }
 
     /// A new, random identity.
     package init() {

@@ -21,7 +21,7 @@ internal import CZlib
 /// record. The checksum of the previous record links the records: none can be missing, and none from an earlier use of
 /// the disk block can be mistaken for one of this journal. The durable length shows whether a damaged record was once
 /// durable.
-enum JournalRecord {
+package enum JournalRecord {
     static let magic: UInt32 = 0x3152_6A42
     static let headerCount = 56
     /// The maximum frame, and an id.
@@ -47,7 +47,7 @@ enum JournalRecord {
     /// - previous: the header's checksum of the previous record.
     ///   - previous: the header's checksum of the record before.
     /// - Returns: its header's checksum.
-    static func write(
+    package static func write(
         _ entry: JournalEntry, seed: UInt32, after previous: UInt32, durable: Int, to bytes: inout [UInt8]
     ) -> UInt32 {
         let start = bytes.count
@@ -121,7 +121,7 @@ extension [UInt8] {
 }
 
 extension UnsafeRawBufferPointer {
-    func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {
+    package func number<Number: FixedWidthInteger>(_ offset: Int, _: Number.Type) -> Number {
         Number(littleEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
     }
 }

@@ -13,16 +13,16 @@ internal import Glibc
 /// | 48 | 16 | ``SegmentMark``; not in format 1 |
 ///
 /// Segments of format 1 are read. Records are appended to segments of ``currentFormat`` only.
-struct JournalSegment {
+package struct JournalSegment {
     static let currentFormat: UInt32 = 2
-    static let headerCount = markOffset + SegmentMark.count
+    package static let headerCount = markOffset + SegmentMark.count
     /// The offset of the mark, and of the first record in a segment of format 1.
-    static let markOffset = 48
+    package static let markOffset = 48
     /// The magic numbers of formats 1, and 2 and later.
     private static let magics: [UInt64] = [0x314A_7265_6B6F_7242, 0x324A_7265_6B6F_7242]
 
     /// Why bytes are no segment.
-    enum HeaderFault: Error, Equatable {
+    package enum HeaderFault: Error, Equatable {
         /// The bytes from that offset on are no header.
         case damaged(at: Int)
         /// A later version of the server wrote the segment.
@@ -51,7 +51,7 @@ struct JournalSegment {
         name.hasSuffix(".jobs") && name.utf8.count == 21 ? UInt64(name.dropLast(5)) : nil
     }
 
-    static func header(
+    package static func header(
         _ number: UInt64, _ identity: JournalIdentity, before: Int64, format: UInt32 = currentFormat
     ) -> [UInt8] {
         var bytes: [UInt8] = []
@@ -67,7 +67,7 @@ struct JournalSegment {
         return format == 1 ? header : header + SegmentMark(synced: headerCount).bytes(seed: identity.seed)
     }
 
-    init(_ bytes: UnsafeRawBufferPointer, number: UInt64, path: String) throws(HeaderFault) {
+    package init(_ bytes: UnsafeRawBufferPointer, number: UInt64, path: String) throws(HeaderFault) {
         guard bytes.count >= Self.markOffset,
             let magic = Self.magics.firstIndex(of: bytes.number(0, UInt64.self))
         else { throw .damaged(at: 0) }

@@ -8,14 +8,14 @@
 ///
 /// The mark is written after each sync of records, and reaches the disk with the next sync or with the kernel's
 /// write-back. It never exceeds the synced records: an unreadable record before `synced` is damaged, and no torn tail.
-struct SegmentMark: Equatable {
+package struct SegmentMark: Equatable {
     static let count = 16
 
     var synced: Int
     /// No record follows in this segment, and the next segment is on the disk.
     var isClosed = false
 
-    init(synced: Int, isClosed: Bool = false) {
+    package init(synced: Int, isClosed: Bool = false) {
         self.synced = synced
         self.isClosed = isClosed
     }
@@ -28,7 +28,7 @@ struct SegmentMark: Equatable {
         isClosed = bytes.number(8, UInt32.self) & 1 != 0
     }
 
-    func bytes(seed: UInt32) -> [UInt8] {
+    package func bytes(seed: UInt32) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.append(number: UInt64(synced))
         bytes.append(number: UInt32(isClosed ? 1 : 0))

@@ -1,8 +1,8 @@
 /// Reads the records of one segment, one after the other.
-struct SegmentScan: @unchecked Sendable {
+package struct SegmentScan: @unchecked Sendable {
     // No thread writes to the bytes of the file; the owner of the scan keeps them mapped.
     /// Why there is no further record.
-    enum End: Equatable {
+    package enum End: Equatable {
         /// The file ends with the last record.
         case whole
         /// The rest was being written when the machine or the process stopped.
@@ -22,7 +22,7 @@ struct SegmentScan: @unchecked Sendable {
     private(set) var checksum: UInt32
     private var unknownKind: UInt8?
 
-    init(_ segment: JournalSegment, _ bytes: UnsafeRawBufferPointer) {
+    package init(_ segment: JournalSegment, _ bytes: UnsafeRawBufferPointer) {
         self.segment = segment
         self.bytes = bytes
         seed = segment.identity.seed
@@ -31,7 +31,7 @@ struct SegmentScan: @unchecked Sendable {
     }
 
     /// Nil at the end; ``end(isLast:)`` then gives the cause.
-    mutating func next() -> JournalEntry? {
+    package mutating func next() -> JournalEntry? {
         guard let header = header(at: offset), header.previous == checksum else { return nil }
         let start = offset + JournalRecord.headerCount
         let end = start + header.bodyCount
@@ -48,7 +48,7 @@ struct SegmentScan: @unchecked Sendable {
     }
 
     /// - Parameter isLast: no segment follows. Only the last segment can have a torn tail.
-    func end(isLast: Bool) -> End {
+    package func end(isLast: Bool) -> End {
         if let unknownKind { return .unknownRecord(kind: unknownKind) }
         if offset < segment.mark.synced { return .damaged }
         if offset == bytes.count { return .whole }

@@ -79,18 +79,10 @@ extension Store {
     }
 
     private func readRowKeys() throws(MergeFailure) {
-        do throws(StoreError) {
-            try merger.readRowKeys()
-        } catch {
-            throw .store(error)
-        }
+        try storing { () throws(StoreError) in try merger.readRowKeys() }
     }
 
     private func reply(_ objects: PayloadObjects) throws(MergeFailure) -> ToldObjects {
-        do throws(StoreError) {
-            return try objects.reply(within: ToldObjects.maximumBytes)
-        } catch {
-            throw .store(error)
-        }
+        return try storing { () throws(StoreError) in try objects.reply(within: ToldObjects.maximumBytes) }
     }
 }

@@ -295,7 +295,7 @@ package final class Store {
     /// A later job with the same id, committed or failed, replaces the line of a failed job.
     ///
     /// - Returns: the job's outcome; a job that fails has changed nothing.
-    /// - Throws: when the store fails; ``isTransactionLost`` is then true if the whole transaction is lost.
+    /// - Throws: when the store fails; SQLite may then have rolled back the whole transaction.
     ///   `overworked` when the job was interrupted, and the transaction with it: its next attempt, in another
     ///   transaction, ends with its fault.
     package func apply(_ job: StoreJob) throws(StoreError) -> JobOutcome {
@@ -346,9 +346,6 @@ package final class Store {
         try ledger.record(outcome, ofJob: job.id, replacing: known, now: job.now)
         return end
     }
-
-    /// SQLite has rolled back everything since ``begin()``, because it could not continue.
-    package var isTransactionLost: Bool { connection.isAutocommit }
 
     private static func idConflict(_ id: String) -> Fault {
         Fault(

@@ -46,7 +46,7 @@ import Testing
                 try test.store.commit()
                 return ends
             } catch let error as StoreError where error.code == .overworked {
-                #expect(test.store.isTransactionLost)
+                #expect(test.store.connection.isAutocommit)
                 test.store.rollback()
                 undone += 1
                 return nil

@@ -35,7 +35,7 @@ import Testing
         _ = try store.store.apply(store.job(blob(1, kibibytes: 8)))
         #expect(throws: StoreError.self) { try store.store.apply(store.job(blob(2, kibibytes: 400))) }
         store.store.rollback()
-        #expect(store.store.isTransactionLost)
+        #expect(store.store.connection.isAutocommit)
         #expect(try store.rows("SELECT count(*) FROM Blob") == ["0"])
         try store.apply(blob(3, kibibytes: 8))
         #expect(try store.rows("SELECT id FROM Blob") == ["3"])

@@ -20,7 +20,7 @@ import TestSupport
             #expect(error.code == .unavailable)
             #expect(error.message.contains("\(name) was \(what)"), "\(error)")
         }
-        #expect(store.store.isTransactionLost, "nothing is left open")
+        #expect(store.store.connection.isAutocommit, "nothing is left open")
         #expect(throws: StoreError.self) { try store.store.checkpoint() }
     }
 

@@ -58,7 +58,7 @@ struct Deletion {
     private func isOfKind(_ row: Int, _ table: FrozenTable) throws(StoreError) -> Bool {
         let (model, kind) = (merger.plan.model, table.concreteEntity(of: row))
         guard kind != table.entityIndex, table.hasIdentity(row) else { return true }
-        guard let stored = try merger.kind(of: table.row(row), kind) else { return false }
+        guard let stored = try merger.object(of: table.row(row), kind)?.concreteEntity else { return false }
         return model.isKind(stored, of: kind) || model.isKind(kind, of: stored)
     }
 
@@ -106,10 +106,8 @@ struct Deletion {
             }
             return
         }
-        let fault: Fault?
-        let isEntangled: Bool
         let deletion = Deletion(merger: merger, entity: tombstones.tables[0].entityIndex, pointer: pointer)
-        do throws(StoreError) {
+        let (isEntangled, fault) = try storing { () throws(StoreError) -> (Bool, Fault?) in
             if tombstones.tables.contains(where: { merger.deletions.takesRowKeys[$0.entityIndex] }) {
                 try merger.readRowKeys()
             }
@@ -118,11 +116,12 @@ struct Deletion {
                 _ = try Deletion(merger: merger, entity: table.entityIndex, pointer: pointer).seed(table, false)
             }
             try deletion.cascade()
-            isEntangled = try tombstones.records.map { rows throws(StoreError) in try deletion.reaches(rows) } ?? false
-            fault = isEntangled ? nil : try deletion.denial(apartFrom: tombstones.otherDeletions)
-            if !isEntangled, fault == nil { try deletion.deleteSet() }
-        } catch {
-            throw .store(error)
+            if try tombstones.records.map({ rows throws(StoreError) in try deletion.reaches(rows) }) ?? false {
+                return (true, nil)
+            }
+            let fault = try deletion.denial(apartFrom: tombstones.otherDeletions)
+            if fault == nil { try deletion.deleteSet() }
+            return (false, fault)
         }
         if isEntangled { throw .entangled }
         guard let fault else { return }

@@ -24,7 +24,6 @@ struct BaseConcreteEntities {
     ) throws(StoreError) {
         for case let table? in staged.tables where model.isInHierarchy(table.entityIndex) {
             let entity = table.entityIndex
-            let find = try merger.entities[entity].kind()
             var kinds: [Int] = []
             for row in 0..<table.rowCount {
                 let kind = table.concreteEntity(of: row)
@@ -33,9 +32,8 @@ struct BaseConcreteEntities {
                     states[entity][row] == MergeTally.RowState.inserted.rawValue || states[entity][row] == recorded
                     || model.subentities(of: kind).count == 1
                 if isKnown { continue }
-                try merger.key(of: row, table, merged).bind(to: find, from: 1)
-                defer { find.reset() }
-                if try find.step() { kinds[row] = model.index(ofEntity: find.text(0)) ?? kind }
+                let key = try merger.key(of: row, table, merged)
+                kinds[row] = try merger.entities[entity].find(key)?.concreteEntity ?? kind
             }
             rows[entity] = kinds
         }

@@ -15,12 +15,10 @@ final class BaseRows {
         self.rows = rows
         self.merged = merged
         entities = merger.entities
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             for case let table? in rows.tables where merger.forms.changesKey(of: table.entityIndex) {
                 stored[table.entityIndex] = try merger.forms.rows(of: table)
             }
-        } catch {
-            throw .store(error)
         }
     }
 

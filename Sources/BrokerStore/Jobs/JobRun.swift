@@ -225,24 +225,17 @@ struct JobRun {
 
     /// Counts the objects that the rows named, even if nothing in them changes.
     private func touch(_ rows: StagedRows, _ merged: MergedRows, _ history: NetChanges) throws(MergeFailure) {
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             for (entity, table) in rows.tables.enumerated() {
                 guard let table else { continue }
-                let find = try merger.entities[entity].number()
                 for row in 0..<table.rowCount where table.origins[row] != .ignored {
                     let key = try merger.key(of: row, table, merged)
-                    key.bind(to: find, from: 1)
-                    defer { find.reset() }
-                    guard try find.step() else { continue }
-                    let kind =
-                        merger.plan.model.isInHierarchy(entity)
-                        ? merger.plan.model.index(ofEntity: find.text(1)) ?? entity : entity
+                    guard let object = try merger.entities[entity].find(key) else { continue }
                     history.touch(
-                        entity, kind: kind, find.integer(0), key, isLinkChanged: merged.isLinkChanged(entity, row))
+                        entity, kind: object.concreteEntity, object.number, key,
+                        isLinkChanged: merged.isLinkChanged(entity, row))
                 }
             }
-        } catch {
-            throw .store(error)
         }
     }
 
@@ -301,7 +294,7 @@ struct JobRun {
     private func isUnnamed(
         _ rows: StagedRows, _ merged: [MergedBatch], _ selection: StagedSelection
     ) throws(MergeFailure) -> String? {
-        do throws(StoreError) {
+        return try storing { () throws(StoreError) in
             let table = merger.plan.model.topmost(of: selection.entity)
             let innerNames = merged.compactMap(\.rows.innerNames)
             let memory = resources.memory()
@@ -309,8 +302,6 @@ struct JobRun {
             let tables = [rows.tables[table]].compactMap(\.self) + innerNames
             guard memory.take(merger.namedMemory(of: tables, table)) else { return nil }
             return "NOT \(try merger.namedObjects(rows, merged.map(\.result), innerNames: innerNames, table))"
-        } catch {
-            throw .store(error)
         }
     }
 

@@ -55,13 +55,11 @@ struct JobTally {
             let kind = change == .deleted ? originalKind(entry) : entry.kind
             recordedChanges[kind].append(RecordedChange(change: change, entry: entry))
         }
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             try addLinks()
             if let base = run.base {
                 try kinds.read(base.rows, base.merged, states, changedOutside, recorded: Self.recorded, run.merger)
             }
-        } catch {
-            throw .store(error)
         }
     }
 
@@ -179,7 +177,7 @@ struct JobTally {
     /// first, in the order of its rows, then the others in the order of their changes.
     private func keys(of names: [String]) throws(MergeFailure) -> [UInt8] {
         var writer = JSONWriter()
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             try writer.object { json throws(StoreError) in
                 for name in names {
                     let entity = run.merger.plan.model.index(ofEntity: name)!
@@ -192,8 +190,6 @@ struct JobTally {
                     }
                 }
             }
-        } catch {
-            throw .store(error)
         }
         return writer.bytes
     }

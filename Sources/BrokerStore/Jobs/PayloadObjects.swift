@@ -43,10 +43,8 @@ struct PayloadObjects {
     /// - Parameter merged: empty when all of them were rejected.
     mutating func note(_ staged: StagedRows, _ merged: [MergedBatch]) throws(MergeFailure) {
         let operations = (merged.count == 1 ? merged[0].rows : staged).payload?.operations ?? []
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             for batch in merged { try noteRenaming(batch.rows, batch.result) }
-        } catch {
-            throw .store(error)
         }
         steps.append(Step(merged: merged, counts: operations.map(\.count)))
     }

@@ -40,10 +40,6 @@ struct Savepoints {
     }
 
     private func run(_ statement: Statement) throws(MergeFailure) {
-        do throws(StoreError) {
-            try statement.run()
-        } catch {
-            throw .store(error)
-        }
+        try storing { () throws(StoreError) in try statement.run() }
     }
 }

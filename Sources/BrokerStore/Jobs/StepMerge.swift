@@ -62,16 +62,14 @@ struct StepMerge {
         let ignored = IgnoredRecords(
             of: sync.selection.entity, inserts: sync.inserts, updates: sync.updates, merger.plan)
         let entity = merger.plan.model.topmost(of: sync.selection.entity)
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             if let table = staged.tables[entity] {
                 for row in 0..<table.rowCount where table.hasIdentity(row) {
-                    if try merger.hasObject(of: table.row(row), table.concreteEntity(of: row)) {
+                    if try merger.object(of: table.row(row), table.concreteEntity(of: row)) != nil {
                         ignored.noteExisting(row, of: table)
                     }
                 }
             }
-        } catch {
-            throw .store(error)
         }
         let exclusions = StagedExclusions(merger.plan, policy)
         exclusions.ignoredRecords = ignored
@@ -97,14 +95,12 @@ struct StepMerge {
         // The stored facts of an object take about as much memory as its staged row.
         let bytes = rows.tables.reduce(0) { $0 + ($1.map { $0.rowCount * $0.rowByteCount } ?? 0) }
         guard memory.hold(bytes) else { throw .fault(MergeMemory.refusal) }
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             if case .misjudged = failure {
                 try merger.noteConcreteEntities(rows, in: known)
             } else {
                 try merger.noteModified(rows, in: known)
             }
-        } catch {
-            throw .store(error)
         }
     }
 
@@ -126,13 +122,7 @@ struct StepMerge {
 
     /// Before anything is written: checks that all records are newer than their objects, and that none is at fault.
     private func checkRecords(_ rows: StagedRows) throws(MergeFailure) {
-        let isStale: Bool
-        do throws(StoreError) {
-            isStale = try merger.hasStaleRecords(rows)
-        } catch {
-            throw .store(error)
-        }
-        if isStale { throw .stale }
+        if try storing({ () throws(StoreError) in try merger.hasStaleRecords(rows) }) { throw .stale }
         if rows.hasUncertainEntities { throw .misjudged }
         if let fault = rows.openFault { throw .fault(fault) }
     }

@@ -38,3 +38,13 @@ struct RejectedRow {
     /// Only bare keys of entities below that one are rejected, and not the object.
     var keysBelow: Int?
 }
+
+/// Runs `body`; an error of the store becomes ``MergeFailure/store(_:)``.
+@inline(__always)
+func storing<Result>(_ body: () throws(StoreError) -> Result) throws(MergeFailure) -> Result {
+    do throws(StoreError) {
+        return try body()
+    } catch {
+        throw .store(error)
+    }
+}

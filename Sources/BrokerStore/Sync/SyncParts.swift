@@ -45,12 +45,9 @@ final class SyncParts {
     /// - Throws: `idConflict` when an earlier part with that id has another definition; `busy` when it is the first
     ///   one, and ``maximum`` syncs are open.
     func begin(_ part: SyncPart, at pointer: String, now: Int64) throws(MergeFailure) -> OpenSyncPart {
-        let opened: Result<Int64, Fault>
-        do throws(StoreError) {
-            opened = try open(
+        let opened = try storing { () throws(StoreError) in
+            try open(
                 part, activeSince: expirationMilliseconds < now ? now - expirationMilliseconds : .min, now)
-        } catch {
-            throw .store(error)
         }
         switch opened {
         case .success(let number): return OpenSyncPart(parts: self, number: number, isLast: part.isLast, now: now)
@@ -143,7 +140,7 @@ struct OpenSyncPart {
     func note(
         _ rows: StagedRows, _ merged: MergedRows, _ entity: Int, _ merger: Merger, isComplete: Bool
     ) throws(MergeFailure) -> Bool {
-        do throws(StoreError) {
+        return try storing { () throws(StoreError) in
             try note(rows, merged, entity, merger)
             let update = try parts.connection.prepare(
                 "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "
@@ -154,8 +151,6 @@ struct OpenSyncPart {
             var isRejected = false
             while try update.step() { isRejected = update.integer(0) != 0 }
             return !isRejected
-        } catch {
-            throw .store(error)
         }
     }
 
@@ -202,7 +197,7 @@ struct OpenSyncPart {
 
     /// Ends the sync and frees its id.
     func end() throws(MergeFailure) {
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             let end = try parts.connection.prepare("DELETE FROM _broker_open_syncs WHERE number = ?1")
             end.bind(number, at: 1)
             try end.run()
@@ -214,8 +209,6 @@ struct OpenSyncPart {
                 "DELETE FROM _broker_open_sync_keys" + (isOnly ? "" : " WHERE sync = ?1"))
             if !isOnly { delete.bind(number, at: 1) }
             try delete.run()
-        } catch {
-            throw .store(error)
         }
     }
 }

@@ -7,15 +7,13 @@ internal import BrokerStaging
 /// Few rows are concerned, so they are handled row by row: stored links that this job does not name are removed.
 extension JobMerge {
     mutating func endLinks() throws(MergeFailure) {
-        do throws(StoreError) {
+        return try storing { () throws(StoreError) in
             try endOneToOneLinks()
             guard !rows.replacements.isEmpty else { return }
             try collectRetainedLinks()
             var ended = EndedLinks(linkTableCount: rows.links.count)
             for replacement in rows.replacements { try replace(replacement, &ended) }
             for (number, rowNumbers) in ended.rowNumbers.enumerated() { try delete(rowNumbers, from: number) }
-        } catch {
-            throw .store(error)
         }
     }
 

@@ -8,7 +8,7 @@ internal import BrokerStaging
 extension JobMerge {
     mutating func mergeListPositions() throws(MergeFailure) {
         guard !rows.listPositions.isEmpty else { return }
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             let replaced = Set(rows.replacements.map { ToManySet($0.entity, $0.row, $0.relationship) })
             let retaining = Set(rows.retainedLinks.map { ToManySet($0.entity, $0.row, $0.relationship) })
             var start = 0
@@ -23,8 +23,6 @@ extension JobMerge {
                 }
                 start = end
             }
-        } catch {
-            throw .store(error)
         }
     }
 

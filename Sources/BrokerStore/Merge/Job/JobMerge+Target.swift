@@ -8,13 +8,10 @@ extension JobMerge {
     /// to it follow.
     mutating func settleTarget() throws(MergeFailure) {
         guard let target = rows.target else { return }
-        let fault: Fault?
-        let otherIdentity: (identity: StoredKey, kind: Int)?
-        do throws(StoreError) {
-            fault = try settle(target)
-            otherIdentity = try fault == nil ? self.otherIdentity(of: target) : nil
-        } catch {
-            throw .store(error)
+        let (fault, otherIdentity) = try storing {
+            () throws(StoreError) -> (Fault?, (identity: StoredKey, kind: Int)?) in
+            let fault = try settle(target)
+            return (fault, try fault == nil ? self.otherIdentity(of: target) : nil)
         }
         if let fault { throw .targetRejected(rows.located(fault, at: target.offset)) }
         if let otherIdentity { throw .namedTwice(identity: otherIdentity.identity, kind: otherIdentity.kind) }
@@ -28,10 +25,7 @@ extension JobMerge {
         guard isNamedByRowKey, !rows.tables[entity]!.hasIdentity(target.row) else { return nil }
         var kind = target.concreteEntity
         if merger.plan.model.isInHierarchy(entity) {
-            let find = try merger.entities[entity].kind()
-            key.bind(to: find, from: 1)
-            defer { find.reset() }
-            if try find.step() { kind = merger.plan.model.index(ofEntity: find.text(0)) ?? kind }
+            kind = try merger.entities[entity].find(key)?.concreteEntity ?? kind
         }
         let identity = merger.entities[kind].entity.identity
         guard !identity.isEmpty else { return nil }
@@ -54,7 +48,7 @@ extension JobMerge {
         let statements = merger.entities[target.entity]
         let model = merger.entities[target.concreteEntity].entity
         let found = try merger.storedKey(of: target)
-        guard let key = found, try exists(key, statements), try isFitting(target, key) else {
+        guard let key = found, try statements.find(key) != nil, try isFitting(target, key) else {
             return Fault(
                 .objectNotFound,
                 "There is no \(model.name) \(StoredKey(target.key).described). Process it without `object` first, or send another key.",
@@ -77,7 +71,7 @@ extension JobMerge {
         guard target.isRenamed else { return nil }
         let new = try merger.forms.key(model.identity.map { cells[$0] }, of: target.entity)
         guard new != key else { return nil }
-        if try exists(new, statements) { return taken(model) }
+        if try statements.find(new) != nil { return taken(model) }
         let rename = try statements.rename()
         new.bind(to: rename, from: 1)
         key.bind(to: rename, from: 1 + model.identity.count)
@@ -89,20 +83,10 @@ extension JobMerge {
     private func isFitting(_ target: StagedTarget, _ key: StoredKey) throws(StoreError) -> Bool {
         let model = merger.plan.model
         guard model.entities[target.concreteEntity].parent != nil else { return true }
-        let find = try merger.entities[target.entity].kind()
-        key.bind(to: find, from: 1)
-        defer { find.reset() }
-        guard try find.step(), let stored = model.index(ofEntity: find.text(0)) else { return false }
+        guard let stored = try merger.entities[target.entity].find(key)?.concreteEntity else { return false }
         if model.isKind(stored, of: target.concreteEntity) { return true }
         return target.mayBecome && model.isKind(target.concreteEntity, of: stored)
             && !model.entities[target.concreteEntity].isAbstract
-    }
-
-    private func exists(_ key: StoredKey, _ statements: EntityStatements) throws(StoreError) -> Bool {
-        let exists = try statements.exists()
-        key.bind(to: exists, from: 1)
-        defer { exists.reset() }
-        return try exists.step()
     }
 
     private func taken(_ model: Entity) -> Fault {

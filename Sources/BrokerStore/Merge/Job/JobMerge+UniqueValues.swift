@@ -8,14 +8,9 @@ extension JobMerge {
     ///
     /// - Returns: values of other objects that must be parked before the rows can be merged.
     mutating func settleUniqueValues() throws(MergeFailure) -> [OccupiedValue] {
-        let contenders: Contenders
-        do throws(StoreError) {
-            contenders = try Contenders(&self)
-        } catch {
-            throw .store(error)
-        }
+        let contenders = try storing { () throws(StoreError) in try Contenders(&self) }
         guard !contenders.isRefused else { throw .fault(MergeMemory.refusal) }
-        do throws(StoreError) {
+        return try storing { () throws(StoreError) in
             var occupied: Set<OccupiedValue.Value> = []
             var claims = try UniqueConflicts(contenders.claims) { list, key throws(StoreError) in
                 guard let retained = try contenders.retained(list, key, &self) else { return false }
@@ -32,8 +27,6 @@ extension JobMerge {
             guard claims.rejected.isEmpty else { return [] }
             if occupied.isEmpty { try freeValues(contenders) }
             return contenders.claimed(occupied, self)
-        } catch {
-            throw .store(error)
         }
     }
 

@@ -128,7 +128,7 @@ extension JobMerge {
             }
             let merger = merger
             let tables = merger.scans.tables
-            do throws(StoreError) {
+            try storing { () throws(StoreError) in
                 try sources.withUnsafeMutableBufferPointer { sources throws(StoreError) in
                     try destinations.withUnsafeMutableBufferPointer { destinations throws(StoreError) in
                         tables[link.destination].states = destinations.baseAddress
@@ -136,8 +136,6 @@ extension JobMerge {
                         try merger.merge(links, of: number, reading: UnsafePointer(tables.baseAddress!))
                     }
                 }
-            } catch {
-                throw .store(error)
             }
         }
     }

@@ -57,11 +57,9 @@ struct JobMerge {
 
     mutating func run() throws(MergeFailure) -> MergedRows {
         try settleTarget()
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             try resolveRowKeys()
             try checkExistence()
-        } catch {
-            throw .store(error)
         }
         // Rows that were not checked yet may be at fault, too, and all faults must be weighed together.
         if insertsUnchecked, !rejected.isEmpty { throw .contended }
@@ -185,10 +183,7 @@ struct JobMerge {
     }
 
     private func exists(_ row: Int, _ table: FrozenTable, _ statements: EntityStatements) throws(StoreError) -> Bool {
-        let exists = try statements.exists()
-        bindKey(ofRow: row, table.entityIndex, to: exists, from: 1)
-        defer { exists.reset() }
-        return try exists.step()
+        try statements.find { bindKey(ofRow: row, table.entityIndex, to: $0, from: 1) } != nil
     }
 
     /// Why an object that does not exist cannot be inserted; nil when that is no fault.
@@ -255,10 +250,8 @@ struct JobMerge {
 
     /// The concrete entity of the row's object in the store; nil when there is no such object.
     private func storedConcreteEntity(ofRow row: Int, _ table: FrozenTable) throws(StoreError) -> Int? {
-        let find = try merger.entities[table.entityIndex].kind()
-        bindKey(ofRow: row, table.entityIndex, to: find, from: 1)
-        defer { find.reset() }
-        return try find.step() ? merger.plan.model.index(ofEntity: find.text(0)) : nil
+        try merger.entities[table.entityIndex].find { bindKey(ofRow: row, table.entityIndex, to: $0, from: 1) }?
+            .concreteEntity
     }
 
     /// Attributes that are new to the row's object, which becomes an instance of a subentity of its stored entity.
@@ -282,13 +275,8 @@ struct JobMerge {
     /// Checks that all objects can be of their records' entities. If not, the job is staged again with the entities of
     /// the stored objects.
     private func checkConcreteEntities() throws(MergeFailure) {
-        let isFitting: Bool
-        do throws(StoreError) {
-            isFitting = try areEntitiesCompatible()
-        } catch {
-            throw .store(error)
-        }
-        if !isFitting { throw .misjudged }
+        let isCompatible = try storing { () throws(StoreError) in try areEntitiesCompatible() }
+        if !isCompatible { throw .misjudged }
     }
 
     private func areEntitiesCompatible() throws(StoreError) -> Bool {

@@ -179,17 +179,13 @@ final class Merger {
         return try find.step() ? StoredKey([.integer(find.integer(0))]) : nil
     }
 
-    /// The concrete entity of the object with the identity in this row of cells; nil when there is none.
-    func kind(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int? {
-        let find = try entities[entity].kind()
-        if entities[entity].entity.hasRowKey {
-            guard let key = try rowKey(of: cells, entity) else { return nil }
-            find.bind(key, at: 1)
-        } else {
-            entities[entity].bindIdentity(cells, to: find, from: 1)
+    /// The object with the identity in this row of cells; nil when there is none.
+    func object(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> StoredObject? {
+        guard entities[entity].entity.hasRowKey else {
+            return try entities[entity].find { entities[entity].bindIdentity(cells, to: $0, from: 1) }
         }
-        defer { find.reset() }
-        return try find.step() ? plan.model.index(ofEntity: find.text(0)) : nil
+        guard let key = try rowKey(of: cells, entity) else { return nil }
+        return try entities[entity].find { $0.bind(key, at: 1) }
     }
 
     /// Adds the concrete entities of the hierarchy objects that the job names to the exclusions.
@@ -198,18 +194,11 @@ final class Merger {
         where plan.model.isInHierarchy(table.entityIndex) {
             for row in 0..<table.rowCount where table.hasIdentity(row) {
                 exclusions.note(
-                    concreteEntity: try kind(of: table.row(row), table.concreteEntity(of: row)), of: row, in: table)
+                    concreteEntity: try object(of: table.row(row), table.concreteEntity(of: row))?.concreteEntity,
+                    of: row,
+                    in: table)
             }
         }
-    }
-
-    /// Whether there is an object with the identity in this row of cells.
-    func hasObject(of cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Bool {
-        if entities[entity].entity.hasRowKey { return try rowKey(of: cells, entity) != nil }
-        let exists = try entities[entity].exists()
-        entities[entity].bindIdentity(cells, to: exists, from: 1)
-        defer { exists.reset() }
-        return try exists.step()
     }
 
     /// The next row key for an object of that entity.

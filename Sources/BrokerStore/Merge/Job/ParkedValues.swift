@@ -74,7 +74,7 @@ final class ParkedValues {
                     "The unique values that the job claims of objects that it changes or deletes later take more memory than "
                         + "one job may. Delete these objects in a job before it, or split it into several jobs."))
         }
-        do throws(StoreError) {
+        try storing { () throws(StoreError) in
             for occupied in values {
                 count += 1
                 let mark = Array("_broker_parked \(count)".utf8)
@@ -86,8 +86,6 @@ final class ParkedValues {
                 parked.append(Parked(occupied: occupied, rows: rows, mark: mark))
                 columns.insert([value.entity, value.attributes[0]])
             }
-        } catch {
-            throw .store(error)
         }
     }
 

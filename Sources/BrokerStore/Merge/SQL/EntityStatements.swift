@@ -56,18 +56,22 @@ final class EntityStatements {
     /// The model's name of a staged column.
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }
 
-    /// Parameters: the key. Returns a row when the object exists.
-    func exists() throws(StoreError) -> Statement {
-        try cached(&existsStatement, "SELECT 1 FROM \(table) WHERE \(keyIsParameters(from: 1))")
-    }
-    private var existsStatement: Statement?
-
-    /// Parameters: the key. Returns the object's row number and, in a hierarchy, the name of its concrete entity.
-    func number() throws(StoreError) -> Statement {
+    /// Returns the object with a key; nil when there is none.
+    ///
+    /// - Parameter bind: binds the key, from parameter 1.
+    func find(_ bind: (Statement) -> Void) throws(StoreError) -> StoredObject? {
         let names = rowNumber + (kinds == nil ? "" : ", \(quoted(entityColumnName))")
-        return try cached(&numberStatement, "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+        let find = try cached(&findStatement, "SELECT \(names) FROM \(table) WHERE \(keyIsParameters(from: 1))")
+        bind(find)
+        defer { find.reset() }
+        guard try find.step() else { return nil }
+        let concreteEntity = kinds == nil ? nil : plan.model.index(ofEntity: find.text(1))
+        return StoredObject(number: find.integer(0), concreteEntity: concreteEntity ?? index)
     }
-    private var numberStatement: Statement?
+    private var findStatement: Statement?
+
+    /// Returns the object with that key; nil when there is none.
+    func find(_ key: StoredKey) throws(StoreError) -> StoredObject? { try find { key.bind(to: $0, from: 1) } }
 
     /// Parameters: the key. Returns the object in the form of `fetch`.
     func object() throws(StoreError) -> ObjectRead {
@@ -115,13 +119,6 @@ final class EntityStatements {
         let owners = [index] + model.ancestors(of: index)
         return owners.last { !model.entities[$0].identity.isEmpty }.flatMap { columns.naming.isKind($0) }
     }
-
-    /// Parameters: the key. Returns the name of the object's concrete entity.
-    func kind() throws(StoreError) -> Statement {
-        try cached(
-            &kindStatement, "SELECT \(quoted(entityColumnName)) FROM \(table) WHERE \(keyIsParameters(from: 1))")
-    }
-    private var kindStatement: Statement?
 
     /// Parameters: a row number. Returns the name of the object's concrete entity.
     func kindOfRow() throws(StoreError) -> Statement {
@@ -256,4 +253,11 @@ final class EntityStatements {
         cache = statement
         return statement
     }
+}
+
+/// An object of the store.
+struct StoredObject {
+    /// The row number in the entity's table.
+    let number: Int64
+    let concreteEntity: Int
 }

@@ -1,14 +1,16 @@
+import BrokerJournal
+
 /// A segment's bytes without files, for tests of what is read from them.
-package enum SegmentBytes {
+enum SegmentBytes {
     /// Where reading ended.
-    package enum End: Sendable {
+    enum End: Sendable {
         case whole, torn, damaged, unknownRecord
     }
 
     /// A segment with these entries, each made durable by itself.
     ///
     /// - Parameter isMarked: its mark says that all of it is durable; otherwise the mark says so of the header alone.
-    package static func make(
+    static func make(
         _ entries: [JournalEntry], _ identity: JournalIdentity, before: Int64, isMarked: Bool = false
     ) -> [UInt8] {
         var bytes = JournalSegment.header(1, identity, before: before)
@@ -26,7 +28,7 @@ package enum SegmentBytes {
     }
 
     /// The entries that are read from the last segment of a journal; nil when it has no header.
-    package static func read(_ bytes: UnsafeRawBufferPointer) -> (entries: [JournalEntry], end: End)? {
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (entries: [JournalEntry], end: End)? {
         let segment: JournalSegment
         do throws(JournalSegment.HeaderFault) {
             segment = try JournalSegment(bytes, number: 1, path: "")
