@@ -16,18 +16,13 @@ extension Coordinator {
         _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
         _ tell: @escaping @Sendable (Cancellation) -> Void
     ) {
-        var isDone = false
-        jobTable.broadcast { jobTable in
-            switch jobTable.cancel(JobID(id), before: place, as: asker, tell) {
-            case .unknown: return false
-            case .tooLate: completions.run { tell(.tooLate) }
-            case .cancelled(let tasks): completions.run(tasks)
-            case .pending: break
-            }
-            isDone = true
-            return jobTable.hasWork
+        var isInFlight = false
+        jobTable.change(completions) { jobTable in
+            let effects = jobTable.cancel(JobID(id), before: place, as: asker, tell)
+            isInFlight = effects != nil
+            return effects ?? Effects()
         }
-        if isDone { return }
+        if isInFlight { return }
         // A job that is not in flight has ended, or is unknown.
         self.await(id, before: place, as: asker) { result in
             switch result {

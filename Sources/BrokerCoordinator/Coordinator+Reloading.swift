@@ -88,15 +88,15 @@ extension Coordinator {
 
     /// Opens the frames that have waited again.
     private func release() {
-        var frames: [AdmittedFrame] = []
-        var woken: [@Sendable () -> Void] = []
-        jobTable.withLock { jobTable in
+        jobTable.change(completions) { jobTable in
             jobTable.holdsBehind = nil
+            var frames: [AdmittedFrame] = []
             swap(&frames, &jobTable.heldFrames)
-            woken = jobTable.takeWoken(limits)
+            let opening: [Effects.Call] = frames.map { frame in { [self] in open(frame) } }
+            var effects = jobTable.effects([], notifies: false)
+            effects.wakeUps = opening + effects.wakeUps
+            return effects
         }
-        for frame in frames { open(frame) }
-        for tell in woken { tell() }
     }
 
     /// Whether the frame waits for the new model; opening it with the old one was in vain.

@@ -69,19 +69,15 @@ extension Coordinator {
     func goesOn(_ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content) -> Bool {
         guard !frame.isCalled else { return true }
         var goesOn = true
-        var woken: [@Sendable () -> Void] = []
-        jobTable.broadcast { jobTable in
-            let tasks: [@Sendable () -> Void]
-            (goesOn, tasks) = jobTable.opened(frame.place, from: frame.source, content) { [self] place in
+        jobTable.change(completions) { jobTable in
+            let effects: Effects
+            (goesOn, effects) = jobTable.opened(frame.place, from: frame.source, content) { [self] place in
                 let again = frame.again(at: place, memory.admit(place, payloadBytes: frame.payloadBytes))
                 return { self.open(again) }
             }
-            completions.run(tasks)
-            woken = jobTable.takeWoken(limits)
-            return !goesOn && jobTable.hasWork
+            return effects
         }
         if !goesOn { frame.memory.leave() }
-        for tell in woken { tell() }
         return goesOn
     }
 
@@ -100,23 +96,18 @@ extension Coordinator {
         let accepted = AcceptedJob(
             job, id: JobID(id), frame, openedAt: openedAt, progress: progress, isLogged: keepsJournal)
         let run = StagingRun(frame: frame, accepted: accepted)
-        var woken: [@Sendable () -> Void] = []
-        jobTable.broadcast { jobTable in
-            var acceptance: (@Sendable (Int64?) -> Void)?
-            let id = accepted.id
-            if job.wantsAcceptance {
-                let observer = job.observer
-                acceptance = {
-                    guard let sequence = $0 else { return }
-                    observer(.accepted(id: id.text, sequence: sequence))
-                    progress?.accepted()
-                }
+        var acceptance: (@Sendable (Int64?) -> Void)?
+        if job.wantsAcceptance {
+            let (id, observer) = (accepted.id, job.observer)
+            acceptance = {
+                guard let sequence = $0 else { return }
+                observer(.accepted(id: id.text, sequence: sequence))
+                progress?.accepted()
             }
-            completions.run(jobTable.began(run, addedWeight: accepted.weight - frame.weight, acceptance))
-            woken = jobTable.takeWoken(limits)
-            return jobTable.hasWork
         }
-        for tell in woken { tell() }
+        jobTable.change(completions) {
+            $0.began(run, addedWeight: accepted.weight - frame.weight, acceptance)
+        }
         statistics.count { $0.accepted += 1 }
         return run
     }
@@ -194,11 +185,10 @@ extension Coordinator {
             work = .refused(.busy(memory.message))
         }
         let ready = run.ready(work)
-        jobTable.broadcast { jobTable in
-            jobTable.finish(ready)
+        jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
             if !jobTable.cancelled.contains(ready.place) { ready.progress?.note(staged: ready.rowCount) }
-            return jobTable.hasWork
+            return jobTable.finish(ready)
         }
         // The frame will not be opened again.
         memory.end()

@@ -65,7 +65,7 @@ package final class Coordinator: Sendable {
         // Parts of the file that are not in that model may be in the wanted one.
         if inForce != nil { opening.store.removal = .keep }
         let limits = options.limits
-        let jobTable = Monitor(JobTable(after: 0, reservedThrough: 0))
+        let jobTable = Monitor(JobTable(after: 0, reservedThrough: 0, limits))
         let statistics = Statistics()
         let completions = SerialThread(named: "completions")
         let storageFailure = StorageFailure()
@@ -158,7 +158,7 @@ package final class Coordinator: Sendable {
     }
 
     /// Whether another frame of that source may be admitted.
-    package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(limits, for: source) } }
+    package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(for: source) } }
 
     /// The number of frames that were admitted and have not ended.
     package var admittedCount: Int { jobTable.withLock { $0.count } }
@@ -166,7 +166,7 @@ package final class Coordinator: Sendable {
     /// Calls `tell` once when there is room for that source: at once, or later on a thread of the coordinator's.
     package func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
         let hasRoom = jobTable.withLock { jobTable in
-            if jobTable.hasRoom(limits, for: source) { return true }
+            if jobTable.hasRoom(for: source) { return true }
             jobTable.waitForRoom(source, tell)
             return false
         }
@@ -188,14 +188,7 @@ package final class Coordinator: Sendable {
     /// - Parameter question: the one for which ``goesOn(_:_:)`` was called before.
     func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)? = nil) {
         if question == nil { _ = goesOn(frame, .nothing) }
-        var woken: [@Sendable () -> Void] = []
-        jobTable.broadcast { jobTable in
-            completions.run(jobTable.skipped(frame, question))
-            woken = jobTable.takeWoken(limits)
-            // The writer may go on; a caller that drains waits for the last ticket.
-            return jobTable.hasWork || jobTable.isDraining || jobTable.count == 0
-        }
-        for tell in woken { tell() }
+        jobTable.change(completions) { $0.skipped(frame, question) }
     }
 
     /// The id of a job that was sent without one.

@@ -14,7 +14,7 @@ import Testing
     /// A flight in which jobs of these weights are ready, in that order.
     private func jobTable(_ weights: [Int]) throws -> JobTable {
         let document = try JSONDocument(parsing: JSONText(copying: Array("{}".utf8)))
-        var jobTable = JobTable(after: 0, reservedThrough: 10_000)
+        var jobTable = JobTable(after: 0, reservedThrough: 10_000, CoordinatorLimits(workers: 1))
         let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
         for weight in weights {
             let place = jobTable.order.reserve()

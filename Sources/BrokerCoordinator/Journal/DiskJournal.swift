@@ -112,7 +112,7 @@ private struct JournalLoop {
         guard !entries.isEmpty, !hasFailed else { return }
         do throws(JournalError) {
             try journal.append(entries.map(\.kept))
-            tell { $0.logged(entries) }
+            jobTable.change(completions) { $0.logged(entries) }
             if isFull { logger.notice("The journal has room again; new jobs are accepted.") }
             isFull = false
         } catch {
@@ -122,7 +122,7 @@ private struct JournalLoop {
             }
             isFull = true
             let cause = StoreError(error)
-            tell { $0.unjournaled(entries, cause) }
+            jobTable.change(completions) { $0.unjournaled(entries, cause) }
         }
     }
 
@@ -140,13 +140,6 @@ private struct JournalLoop {
         jobTable.broadcast {
             $0.isLogLost = true
             return true
-        }
-    }
-
-    private func tell(_ body: (inout JobTable) -> [@Sendable () -> Void]) {
-        jobTable.broadcast { jobTable in
-            completions.run(body(&jobTable))
-            return jobTable.hasWork
         }
     }
 

@@ -3,40 +3,38 @@ internal import BrokerStore
 
 /// Jobs that keep their tickets and are not merged: cancelled, or refused by the journal.
 extension JobTable {
-    enum Cancelled {
-        case cancelled(tell: [@Sendable () -> Void])
-        /// The answers follow when the cancellation is in the journal.
-        case pending
-        case tooLate
-        /// No such job is in flight.
-        case unknown
-    }
-
     /// Cancels the jobs of that id before a ticket that the asker may see: all of them, or none if the merge of one has
     /// begun. A cancelled job keeps its ticket, and fails when its turn comes.
     ///
-    /// - Parameter answer: answers the asker, before the observers and waiters of the jobs are called.
+    /// - Parameter answer: answers the asker, before the observers and waiters of the jobs are called; with a journal, when
+    ///   the cancellation is in it.
+    /// - Returns: nil when no such job is in flight; the asker is then not answered.
     mutating func cancel(
         _ id: JobID, before place: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
-    ) -> Cancelled {
+    ) -> Effects? {
         var found = running.find(id, before: place, as: asker)
         // The journal names a job by its sequence.
         if logging.isOn { found.removeAll { order.holds($0.place) && order.sequence(at: $0.place) == nil } }
-        guard !found.isEmpty else { return .unknown }
+        guard !found.isEmpty else { return nil }
         // A job that the journal has no room for fails for that reason.
-        guard found.allSatisfy({ order.holds($0.place) && logging.fault(at: $0.place) == nil }) else { return .tooLate }
+        guard found.allSatisfy({ order.holds($0.place) && logging.fault(at: $0.place) == nil }) else {
+            return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
+        }
         guard logging.isOn else {
-            return .cancelled(tell: [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) })
+            let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) }
+            return Effects(completions: completions, notifies: hasWork)
         }
         let fresh = found.filter { !cancelled.contains($0.place) }
-        guard let last = fresh.last else { return .cancelled(tell: [{ answer(.cancelled) }]) }
+        guard let last = fresh.last else {
+            return Effects(completions: [{ answer(.cancelled) }], notifies: hasWork)
+        }
         for job in fresh {
             let entry = JournalWrite(
                 kind: .cancellation, place: job.place, position: order.sequence(at: job.place) ?? 0, id: id,
                 isIDMade: false, owner: asker, time: wallClockMilliseconds(), payload: { [] })
             logging.cancel(entry, job, job.place == last.place ? answer : nil)
         }
-        return .pending
+        return Effects(notifies: hasWork)
     }
 
     /// Marks the job as cancelled. Returns the calls of its observer and waiters.
@@ -54,8 +52,8 @@ extension JobTable {
         ]
     }
 
-    /// The journal has stored the entries, in order. Returns the calls that report it.
-    mutating func logged(_ entries: [JournalWrite]) -> [@Sendable () -> Void] {
+    /// The journal has stored the entries, in order.
+    mutating func logged(_ entries: [JournalWrite]) -> Effects {
         var tasks = logging.logged(entries)
         for entry in entries where entry.kind == .cancellation {
             if let wish = logging.takeWish(at: entry.place) {
@@ -66,11 +64,11 @@ extension JobTable {
                 tasks += told
             }
         }
-        return tasks
+        return Effects(completions: tasks, notifies: hasWork)
     }
 
     /// The journal has no room for the entries: jobs among them fail, and jobs that should be cancelled are merged.
-    mutating func unjournaled(_ entries: [JournalWrite], _ error: StoreError) -> [@Sendable () -> Void] {
+    mutating func unjournaled(_ entries: [JournalWrite], _ error: StoreError) -> Effects {
         let fault = Fault(error.faultCode, error.message)
         logging.unjournaled(entries, fault)
         var tasks: [@Sendable () -> Void] = []
@@ -83,7 +81,7 @@ extension JobTable {
                 }
             }
         }
-        return tasks
+        return Effects(completions: tasks, notifies: hasWork)
     }
 }
 

@@ -4,6 +4,7 @@ internal import BrokerStore
 
 /// The jobs between admission and their end, and the state of their order. A value protected by the coordinator's lock.
 struct JobTable {
+    let limits: CoordinatorLimits
     var order: MergeOrder<ReadyJob>
     /// Bytes of everything that is admitted and has not ended, as weighed.
     var bytes = 0
@@ -53,7 +54,8 @@ struct JobTable {
     /// - Parameters:
     ///   - sequence: the newest that an earlier run used.
     ///   - reservedThrough: the last one that the store has reserved for this run.
-    init(after sequence: Int64, reservedThrough: Int64) {
+    init(after sequence: Int64, reservedThrough: Int64, _ limits: CoordinatorLimits) {
+        self.limits = limits
         order = MergeOrder(after: sequence, reservedThrough: reservedThrough)
     }
 
@@ -87,11 +89,11 @@ struct JobTable {
     }
 
     /// Whether another frame of the source may be admitted.
-    func hasRoom(_ limits: CoordinatorLimits, for source: Int) -> Bool {
-        hasRoom(limits) && !turns.isWaiting(source)
-    }
+    func hasRoom(for source: Int) -> Bool { hasRoom && !turns.isWaiting(source) }
 
-    private func hasRoom(_ limits: CoordinatorLimits) -> Bool {
+    var hasRoomWaiters: Bool { !roomWaiters.isEmpty }
+
+    var hasRoom: Bool {
         holdsBehind == nil && count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
             && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
@@ -120,16 +122,16 @@ struct JobTable {
 
     /// A frame was opened at its first ticket, so that its content is known.
     ///
-    /// - Returns: whether the frame goes on now, and tasks for the tickets that this settled.
+    /// - Returns: whether the frame continues with its ticket now.
     mutating func opened(
         _ place: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: @escaping WaitingFrame
-    ) -> (goesOn: Bool, tasks: [@Sendable () -> Void]) {
+    ) -> (goesOn: Bool, Effects) {
         let goesOn = turns.opened(place, from: source, content, again)
         if !goesOn { unopened -= 1 }
-        let tasks = goesOn ? [] : tell(order.open(place, isJob: false))
+        let completions = goesOn ? [] : tell(order.open(place, isJob: false))
         take(turns.call(source, from: order.nextPlace), of: source)
         callNext()
-        return (goesOn, tasks)
+        return (goesOn, effects(completions, notifies: !goesOn && hasWork))
     }
 
     private mutating func take(_ frames: [WaitingFrame], of source: Int) {
@@ -146,10 +148,10 @@ struct JobTable {
         while let source = turns.next() { take(turns.call(source, from: order.nextPlace), of: source) }
     }
 
-    /// The frame held a job. Returns tasks for the tickets that this settled.
+    /// The frame held a job.
     mutating func began(
         _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
-    ) -> [@Sendable () -> Void] {
+    ) -> Effects {
         let job = run.accepted
         let place = job.place
         bytes += addedWeight
@@ -159,7 +161,8 @@ struct JobTable {
         jobCount += 1
         whenSettled[place] = acceptance
         if logging.isOn, run.frame.logged == nil { logging.willLog(run.logEntry) }
-        return tell(order.open(place, isJob: true))
+        let completions = tell(order.open(place, isJob: true))
+        return effects(completions, notifies: hasWork)
     }
 
     /// The frame held no job, or a job that was refused.
@@ -167,7 +170,7 @@ struct JobTable {
     /// - Parameter question: called with the frame's ticket when everything before it has been opened.
     mutating func skipped(
         _ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)?
-    ) -> [@Sendable () -> Void] {
+    ) -> Effects {
         let place = frame.place
         turns.ended(frame.arrival)
         callNext()
@@ -175,18 +178,20 @@ struct JobTable {
         count -= 1
         unopened -= 1
         if let question { whenSettled[place] = { _ in question(place) } }
-        return tell(order.open(place, isJob: false))
+        let completions = tell(order.open(place, isJob: false))
+        // The writer may go on; a caller that drains waits for the last ticket.
+        return effects(completions, notifies: hasWork || isDraining || count == 0)
     }
 
-    /// Takes the frames whose turn has come and, when there is room, the callers that wait for it. The caller runs each
-    /// once, without the lock.
-    mutating func takeWoken(_ limits: CoordinatorLimits) -> [@Sendable () -> Void] {
-        var woken: [@Sendable () -> Void] = []
-        if !called.isEmpty { swap(&woken, &called) }
-        guard !roomWaiters.isEmpty, hasRoom(limits) else { return woken }
-        woken += roomWaiters
+    /// The effects of a change, with the frames whose turn has come and, when there is room, the callers that wait for
+    /// it.
+    mutating func effects(_ completions: [Effects.Call], notifies: Bool) -> Effects {
+        var effects = Effects(completions: completions, notifies: notifies)
+        swap(&effects.wakeUps, &called)
+        guard !roomWaiters.isEmpty, hasRoom else { return effects }
+        effects.wakeUps += roomWaiters
         roomWaiters = []
-        return woken
+        return effects
     }
 
     /// The job has ended. Returns the waiters to call with this end, or with that of the committed job of its id.
@@ -212,16 +217,17 @@ struct JobTable {
     }
 
     /// The job is staged, or its staging has failed.
-    mutating func finish(_ job: ReadyJob) {
-        if let fault = logging.fault(at: job.place) { return order.finish(job.place, job.unjournaled(fault)) }
-        order.finish(job.place, cancelled.contains(job.place) ? job.cancelled() : job)
+    mutating func finish(_ job: ReadyJob) -> Effects {
+        if let fault = logging.fault(at: job.place) {
+            order.finish(job.place, job.unjournaled(fault))
+        } else {
+            order.finish(job.place, cancelled.contains(job.place) ? job.cancelled() : job)
+        }
+        return Effects(notifies: hasWork)
     }
 
-    /// The store has reserved more sequences. Returns tasks for the tickets that this settled.
-    mutating func reserved(through sequence: Int64) -> [@Sendable () -> Void] { tell(order.extend(through: sequence)) }
-
-    /// Takes the jobs that can get no sequence, and tasks for the tickets that this settled.
-    mutating func takeStarved() -> (jobs: [ReadyJob], tasks: [@Sendable () -> Void]) {
+    /// Takes the jobs that can get no sequence, and the completions of the tickets that this settled.
+    mutating func takeStarved() -> (jobs: [ReadyJob], completions: [Effects.Call]) {
         var jobs: [ReadyJob] = []
         var tasks: [@Sendable () -> Void] = []
         while let (job, settled) = order.takeStarved() {
@@ -231,7 +237,7 @@ struct JobTable {
         return (jobs, tasks)
     }
 
-    private mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
+    mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
         guard !whenSettled.isEmpty || logging.isOn else { return [] }
         var tasks: [@Sendable () -> Void] = []
         for place in settled {

@@ -204,3 +204,37 @@ struct MergeOrder<Work> {
         return (sequence, work)
     }
 }
+
+extension MergeOrder {
+    /// Checks the invariants in linear time; the simulation calls it after every change.
+    func checkInvariants() throws(InvariantViolation) {
+        var lastPlace = -1
+        var lastSequence: Int64 = 0
+        var isSettled = true
+        for entry in entries {
+            try InvariantViolation.require(entry.place > lastPlace && entry.place < nextPlace, "tickets rise")
+            lastPlace = entry.place
+            if let sequence = entry.sequence {
+                try InvariantViolation.require(sequence > lastSequence, "sequences rise with tickets")
+                lastSequence = sequence
+            }
+            isSettled = isSettled && entry.place < nextToSettle
+            switch entry.state {
+            case .opening, .void: try InvariantViolation.require(!isSettled, "a settled ticket has a job")
+            case .staging, .ready:
+                try InvariantViolation.require(!isSettled || entry.sequence != nil, "a settled job has a sequence")
+            }
+        }
+        try InvariantViolation.require(newestSequence <= reservedThrough, "only reserved sequences are given")
+    }
+
+    /// The number of entries with a job.
+    var jobCount: Int {
+        entries.count { entry in
+            switch entry.state {
+            case .opening, .void: false
+            case .staging, .ready: true
+            }
+        }
+    }
+}

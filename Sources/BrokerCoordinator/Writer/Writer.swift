@@ -42,7 +42,7 @@ final class Writer: Sendable {
                 // The reservation is durable before a client is sent one of the sequences.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block)
-                jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block) }
+                jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block, options.limits) }
                 let applied = store.history?.position ?? 0
                 let pending = journal.map {
                     PendingJobs(

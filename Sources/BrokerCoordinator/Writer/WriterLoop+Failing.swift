@@ -6,10 +6,10 @@ internal import Logging
 extension WriterLoop {
     // MARK: - One job
 
-    func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> Applied {
+    func failed(_ error: StoreError, _ sequence: Int64, _ job: ReadyJob) -> AppliedJob {
         logger.error("A job could not be stored.", metadata: ["id": "\(job.id.text)", "cause": "\(error)"])
         let fault = Fault(error.faultCode, error.message)
-        return Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
+        return AppliedJob(sequence: sequence, job: job, end: .failed(fault), unwritten: fault)
     }
 
     /// The store cannot apply a job of the journal, and neither the job nor the machine is at fault. If the server went
@@ -24,13 +24,13 @@ extension WriterLoop {
     }
 
     /// No more sequences can be reserved, so the jobs that wait for one fail without.
-    func failStarved(_ error: StoreError) -> [Applied] {
+    func failStarved(_ error: StoreError) -> [AppliedJob] {
         let jobs = jobTable.withLock { jobTable in
             let (jobs, tasks) = jobTable.takeStarved()
             completions.run(tasks)
             return jobs
         }
-        return jobs.map { Applied(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
+        return jobs.map { AppliedJob(sequence: nil, job: $0, end: .failed(Fault(error.faultCode, error.message))) }
     }
 
     // MARK: - The store
@@ -44,15 +44,7 @@ extension WriterLoop {
     func drop(_ jobs: [ReadyJob]) {
         tellFailure()
         let now = monotonicMicroseconds()
-        var woken: [@Sendable () -> Void] = []
-        jobTable.broadcast { jobTable in
-            for job in jobs { _ = jobTable.ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
-            // Waiters for these jobs learn from the observers that the store has failed.
-            completions.run(jobTable.ends.takeReady())
-            woken = jobTable.takeWoken(limits)
-            return true
-        }
-        for tell in woken { tell() }
+        jobTable.change(completions) { $0.drop(jobs, at: now) }
     }
 
     /// Drops all jobs, until the coordinator stops.

@@ -6,15 +6,6 @@ internal import Logging
 
 /// The work of the writer's thread; all of it stays on that thread.
 struct WriterLoop {
-    /// The writer's next work. Without jobs, it reserves sequences for those that have none.
-    private struct Turn {
-        var reload: ModelReload?
-        var tasks: [@Sendable (Store) -> Void]
-        var batch: JobBatch
-        /// The last sequence of the block to reserve.
-        var reservation: Int64?
-    }
-
     /// After this long without a job, no client is sending jobs one at a time.
     private static let idleMicroseconds: Int64 = 300
 
@@ -74,72 +65,63 @@ struct WriterLoop {
         if store.failure != nil { dropAll() }
     }
 
-    /// Usually one transaction; several where the answers of its jobs take much memory.
-    private mutating func work(_ turn: Turn) {
+    /// Usually one transaction; several where the answers of its jobs take much memory, or the store does not accept all
+    /// of them together.
+    private mutating func work(_ turn: WriterTurn) {
         for task in turn.tasks { task(store) }
         if let wish = turn.reload { reload(wish) }
-        if turn.batch.isEmpty, turn.reservation == nil { return }
-        var rest = turn.batch
-        var reservation = turn.reservation
-        repeat {
-            if rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
-            do throws(StoreError) {
-                let applied = try apply(&rest, reservation)
-                // Only the values handed over retain the jobs from here on.
-                rest.removeFirst(applied.count)
-                settle(applied, reservation: reservation)
-                writeKept()
-                reservation = nil
-            } catch {
-                guard store.failure == nil else { return drop(rest.map(\.job)) }
-                logger.log(
-                    level: error.code == .overworked ? .debug : .warning,
-                    "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
-                // When there is room, the next turn reserves them.
-                let hasMadeRoom = rest.isEmpty && error.code == .full && store.makeRoom()
-                if rest.isEmpty, !hasMadeRoom { settle(failStarved(error), reservation: nil) }
-                while let (sequence, job) = rest.first {
-                    guard let applied = applyAlone(sequence, job) else { return drop(rest.map(\.job)) }
-                    rest.removeFirst()
-                    settle([applied], reservation: nil)
-                }
+        var run = WriterRun(turn)
+        while let step = run.next {
+            switch step {
+            case .together: guard applyTogether(&run) else { return drop(run.rest.map(\.job)) }
+            case .alone(let sequence, let job):
+                guard let applied = applyAlone(sequence, job) else { return drop(run.rest.map(\.job)) }
+                run.applied(1)
+                settle([applied], reservation: nil)
+            case .failStarved(let error):
+                settle(failStarved(error), reservation: nil)
+                run.starvedFailed()
             }
-        } while !rest.isEmpty
+        }
+    }
+
+    /// - Returns: false when the store has failed.
+    private mutating func applyTogether(_ run: inout WriterRun) -> Bool {
+        if run.rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
+        let reservation = run.reservation
+        do throws(StoreError) {
+            let applied = try apply(&run.rest, reservation)
+            // Only the values handed over retain the jobs from here on.
+            run.applied(applied.count)
+            settle(applied, reservation: reservation)
+            writeKept()
+        } catch {
+            guard store.failure == nil else { return false }
+            logger.log(
+                level: error.code == .overworked ? .debug : .warning,
+                "A transaction was undone; its jobs are tried one by one.", metadata: ["cause": "\(error)"])
+            run.failed(error, hasMadeRoom: run.rest.isEmpty && error.code == .full && store.makeRoom())
+        }
+        return true
     }
 
     /// Waits for jobs, and meanwhile does work that is better done now. Nil when no more will come.
-    private mutating func awaitTurn(since start: Int64) -> Turn? {
+    private mutating func awaitTurn(since start: Int64) -> WriterTurn? {
         if isBusy {
-            if let turn = jobTable.wait(until: start + load.patience, { takeTurn(&$0) }) { return turn }
+            if let next = jobTable.wait(until: start + load.patience, { $0.takeTurn() }) { return next.turn }
             tellWorkers(isBusy: false)
         }
-        guard store.hasIdleWork else { return jobTable.wait { takeTurn(&$0) } }
+        guard store.hasIdleWork else { return jobTable.wait { $0.takeTurn() }.turn }
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
-        if let turn = jobTable.wait(until: deadline, { takeTurn(&$0) }) { return turn }
+        if let next = jobTable.wait(until: deadline, { $0.takeTurn() }) { return next.turn }
         store.idle()
-        return store.failure == nil ? jobTable.wait { takeTurn(&$0) } : nil
+        return store.failure == nil ? jobTable.wait { $0.takeTurn() }.turn : nil
     }
 
     private mutating func tellWorkers(isBusy: Bool) {
         guard isBusy != self.isBusy else { return }
         self.isBusy = isBusy
         pool.writer(isBusy: isBusy)
-    }
-
-    /// The next work. The inner nil means that no more will come, the outer one that nothing is ready.
-    private func takeTurn(_ jobTable: inout JobTable) -> Turn?? {
-        var batch: JobBatch = []
-        while let next = jobTable.takeNext(after: batch) { batch.append(next) }
-        let tasks = jobTable.writerTasks
-        jobTable.writerTasks = []
-        let reload = batch.isEmpty ? jobTable.reload : nil
-        if batch.isEmpty { jobTable.reload = nil }
-        if batch.isEmpty, tasks.isEmpty, reload == nil, !jobTable.order.isStarved {
-            return jobTable.isStopped ? .some(nil) : nil
-        }
-        return Turn(
-            reload: reload, tasks: tasks, batch: batch,
-            reservation: jobTable.order.reservationDue(block: limits.sequenceBlock))
     }
 
     /// Opens the store with another model, which migrates it. A model that is refused changes nothing, and the old one
@@ -192,10 +174,10 @@ struct WriterLoop {
     ///
     /// - Parameter batch: gets the jobs that become ready meanwhile.
     /// - Returns: the first jobs: all of them, or as many as there is room for the objects that they ask for.
-    private mutating func apply(_ batch: inout JobBatch, _ reservation: Int64?) throws(StoreError) -> [Applied] {
+    private mutating func apply(_ batch: inout JobBatch, _ reservation: Int64?) throws(StoreError) -> [AppliedJob] {
         if caution.allows() {
             let start = monotonicMicroseconds()
-            let applied = try transaction { () throws(StoreError) -> [Applied]? in
+            let applied = try transaction { () throws(StoreError) -> [AppliedJob]? in
                 if let reservation { try store.reserveSequences(through: reservation) }
                 return try applyBatch(&batch, since: start)
             }
@@ -203,9 +185,9 @@ struct WriterLoop {
             if let applied { return applied }
         }
         let jobs = batch
-        return try transaction { () throws(StoreError) -> [Applied]? in
+        return try transaction { () throws(StoreError) -> [AppliedJob]? in
             if let reservation { try store.reserveSequences(through: reservation) }
-            var applied: [Applied] = []
+            var applied: [AppliedJob] = []
             var bytes = 0
             for (sequence, job) in jobs where bytes < ReplyBudget.maximumBytes {
                 applied.append(try apply(job, sequence))
@@ -218,8 +200,8 @@ struct WriterLoop {
     /// Applies runs of jobs as batches and, while the transaction is short, jobs that have become ready meanwhile.
     ///
     /// - Returns: nil when a batch cannot be applied.
-    private func applyBatch(_ batch: inout JobBatch, since start: Int64) throws(StoreError) -> [Applied]? {
-        var applied: [Applied] = []
+    private func applyBatch(_ batch: inout JobBatch, since start: Int64) throws(StoreError) -> [AppliedJob]? {
+        var applied: [AppliedJob] = []
         var bytes = 0
         while bytes < ReplyBudget.maximumBytes {
             if applied.count == batch.count {
@@ -227,7 +209,7 @@ struct WriterLoop {
                 guard batch.last?.job.isLarge ?? false,
                     monotonicMicroseconds() - start < CoordinatorLimits.transactionMicroseconds
                 else { break }
-                takeMore(&batch)
+                jobTable.withLock { $0.takeMore(&batch) }
                 if applied.count == batch.count { break }
             }
             var run: [StoreJob] = []
@@ -249,7 +231,7 @@ struct WriterLoop {
                     let (sequence, job) = batch[applied.count]
                     job.noteMerged()
                     applied.append(
-                        Applied(
+                        AppliedJob(
                             sequence: sequence, job: job, end: end, mergedMicroseconds: now - begun, appliedAt: now))
                 }
             }
@@ -257,22 +239,15 @@ struct WriterLoop {
         return applied
     }
 
-    /// Adds the jobs that are ready by now to the transaction.
-    private func takeMore(_ batch: inout JobBatch) {
-        jobTable.withLock { jobTable in
-            while let next = jobTable.takeNext(after: batch) { batch.append(next) }
-        }
-    }
-
-    private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> Applied {
+    private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> AppliedJob {
         if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
-            return Applied(sequence: nil, job: job, end: .failed(fault))
+            return AppliedJob(sequence: nil, job: job, end: .failed(fault))
         }
         let start = monotonicMicroseconds()
         let end = try store.apply(job.storeJob(sequence))
         job.noteMerged()
         let now = monotonicMicroseconds()
-        return Applied(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
+        return AppliedJob(sequence: sequence, job: job, end: end, mergedMicroseconds: now - start, appliedAt: now)
     }
 
     /// Applies the job in a transaction of its own, so that its fault concerns no other job. Nil when the store has
@@ -280,11 +255,11 @@ struct WriterLoop {
     ///
     /// With a journal, a job that the machine cannot store does not fail: the writer tries until it can, or the server
     /// stops.
-    private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> Applied? {
+    private mutating func applyAlone(_ sequence: Int64, _ job: ReadyJob) -> AppliedJob? {
         var wait = StoreWait(statistics, logger)
         var hasMadeRoom = false
         while true {
-            if leavesJobs { return Applied(sequence: nil, job: job, end: .failed(.leftInLog)) }
+            if leavesJobs { return AppliedJob(sequence: nil, job: job, end: .failed(.leftInLog)) }
             do throws(StoreError) {
                 let applied = try transaction { () throws(StoreError) in try apply(job, sequence) }!
                 wait.ended(jobTable)
@@ -310,37 +285,24 @@ struct WriterLoop {
     // MARK: - After COMMIT
 
     /// Sends the outcomes in order, frees the room, and counts.
-    private mutating func settle(_ ended: consuming [Applied], reservation: Int64?) {
+    private mutating func settle(_ ended: consuming [AppliedJob], reservation: Int64?) {
         var applied = consume ended
         var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
-        var woken: [@Sendable () -> Void] = []
-        var tasks: [@Sendable () -> Void] = []
-        tasks.reserveCapacity(applied.count)
-        var hasKept = false
         for applied in applied where applied.objectBytes > 0 {
             untold.add(applied.objectBytes)
             applied.job.memory.add(applied.objectBytes)
         }
+        var settlement = JobTable.Settlement()
         jobTable.broadcast { jobTable in
-            if let reservation { completions.run(jobTable.reserved(through: reservation)) }
-            for applied in applied {
-                let waiters = jobTable.ended(
-                    applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
-                    took: applied.mergedMicroseconds, at: committedAt)
-                // A long answer is written there, too, and the rows are freed, while the next jobs are merged here.
-                tasks.append(telling(applied, waiters, committedAt))
-                guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-                jobTable.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
+            settlement = jobTable.settle(applied, reservation: reservation, at: committedAt) {
+                report($0, $1, committedAt)
             }
-            // The waiters for these ends come after the ends themselves.
-            tasks += jobTable.ends.takeReady()
-            hasKept = !jobTable.kept.isEmpty
-            isLone = isLone && !jobTable.hasWork
-            woken = jobTable.takeWoken(limits)
-            return jobTable.isDraining || jobTable.count == 0
+            completions.run(settlement.reserved)
+            return settlement.effects.notifies
         }
-        writeKeptAt = hasKept ? writeKeptAt ?? committedAt : nil
+        isLone = isLone && !settlement.hasWork
+        writeKeptAt = settlement.hasUnrecordedFailures ? writeKeptAt ?? committedAt : nil
         // A client that gets an outcome and asks for `stats` finds it counted.
         let storeLog = store.log
         let history = store.history
@@ -353,8 +315,9 @@ struct WriterLoop {
         }
         // Usually answers are written, and rows freed, there, while the next jobs are merged here.
         applied = []
-        if isLone { completions.runHereIfIdle(tasks) } else { completions.run(tasks) }
-        for tell in woken { tell() }
+        let calls = settlement.effects.completions
+        if isLone { completions.runHereIfIdle(calls) } else { completions.run(calls) }
+        for call in settlement.effects.wakeUps { call() }
         // Readers hold a WAL whose copying was due and that was not restarted.
         if store.isLogOverdue { gate.whileIdle { store.copyLogIfDue() } } else { store.copyLogIfDue() }
         if store.log != storeLog {
@@ -365,8 +328,8 @@ struct WriterLoop {
         for notice in store.takeLogNotices() { notice.tell(logger, isOwnReader: gate.isReadingLong) }
     }
 
-    private func telling(
-        _ applied: Applied, _ waiters: [RunningJobs.Waiter], _ committedAt: Int64
+    private func report(
+        _ applied: AppliedJob, _ waiters: [RunningJobs.Waiter], _ committedAt: Int64
     ) -> @Sendable () -> Void {
         let bytes = applied.objectBytes
         guard bytes > 0 else { return { applied.tell(waiters, committedAt) } }

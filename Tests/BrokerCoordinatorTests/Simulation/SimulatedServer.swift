@@ -19,8 +19,8 @@ enum SimulatedNotice: Sendable {
     case room(connection: Int)
 }
 
-/// One run of the server: the real values, and in place of its threads what is to be done next by each of them. The glue
-/// is that of `Coordinator`, on one thread.
+/// One run of the server on one thread: the real job table and the real run of the writer, and for each of its threads the
+/// tasks that it has to do. `perform` replaces `Monitor.change`; all decisions are those of `JobTable` and `WriterRun`.
 struct SimulatedServer {
     typealias Task = @Sendable () -> Void
 
@@ -58,6 +58,8 @@ struct SimulatedServer {
     var areSynced = false
     /// Places of the jobs that have begun and not ended.
     var begun: Set<Int> = []
+    /// The first invariant of the job table that did not hold.
+    var violated: String?
     /// The virtual clock, in microseconds.
     var time: Int64 = 0
 
@@ -68,7 +70,7 @@ struct SimulatedServer {
         self.limits = limits
         self.bug = bug
         let sequence = store.openSequences(limits.sequenceBlock)
-        jobTable = JobTable(after: sequence, reservedThrough: sequence + limits.sequenceBlock)
+        jobTable = JobTable(after: sequence, reservedThrough: sequence + limits.sequenceBlock, limits)
         writer = SimulatedWriter()
         guard let disk else { return }
         let log = SimulatedLog()
@@ -85,18 +87,25 @@ struct SimulatedServer {
         isReplaying = !pending.isEmpty
     }
 
-    /// As `Monitor.broadcast` of the flight: the writer looks again when `body` says so.
-    mutating func change(_ body: (inout SimulatedServer) -> Bool) { if body(&self) { writer.isAwake = true } }
+    /// Makes the calls that follow a change of the job table.
+    mutating func perform(_ effects: Effects) {
+        completions += effects.completions
+        if effects.notifies { writer.isAwake = true }
+        for call in effects.wakeUps { call() }
+        do throws(InvariantViolation) {
+            try jobTable.checkInvariants()
+        } catch {
+            violated = violated ?? error.rule
+        }
+    }
 
     func note(_ notice: SimulatedNotice) { notices.withLock { $0.append(notice) } }
-
-    private mutating func wake() { for task in jobTable.takeWoken(limits) { task() } }
 
     // MARK: - Admitting, opening
 
     /// Whether there is room for that connection; if not, it is told when there is.
     mutating func hasRoom(for connection: Int) -> Bool {
-        if jobTable.hasRoom(limits, for: connection) { return true }
+        if jobTable.hasRoom(for: connection) { return true }
         jobTable.waitForRoom(connection) { [notices] in notices.withLock { $0.append(.room(connection: connection)) } }
         return false
     }
@@ -134,28 +143,17 @@ struct SimulatedServer {
         _ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content
     ) -> Bool {
         guard !frame.isCalled else { return true }
-        let (memory, notices) = (memory, notices)
-        var goesOn = true
-        change { server in
-            let tasks: [Task]
-            (goesOn, tasks) = server.jobTable.opened(frame.place, from: frame.source, content) {
-                [memory, notices] place in
-                let again = frame.again(at: place, memory.admit(place, payloadBytes: 10))
-                return { notices.withLock { $0.append(.reopened(again)) } }
-            }
-            server.completions += tasks
-            return !goesOn && server.jobTable.hasWork
+        let (goesOn, effects) = jobTable.opened(frame.place, from: frame.source, content) {
+            [memory, notices] place in
+            let again = frame.again(at: place, memory.admit(place, payloadBytes: 10))
+            return { notices.withLock { $0.append(.reopened(again)) } }
         }
-        wake()
+        perform(effects)
         return goesOn
     }
 
     private mutating func skip(_ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)?) {
-        change { server in
-            server.completions += server.jobTable.skipped(frame, question)
-            return server.jobTable.hasWork
-        }
-        wake()
+        perform(jobTable.skipped(frame, question))
     }
 
     /// What is in a job is not looked at here.
@@ -172,15 +170,11 @@ struct SimulatedServer {
         let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.place)"
         let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
         let begun = StagingRun(frame: frame, accepted: accepted)
-        change { server in
-            var acceptance: (@Sendable (Int64?) -> Void)?
-            if job.wantsAcceptance, frame.logged == nil {
-                acceptance = { if let sequence = $0 { job.observer(.accepted(id: id, sequence: sequence)) } }
-            }
-            server.completions += server.jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance)
-            return server.jobTable.hasWork
+        var acceptance: (@Sendable (Int64?) -> Void)?
+        if job.wantsAcceptance, frame.logged == nil {
+            acceptance = { if let sequence = $0 { job.observer(.accepted(id: id, sequence: sequence)) } }
         }
-        wake()
+        perform(jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance))
         self.begun.insert(frame.place)
         staging.append((begun, message.isFaulty))
     }
@@ -191,28 +185,15 @@ struct SimulatedServer {
         let (run, isFaulty) = staging.remove(at: position)
         if isFaulty, bug == .failedJobStalls { return }
         let work: StoreJob.Work = isFaulty ? .refused(Fault(.unknownEntity, "faulty")) : .steps([])
-        change { server in
-            server.jobTable.finish(run.ready(work))
-            return server.jobTable.hasWork
-        }
+        perform(jobTable.finish(run.ready(work)))
     }
 
     mutating func cancel(_ id: String, before place: Int, as asker: JobOwner, _ delivery: Int) {
         let tell: @Sendable (Cancellation) -> Void = { [notices] told in
             notices.withLock { $0.append(.cancellation(delivery: delivery, told)) }
         }
-        var isDone = false
-        change { server in
-            switch server.jobTable.cancel(JobID(id), before: place, as: asker, tell) {
-            case .unknown: return false
-            case .tooLate: server.completions.append { tell(.tooLate) }
-            case .cancelled(let tasks): server.completions += tasks
-            case .pending: break
-            }
-            isDone = true
-            return server.jobTable.hasWork
-        }
-        if !isDone { self.await(id, before: place, as: asker) { tell($0 == nil ? .unknown : .tooLate) } }
+        if let effects = jobTable.cancel(JobID(id), before: place, as: asker, tell) { return perform(effects) }
+        self.await(id, before: place, as: asker) { tell($0 == nil ? .unknown : .tooLate) }
     }
 
     mutating func await(

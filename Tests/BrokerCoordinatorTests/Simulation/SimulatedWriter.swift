@@ -3,63 +3,61 @@ import BrokerStore
 
 @testable import BrokerCoordinator
 
-/// What the writer is at, between two of its steps.
+/// The writer between two of its steps: the run of the real writer, with a simulated transaction.
 struct SimulatedWriter {
     struct Transaction {
-        var applied: [WriterLoop.Applied]
+        var applied: [AppliedJob]
         var reservation: Int64?
         var isDurable = false
-        /// With the bug that tells too early.
-        var isTold = false
+        /// The planted bug has settled it already.
+        var isSettled = false
     }
 
-    /// It has been told that there may be something to do.
+    /// There may be something to do.
     var isAwake = true
+    var run: WriterRun?
     var transaction: Transaction?
-    /// What it took, when the store did not take all of it: these are tried one by one.
-    var alone: JobBatch = []
-    /// The batch of the transaction in progress.
-    var batch: JobBatch = []
 
-    var isIdle: Bool { transaction == nil && alone.isEmpty }
+    var isIdle: Bool { transaction == nil && run == nil }
+
+    /// The next step is a job in a transaction of its own.
+    var isAlone: Bool { if case .alone = run?.next { true } else { false } }
 }
 
-/// The steps of `WriterLoop`, of which each may be the last one before a crash.
+/// The steps of `WriterLoop`; a crash may follow each of them.
 extension SimulatedServer {
-    /// Takes what is ready, and applies it in a transaction that is not durable yet.
+    /// Takes the ready jobs, and applies them in a transaction that is not durable yet.
     ///
-    /// - Parameter check: looks at each job that is applied, before it is.
+    /// - Parameter check: called before each job is applied.
     mutating func takeBatch(
         _ store: inout SimulatedStore, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
-        var batch: JobBatch = []
-        while let next = jobTable.takeNext(after: batch) { batch.append(next) }
-        guard !batch.isEmpty || jobTable.order.isStarved else { return writer.isAwake = false }
-        let reservation = jobTable.order.reservationDue(block: limits.sequenceBlock)
-        if let reservation { store.reserve(through: reservation) }
-        if bug == .cancelLosesPlace { batch.removeAll { $0.job.skipReason == .cancelled } }
-        let applied = batch.map { apply($0.job, $0.sequence, &store, check) }
-        writer.batch = batch
-        writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: reservation)
+        guard var turn = jobTable.takeTurn()?.turn else { return writer.isAwake = false }
+        if let reservation = turn.reservation { store.reserve(through: reservation) }
+        if bug == .cancelLosesPlace { turn.batch.removeAll { $0.job.skipReason == .cancelled } }
+        let run = WriterRun(turn)
+        writer.run = run
+        guard run.next != nil else { return endRun() }
+        let applied = run.rest.map { apply($0.job, $0.sequence, &store, check) }
+        writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: turn.reservation)
         if bug == .tellBeforeCommit {
-            settle(applied, reservation)
-            writer.transaction?.isTold = true
+            settle(applied, turn.reservation)
+            writer.transaction?.isSettled = true
         }
     }
 
     private func apply(
         _ job: ReadyJob, _ sequence: Int64, _ store: inout SimulatedStore,
         _ check: (ReadyJob, Int64, SimulatedStore) -> Void
-    ) -> WriterLoop.Applied {
+    ) -> AppliedJob {
         if job.skipReason == .unjournaled, case .refused(let fault) = job.work {
-            return WriterLoop.Applied(sequence: nil, job: job, end: .failed(fault), appliedAt: 0)
+            return AppliedJob(sequence: nil, job: job, end: .failed(fault), appliedAt: 0)
         }
         check(job, sequence, store)
-        return WriterLoop.Applied(
-            sequence: sequence, job: job, end: store.apply(job.storeJob(sequence)), appliedAt: 0)
+        return AppliedJob(sequence: sequence, job: job, end: store.apply(job.storeJob(sequence)), appliedAt: 0)
     }
 
-    /// The transaction becomes durable, or the store does not take it.
+    /// The transaction becomes durable, or the store refuses it.
     mutating func commit(_ store: inout SimulatedStore, fails: Bool) {
         guard fails else {
             store.commit()
@@ -67,66 +65,67 @@ extension SimulatedServer {
             return
         }
         store.rollback()
-        let isStarved = writer.transaction?.applied.isEmpty ?? false
         writer.transaction = nil
-        if isStarved { failStarved() } else { writer.alone = writer.batch }
+        writer.run?.failed(Self.full, hasMadeRoom: false)
+        if case .failStarved = writer.run?.next { failStarved() }
     }
 
-    /// After the COMMIT: the ends are handed over to be told.
+    private static let full = StoreError(.full, "the simulated store is full")
+
+    /// After the COMMIT: settles the jobs.
     mutating func settleTransaction(took microseconds: Int64) {
         guard var transaction = writer.transaction else { return }
         writer.transaction = nil
-        writer.isAwake = true
-        guard !transaction.isTold else { return }
-        for position in transaction.applied.indices { transaction.applied[position].mergedMicroseconds = microseconds }
-        settle(transaction.applied, transaction.reservation)
+        writer.run?.applied(transaction.applied.count)
+        if !transaction.isSettled {
+            for index in transaction.applied.indices { transaction.applied[index].mergedMicroseconds = microseconds }
+            settle(transaction.applied, transaction.reservation)
+        }
+        endRun()
     }
 
-    /// The next job in a transaction of its own. With a log, what the store does not take is tried again.
+    /// The next job in a transaction of its own. With a journal, a job that the store refuses is tried again.
     mutating func applyAlone(
         _ store: inout SimulatedStore, fails: Bool, _ check: (ReadyJob, Int64, SimulatedStore) -> Void
     ) {
-        let (sequence, job) = writer.alone[0]
+        guard case .alone(let sequence, let job) = writer.run?.next else { return }
         let applied = apply(job, sequence, &store, check)
-        writer.isAwake = true
         if fails, applied.sequence != nil {
             store.rollback()
             guard log == nil else { return }
-            let fault = Fault(.storeFull, "the simulated store is full")
+            let fault = Fault(.storeFull, Self.full.message)
             settle(
-                [WriterLoop.Applied(sequence: sequence, job: job, end: .failed(fault), unwritten: fault, appliedAt: 0)],
-                nil)
+                [AppliedJob(sequence: sequence, job: job, end: .failed(fault), unwritten: fault, appliedAt: 0)], nil)
         } else {
             store.commit()
             settle([applied], nil)
         }
-        writer.alone.removeFirst()
+        writer.run?.applied(1)
+        endRun()
     }
 
     private mutating func failStarved() {
-        let (jobs, tasks) = jobTable.takeStarved()
-        completions += tasks
-        let fault = Fault(.storeFull, "the simulated store is full")
-        settle(jobs.map { WriterLoop.Applied(sequence: nil, job: $0, end: .failed(fault), appliedAt: 0) }, nil)
+        let (jobs, calls) = jobTable.takeStarved()
+        completions += calls
+        let fault = Fault(.storeFull, Self.full.message)
+        settle(jobs.map { AppliedJob(sequence: nil, job: $0, end: .failed(fault), appliedAt: 0) }, nil)
+        writer.run?.starvedFailed()
+        endRun()
+    }
+
+    private mutating func endRun() {
+        guard writer.run?.next == nil else { return }
+        writer.run = nil
         writer.isAwake = true
     }
 
-    private mutating func settle(_ applied: [WriterLoop.Applied], _ reservation: Int64?) {
-        if let reservation { completions += jobTable.reserved(through: reservation) }
-        var tasks: [Task] = []
-        for applied in applied {
-            let waiters = jobTable.ended(
-                applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
-                took: applied.mergedMicroseconds, at: time)
-            begun.remove(applied.job.place)
-            tasks.append { applied.tell(waiters, 0) }
-            guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-            jobTable.kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(0))
+    private mutating func settle(_ applied: [AppliedJob], _ reservation: Int64?) {
+        for applied in applied { begun.remove(applied.job.place) }
+        let settlement = jobTable.settle(applied, reservation: reservation, at: time) { applied, waiters in
+            { applied.tell(waiters, 0) }
         }
-        tasks += jobTable.ends.takeReady()
-        let woken = jobTable.takeWoken(limits)
-        completions += tasks
-        for tell in woken { tell() }
+        completions += settlement.reserved
+        perform(settlement.effects)
     }
 
     /// Failures that the store did not take before.
@@ -152,12 +151,9 @@ extension SimulatedServer {
         let entries = syncing
         syncing = []
         areSynced = false
-        change { server in
-            server.completions +=
-                isFull
-                ? server.jobTable.unjournaled(entries, StoreError(.full, "the simulated disk is full"))
-                : server.jobTable.logged(entries)
-            return server.jobTable.hasWork
-        }
+        perform(
+            isFull
+                ? jobTable.unjournaled(entries, StoreError(.full, "the simulated disk is full"))
+                : jobTable.logged(entries))
     }
 }

@@ -18,10 +18,8 @@ extension Simulation {
             chances.pauses -= 1
             server.jobTable.isPaused = true
         case .resume:
-            server.change { server in
-                server.jobTable.isPaused = false
-                return server.jobTable.hasWork
-            }
+            server.jobTable.isPaused = false
+            server.perform(Effects(notifies: server.jobTable.hasWork))
         case .crash: crash()
         default: happenInServer(event.kind)
         }

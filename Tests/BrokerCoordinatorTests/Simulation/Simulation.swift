@@ -121,6 +121,7 @@ struct Simulation {
             note("\(event.kind) \(event.client)")
             happen(event)
             takeNotices()
+            if let rule = server.violated { violate("not so: \(rule)") }
             if steps == Self.mostSteps { violate("there is no end after \(steps) steps") }
         }
         if violation == nil { checkEnd() }
@@ -162,7 +163,7 @@ struct Simulation {
             add(.arrive, number, if: !connection.toServer.isEmpty && !connection.waitsForRoom)
             add(.receive, number, if: !connection.toClient.isEmpty)
         }
-        add(.replay, if: !server.pending.isEmpty && server.jobTable.hasRoom(limits, for: 0))
+        add(.replay, if: !server.pending.isEmpty && server.jobTable.hasRoom(for: 0))
         add(.open, if: !server.opening.isEmpty)
         add(.stage, if: !server.staging.isEmpty)
         add(.search, if: !server.searches.isEmpty)
@@ -171,7 +172,7 @@ struct Simulation {
         add(.take, if: writer.isIdle && writer.isAwake)
         add(.commit, if: writer.transaction?.isDurable == false)
         add(.settle, if: writer.transaction?.isDurable == true)
-        add(.alone, if: writer.transaction == nil && !writer.alone.isEmpty)
+        add(.alone, if: writer.isAlone)
         add(.keep, if: writer.isIdle && !server.jobTable.kept.isEmpty)
         if let log = server.log {
             add(.gather, if: server.syncing.isEmpty && log.hasWaiting)

@@ -1,0 +1,75 @@
+internal import BrokerModel
+internal import BrokerStore
+
+/// A job that the store has applied, or failed to apply.
+struct AppliedJob {
+    /// Nil when the job could get none.
+    let sequence: Int64?
+    let job: ReadyJob
+    let end: JobOutcome
+    /// The failure that the ledger could not record.
+    var unwritten: Fault?
+    var mergedMicroseconds: Int64 = 0
+    var appliedAt = monotonicMicroseconds()
+
+    /// Bytes of the objects in its answer.
+    var objectBytes: Int {
+        if case .completed(let outcome) = end { outcome.objects?.json?.count ?? 0 } else { 0 }
+    }
+}
+
+extension AppliedJob {
+    /// Whether a job is committed under the id: this one, or one before it.
+    var isCommitted: Bool {
+        if case .failed = end { false } else { true }
+    }
+
+    /// The owner of the job that is committed under the id.
+    var committedOwner: JobOwner? {
+        switch end {
+        case .failed, .completed: job.owner
+        case .duplicate(let outcome), .conflict(_, let outcome): outcome.owner
+        }
+    }
+
+    /// Calls the job's observer, and the waiters for its id, with the outcome.
+    func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
+        let toldOutcome = toldOutcome(committedAt)
+        job.tell(.ended(toldOutcome))
+        guard !waiters.isEmpty else { return }
+        var told = committed(toldOutcome) ?? toldOutcome
+        told.objects = nil
+        for waiter in waiters { waiter.tell(waiter.asker.maySee(jobOf: told.owner) ? told : toldOutcome) }
+    }
+
+    func toldOutcome(_ committedAt: Int64) -> JobCompletion {
+        var timing = job.timing
+        timing.merged = mergedMicroseconds
+        timing.committed = committedAt - appliedAt
+        switch end {
+        case .failed(let fault), .conflict(let fault, _):
+            return .failed(fault, id: job.id.text, owner: job.owner, sequence: sequence)
+        case .duplicate(let outcome):
+            // The changes are those of the first time; the timing is this message's own.
+            return JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
+        case .completed(let outcome):
+            var toldOutcome = JobCompletion(
+                id: job.id.text, owner: job.owner, sequence: sequence,
+                result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
+            toldOutcome.objects = outcome.objects
+            return toldOutcome
+        }
+    }
+
+    /// The outcome of the job that is committed under the id; nil when none is.
+    ///
+    /// - Parameter toldOutcome: this job's own.
+    func committed(_ toldOutcome: JobCompletion) -> JobCompletion? {
+        switch end {
+        case .failed: nil
+        case .completed: toldOutcome
+        case .duplicate(let outcome), .conflict(_, let outcome):
+            JobCompletion(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
+        }
+    }
+}

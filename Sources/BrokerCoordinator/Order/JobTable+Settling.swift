@@ -1,0 +1,92 @@
+internal import BrokerStore
+
+/// Jobs that the writer takes, and their ends.
+extension JobTable {
+    /// The writer's next work: nil when nothing is ready, ``Next/end`` when no more will come.
+    enum Next {
+        case turn(WriterTurn)
+        case end
+
+        /// Nil at the end.
+        var turn: WriterTurn? { if case .turn(let turn) = self { turn } else { nil } }
+    }
+
+    mutating func takeTurn() -> Next? {
+        var turn = WriterTurn(reload: nil, tasks: writerTasks, batch: [])
+        takeMore(&turn.batch)
+        writerTasks = []
+        if turn.batch.isEmpty { swap(&turn.reload, &reload) }
+        if turn.batch.isEmpty, turn.tasks.isEmpty, turn.reload == nil, !order.isStarved { return isStopped ? .end : nil }
+        turn.reservation = order.reservationDue(block: limits.sequenceBlock)
+        return .turn(turn)
+    }
+
+    /// Adds the jobs that are ready by now to the transaction.
+    mutating func takeMore(_ batch: inout JobBatch) {
+        while let next = takeNext(after: batch) { batch.append(next) }
+    }
+
+    /// The ends of a transaction's jobs.
+    struct Settlement {
+        /// The completions of tickets that got sequences of the reservation; they precede those of ``effects``.
+        var reserved: [Effects.Call] = []
+        var effects = Effects()
+        var hasUnrecordedFailures = false
+        /// The writer has further work.
+        var hasWork = false
+    }
+
+    /// Ends the jobs of a transaction that is durable.
+    ///
+    /// - Parameters:
+    ///   - reservation: the last sequence that the transaction has reserved.
+    ///   - committedAt: in microseconds of the monotonic clock.
+    ///   - report: returns the call that reports a job's end to its observer and to the waiters.
+    mutating func settle(
+        _ applied: [AppliedJob], reservation: Int64?, at committedAt: Int64,
+        report: (AppliedJob, [RunningJobs.Waiter]) -> Effects.Call
+    ) -> Settlement {
+        var settlement = Settlement()
+        if let reservation { settlement.reserved = tell(order.extend(through: reservation)) }
+        var completions: [Effects.Call] = []
+        completions.reserveCapacity(applied.count)
+        for applied in applied {
+            let waiters = ended(
+                applied.job.accepted, isCommitted: applied.isCommitted, owner: applied.committedOwner,
+                took: applied.mergedMicroseconds, at: committedAt)
+            completions.append(report(applied, waiters))
+            guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
+            kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
+        }
+        // The waiters for these ends follow the ends themselves.
+        completions += ends.takeReady()
+        settlement.hasUnrecordedFailures = !kept.isEmpty
+        settlement.hasWork = hasWork
+        settlement.effects = effects(completions, notifies: isDraining || count == 0)
+        return settlement
+    }
+
+    /// Drops jobs without an answer, because the store has failed. Waiters for these jobs learn that from the observers.
+    mutating func drop(_ jobs: [ReadyJob], at now: Int64) -> Effects {
+        for job in jobs { _ = ended(job.accepted, isCommitted: false, owner: nil, took: 0, at: now) }
+        return effects(ends.takeReady(), notifies: true)
+    }
+}
+
+extension JobTable {
+    /// Checks the invariants in linear time; the simulation calls it after every change.
+    ///
+    /// 1. The invariants of ``MergeOrder``.
+    /// 2. Counts are those of the tickets: every job in the order is in flight. A frame in flight waits to be opened, waits
+    ///    for its turn to scan, or is a job.
+    /// 3. Only jobs in flight are cancelled.
+    /// 4. No caller waits for room while there is room.
+    func checkInvariants() throws(InvariantViolation) {
+        try order.checkInvariants()
+        try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")
+        try InvariantViolation.require(count >= jobCount + unopened, "unopened frames and jobs are frames in flight")
+        try InvariantViolation.require(order.jobCount <= jobCount, "every job in the order is in flight")
+        try InvariantViolation.require(cancelled.count <= count, "only jobs in flight are cancelled")
+        try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
+    }
+}
