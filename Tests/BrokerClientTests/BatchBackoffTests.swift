@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `an answer too large for a frame is its own job's alone, and no other is told wrong`() async throws {
+    @Test func `an answer too large for a frame fails its own job alone`() async throws {
         var server = try await FakeServer()
         let ids = (0..<8).map { "job \($0)" }
         let (client, opened, sent) = try await jobs(ids, &server)
@@ -71,7 +71,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `a frame that cannot be read fails nobody but the one whose answer it stays`() async throws {
+    @Test func `an unreadable frame fails only the job whose answer it stays`() async throws {
         var server = try await FakeServer()
         let (client, opened, sent) = try await jobs(["a", "b"], &server)
         try await opened.send(bytes: Array("garbage".utf8))
@@ -99,7 +99,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `what comes meanwhile waits, and all goes on as before when it is over`() async throws {
+    @Test func `jobs that arrive meanwhile wait, and everything continues as before when it is over`() async throws {
         var server = try await FakeServer()
         let (client, opened, sent) = try await jobs(["a", "b"], &server)
         try await opened.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)

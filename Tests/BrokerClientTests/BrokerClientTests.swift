@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct BrokerClientTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
-    @Test func `a missing socket is told at once`() async {
+    @Test func `a missing socket is reported at once`() async {
         let path = FakeServer.freePath()
         await #expect(
             throws: BrokerError.cannotConnect(
@@ -16,7 +16,7 @@ import Testing
         ) { _ = try await BrokerClient.connect(to: path) }
     }
 
-    @Test func `a server that does not want us is told by its error`() async throws {
+    @Test func `a server that refuses the client is reported with its error`() async throws {
         var server = try await FakeServer()
         let path = server.path
         async let client = BrokerClient.connect(to: path)
@@ -145,7 +145,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `an error that ends the connection fails the job, and the next job connects anew`() async throws {
+    @Test func `an error that ends the connection fails the job, and the next job reconnects`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
@@ -321,7 +321,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `a completion tells all that the server said`() async throws {
+    @Test func `a completion has all that the server sent`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened

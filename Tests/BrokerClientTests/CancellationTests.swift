@@ -97,7 +97,7 @@ import Testing
         await #expect(throws: BrokerError.outcomeUnknown(id: ticket.id, cause: .waitCancelled)) {
             _ = try await waiting.value
         }
-        // The ticket takes it back, and who still waits learns that.
+        // The ticket cancels it, and its waiter gets that.
         let cancelling = Task { try await ticket.cancel() }
         let asked = try await connection.nextMembers()
         #expect(asked.id == id)
@@ -111,7 +111,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `a job is taken back by its id, or it is told why not`() async throws {
+    @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
@@ -160,7 +160,7 @@ import Testing
         try await full.channel.close()
     }
 
-    @Test func `cancelled at any time, a job is sent, or it is not and its task is told so`() async throws {
+    @Test func `a job that is cancelled at any time is sent, or is not sent and its task gets an error`() async throws {
         let full = try await full()
         let client = full.client
         var connection = full.connection

@@ -41,7 +41,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `where no objects are told there are none`() throws {
+    @Test func `without objects in the answer there are none`() throws {
         let duplicate = BrokerClient.Completion(id: "j", sequence: 1, isDuplicate: true)
         #expect(duplicate.objects == nil)
         #expect(try duplicate.objects(as: Tag.self) == [])

@@ -2,7 +2,7 @@ import BrokerClient
 import Foundation
 import Testing
 
-/// What typed fetches read.
+/// The values of typed fetches.
 @Suite(.timeLimit(.minutes(5))) struct DecodingTests {
     private struct Amount: Decodable {
         var id: Int

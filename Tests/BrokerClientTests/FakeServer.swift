@@ -5,7 +5,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// A server that says what a test tells it to.
+/// A server whose answers the test chooses.
 struct FakeServer: ~Copyable {
     let path: String
     let channel: any Channel

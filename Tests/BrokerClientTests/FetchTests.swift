@@ -51,7 +51,7 @@ import Testing
         await client.close()
     }
 
-    @Test func `an object that is not there is nil, and a refusal is told with its code`() async throws {
+    @Test func `a missing object is nil, and a refusal has its code`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened

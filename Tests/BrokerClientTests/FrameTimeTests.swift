@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerClient
 
-/// The time that one frame may take, on a clock that stands still until it is told.
+/// The time limit of one frame, with a clock that the test moves.
 @Suite(.timeLimit(.minutes(5))) struct FrameTimeTests {
     private let loop = EmbeddedEventLoop()
     private let driver: SessionDriver

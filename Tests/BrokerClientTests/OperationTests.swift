@@ -4,7 +4,7 @@ import Testing
 // Not @testable: what is used here is what users have.
 import BrokerClient
 
-/// What operations say on the wire.
+/// The messages of operations.
 @Suite(.timeLimit(.minutes(5))) struct OperationTests {
     private struct Seat: Codable {
         var hall: String
@@ -16,7 +16,7 @@ import BrokerClient
         var name: String
     }
 
-    /// What a client sends when it does something, and is answered that it is done.
+    /// The message that a client sends for a call, which is answered as done.
     private func message(
         of body: @escaping @Sendable (BrokerClient) async throws -> BrokerClient.Completion
     ) async throws -> String {
@@ -113,7 +113,7 @@ import BrokerClient
                 + #"{"op":"sync","entity":"D","part":{"id":"p","last":false},"json":[{}]}]}"#)
     }
 
-    @Test func `what cannot be written as JSON is told before anything is sent`() async throws {
+    @Test func `a value that cannot be written as JSON fails before anything is sent`() async throws {
         #expect(throws: BrokerError.self) { try BrokerClient.Job.Operation.delete("E", keys: [Double.nan]) }
         #expect(throws: BrokerError.self) { try BrokerClient.Predicate("a == %@", Double.infinity) }
         #expect(throws: BrokerError.self) {

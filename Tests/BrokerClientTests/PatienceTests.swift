@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerClient
 
-/// What a client does about a server that keeps it waiting.
+/// A client with a server that makes it wait.
 @Suite(.timeLimit(.minutes(5))) struct PatienceTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
@@ -53,7 +53,7 @@ import Testing
                 _ = try await job.completion
                 return "completed"
             } catch {
-                // Tells the loop below that nobody comes any more.
+                // The loop below ends.
                 let probe = try await BrokerClient.connect(to: path, options: .init(clientName: "probe"))
                 await probe.close()
                 return "\(error)"
@@ -81,7 +81,7 @@ import Testing
         try await server.stop()
     }
 
-    @Test func `a server that does not answer the greeting is told`() async throws {
+    @Test func `a server that does not answer the greeting is reported`() async throws {
         var server = try await FakeServer()
         var options = BrokerClient.Options()
         options.connectTimeout = .milliseconds(50)

@@ -48,7 +48,7 @@ import Testing
         #expect(admitted(&jobs) == ["d"])
     }
 
-    @Test func `what is in flight is told in the order in which it was added`() {
+    @Test func `jobs in flight are listed in the order of addition`() {
         var jobs = window(count: 3)
         for id in ["z", "y", "x", "w"] { #expect(add(id, to: &jobs)) }
         _ = admitted(&jobs)
@@ -85,7 +85,7 @@ import Testing
         #expect(add("a", to: &jobs))
     }
 
-    @Test func `an answer to what is not in flight is nobody's`() {
+    @Test func `an answer to a job that is not in flight belongs to none`() {
         var jobs = window(count: 1)
         for id in ["a", "b"] { #expect(add(id, to: &jobs)) }
         _ = admitted(&jobs)
@@ -129,7 +129,7 @@ import Testing
         #expect(jobs.withdraw(places[1], fromWindow: true) == nil)
     }
 
-    @Test func `what the server was asked to take back is taken out alone, in order`() throws {
+    @Test func `only the jobs that the server was asked to cancel are removed, in order`() throws {
         var jobs = window(count: 4)
         let places = try ["d", "b", "c", "a"].map { try #require(place($0, in: &jobs)) }
         _ = admitted(&jobs)
@@ -152,7 +152,7 @@ import Testing
         #expect(admitted(&jobs) == ["b"])
     }
 
-    @Test func `what is withdrawn leaves nothing behind`() throws {
+    @Test func `a cancelled job leaves no state`() throws {
         var jobs = window(count: 1)
         #expect(add("a", to: &jobs))
         #expect(admitted(&jobs) == ["a"])

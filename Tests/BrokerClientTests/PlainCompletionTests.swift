@@ -45,7 +45,7 @@ import Testing
             members: Bool.random(using: &generator) ? members(&generator) : [], tag: tag)
     }
 
-    @Test func `what a server writes of a job that went well is read plainly, and as its document is`() throws {
+    @Test func `the plain reader returns the same completion of a successful job as its document`() throws {
         var generator = SeededGenerator()
         for _ in 0..<2_000 {
             let message = message(&generator)

@@ -23,7 +23,7 @@ import Testing
         #expect(try Router.path("/open/:isOpen", for: Article(articleID: 5)) == "/open/true")
     }
 
-    @Test func `what the object lacks is told, and so is what the router lacks`() throws {
+    @Test func `parameters that the object lacks are reported, and so are routes that the router lacks`() throws {
         let router = try Router(["Article": "/sections/:section/articles/:articleID"])
         let lacking = #expect(throws: BrokerError.self) {
             try router.path(for: Article(articleID: 5), as: "Article")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerClient
 
-/// What a session does about jobs that are not wanted any more, and about what must be sent once.
+/// A session with cancelled jobs, and with messages that must be sent once.
 @Suite(.timeLimit(.minutes(5))) struct SessionCancellingTests {
     private let start = NIODeadline.uptimeNanoseconds(1_000_000_000)
     private let cancel: [UInt8] = [99]
@@ -62,7 +62,7 @@ import Testing
         #expect(ended.write == [Array("b".utf8)])
     }
 
-    @Test func `what comes too late to be taken back ends as it would have`() throws {
+    @Test func `a cancellation that comes too late has no effect on the job`() throws {
         for refusal in ["tooLate", "unknownJob", "unsupportedMessage"] {
             var session = try connected()
             for id in ["a", "b"] { _ = session.cancel(try add(id, to: &session), frame: cancel) }
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `a job that others have taken back fails`() throws {
+    @Test func `a job that another client has cancelled fails`() throws {
         var session = try connected()
         _ = try add("a", to: &session)
         let ended = try receive(

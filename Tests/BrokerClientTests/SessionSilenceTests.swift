@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `what is unanswered fails when the limit is over, and the connection is closed`() throws {
+    @Test func `unanswered jobs fail after the limit, and the connection is closed`() throws {
         var session = try session(answer: .seconds(2))
         try add("a", to: &session, at: start + .seconds(100))
         #expect(session.nextSilenceCheck(at: start) == start + .seconds(102))
@@ -53,7 +53,7 @@ import Testing
         #expect(effects.close == 1 && session.isIdle)
     }
 
-    @Test func `an answer begins the time anew, and a welcome does not`() throws {
+    @Test func `an answer restarts the time limit, and a welcome does not`() throws {
         var session = try session(answer: .seconds(2))
         try add("a", to: &session, at: start)
         try add("b", to: &session, at: start + .seconds(1))

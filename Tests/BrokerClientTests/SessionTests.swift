@@ -28,7 +28,7 @@ import Testing
             at: now ?? start)
     }
 
-    /// Adds a job whose frame tells its id.
+    /// Adds a job whose frame contains its id.
     private func add(
         _ id: String, to session: inout Session, json: String = "{}"
     ) throws -> (waiter: JobWaiter, effects: Session.Effects) {
@@ -44,7 +44,7 @@ import Testing
                 .content())
     }
 
-    /// What the deliveries say, in words.
+    /// The deliveries in words.
     private func said(_ effects: Session.Effects) -> [String] {
         effects.deliveries.map { delivery in
             switch delivery {
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `what came with the end of a connection counts up to there, and no frame for it is left`() throws {
+    @Test func `messages before the end of a connection count, and no frame for it is left`() throws {
         var session = session(count: 1)
         _ = try welcome(&session)
         #expect(try add("a", to: &session).effects.write == [frame("a")])
@@ -79,7 +79,7 @@ import Testing
         #expect(session.jobs.allInFlight.map(\.id.text) == ["b"])
     }
 
-    @Test func `a first connection that cannot be made is told at once`() {
+    @Test func `a first connection that cannot be made is reported at once`() {
         var session = session()
         let effects = session.lost(1, reason: "nobody listens", at: start)
         #expect(said(effects) == ["not welcomed: Cannot connect to /s: nobody listens."])
@@ -87,7 +87,7 @@ import Testing
         #expect(session.link == .closed)
     }
 
-    @Test func `a first connection that is refused tells the server's error`() throws {
+    @Test func `a first connection that is refused throws the server's error`() throws {
         var session = session()
         let effects = try receive(
             #"{"type":"error","error":{"code":"busy","message":"full"}}"#, in: &session)
@@ -108,7 +108,7 @@ import Testing
         #expect(session.jobs.isEmpty)
     }
 
-    @Test func `what is unanswered is sent again in order, and then what waited`() throws {
+    @Test func `unanswered jobs are sent again in order, and then the waiting ones`() throws {
         var session = session(count: 3)
         _ = try welcome(&session)
         for id in ["a", "b", "c", "d"] { _ = try add(id, to: &session) }
@@ -120,7 +120,7 @@ import Testing
         #expect(try receive(#"{"type":"completed","id":"a","sequence":2}"#, in: &session, on: 2).write == [frame("e")])
     }
 
-    @Test func `what an older connection says is ignored`() throws {
+    @Test func `messages of an older connection are ignored`() throws {
         var session = session()
         _ = try welcome(&session)
         _ = try add("a", to: &session)

@@ -9,7 +9,7 @@ import Testing
         func waiter(_ place: Int) -> CompletionBarrier.Waiter { { self.told.withLock { $0.append(place) } } }
     }
 
-    @Test func `who waits is told when every job before its place has ended, and not of later ones`() {
+    @Test func `a waiter is called when every job before its ticket has ended, and not for later ones`() {
         var ends = CompletionBarrier()
         let log = Log()
         // Opened out of order.
@@ -25,7 +25,7 @@ import Testing
         #expect(!waitsLate)
     }
 
-    @Test func `who waits for the jobs of one source is told when those have ended, whatever others still do`() {
+    @Test func `a waiter for the jobs of one source is called when those have ended, whatever others still do`() {
         var ends = CompletionBarrier()
         let log = Log()
         for (place, source) in [(1, 10), (2, 20), (3, 10), (4, 20), (5, 20)] { ends.began(place, from: source) }

@@ -6,7 +6,7 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// What must be over before something else begins.
+/// Rules for which steps precede others.
 @Suite(.timeLimit(.minutes(5))) struct CompletionOrderTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#

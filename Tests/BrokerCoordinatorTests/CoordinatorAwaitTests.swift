@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// Which job's end is told to who awaits an id under which several jobs come.
+/// The end that a caller gets who awaits an id of several jobs.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorAwaitTests {
     private let model = #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
     private let good = #"{"Row": {"id": 1}}"#
@@ -24,7 +24,7 @@ import TestSupport
         return awaited
     }
 
-    @Test func `what is committed is told, not the conflict of a job of the same id behind it`() throws {
+    @Test func `the committed outcome is returned, not the conflict of a later job of the same id`() throws {
         let (test, lock) = try held()
         test.submit(good, id: "job")
         test.submit(other, id: "job")
@@ -36,7 +36,7 @@ import TestSupport
         #expect(test.await("job").ending?.sequence == 1)
     }
 
-    @Test func `what is committed is told at once, though a conflict and a duplicate are in flight`() throws {
+    @Test func `the committed outcome is returned at once, though a conflict and a duplicate are in flight`() throws {
         let test = try TestCoordinator(model)
         test.submit(good, id: "job")
         _ = test.events.ends(1)
@@ -51,7 +51,7 @@ import TestSupport
         #expect(test.events.ends(4).map(\.code) == [nil, nil, nil, "idConflict"])
     }
 
-    @Test func `a conflict that ends while somebody awaits tells the committed outcome, not its own`() throws {
+    @Test func `a conflict that ends while a caller awaits it returns the committed outcome, not its own`() throws {
         let test = try TestCoordinator(model)
         test.submit(good, id: "job")
         _ = test.events.ends(1)
@@ -70,7 +70,7 @@ import TestSupport
         #expect(test.events.ends(3).map(\.code) == [nil, "idConflict", nil])
     }
 
-    @Test func `of a job sent again corrected, the newer one's end is told`() throws {
+    @Test func `after a corrected job is sent again, the end of the newer one is returned`() throws {
         let (test, lock) = try held()
         for job in [bad, bad, good] { test.submit(job, id: "job") }
         let awaited = ask(test, "job")
@@ -79,7 +79,7 @@ import TestSupport
         #expect(awaited.told.ending?.code == nil)
     }
 
-    @Test func `a failure is told to who asked before the job was sent again`() throws {
+    @Test func `a failure is returned to a caller that asked before the job was sent again`() throws {
         let (test, lock) = try held()
         test.submit(bad, id: "job")
         let first = ask(test, "job")
@@ -118,7 +118,7 @@ import TestSupport
         #expect(test.await("e\u{301}").ending?.sequence == 2)
     }
 
-    @Test func `a failure that the store could not take is told, and written when it can`() throws {
+    @Test func `a failure that the store could not record is returned, and recorded later`() throws {
         let folder = TemporaryFolder()
         do {
             let test = try TestCoordinator(
@@ -139,7 +139,7 @@ import TestSupport
     }
 }
 
-/// The bookkeeping behind it, as pure values.
+/// The waiters of the job table, as pure values.
 @Suite(.timeLimit(.minutes(5))) struct RunningJobsTests {
     private let id = JobID("job")
     private let ending = JobCompletion(id: "job", owner: nil, sequence: 1, result: .failed(error: []))
@@ -169,7 +169,7 @@ import TestSupport
         #expect(running.isEmpty)
     }
 
-    @Test func `a committed job's end is told to all who await the id`() {
+    @Test func `a committed job's end is returned to all callers that await the id`() {
         var running = RunningJobs()
         for place in 0..<3 { begin(&running, place) }
         for place in 1...3 { _ = running.await(id, before: place, waiter()) }
@@ -178,7 +178,7 @@ import TestSupport
         #expect(running.isEmpty)
     }
 
-    @Test func `who is forgotten is not told, and is told of only once`() {
+    @Test func `a forgotten waiter is not called, and can be forgotten only once`() {
         var running = RunningJobs()
         begin(&running, 0)
         guard let ticket = ask(&running) else { return }
@@ -191,7 +191,7 @@ import TestSupport
         #expect(!isForgotten)
     }
 
-    @Test func `nobody awaits another user's job, and a job that another user committed is not told`() {
+    @Test func `another user's job cannot be awaited, and its commit is not reported`() {
         let (one, other) = (JobOwner(user: 12_345), JobOwner(user: 54_321))
         var running = RunningJobs()
         begin(&running, 0, of: one)

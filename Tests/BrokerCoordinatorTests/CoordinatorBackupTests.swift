@@ -58,7 +58,7 @@ import TestSupport
         get throws { try FileManager.default.contentsOfDirectory(atPath: folder.path("")).sorted() }
     }
 
-    @Test func `a backup among jobs is the state at the sequence that it tells`() throws {
+    @Test func `a backup among jobs is the state at the sequence that it returns`() throws {
         let test = try TestCoordinator(model, in: folder)
         submit(1..<1_001, to: test)
         _ = test.events.ends(1_000)
@@ -79,7 +79,7 @@ import TestSupport
         #expect(try test.rows("SELECT count(*) FROM Row") == ["2000"])
     }
 
-    @Test func `a restored copy goes on with its jobs known and its sequences behind all that may have been told`()
+    @Test func `a restored copy continues with its jobs known and its sequences after all that may have been sent`()
         throws
     {
         let sequences: [Int64]
@@ -88,7 +88,7 @@ import TestSupport
             submit(1..<6, to: test)
             _ = test.events.ends(5)
             #expect(try copy(backup(test, to: "copy").end).sequence == 5)
-            // Told after the copy was made, of sequences that were set aside before.
+            // Sent after the copy was made, from sequences that were reserved before.
             submit(6..<9, to: test)
             sequences = test.events.ends(8).compactMap(\.sequence)
         }
@@ -115,7 +115,7 @@ import TestSupport
         #expect(try copy(backup(test, to: "other").end).sequence == 20)
     }
 
-    @Test func `a backup that nobody wants any more leaves nothing behind`() throws {
+    @Test func `a cancelled backup leaves no file`() throws {
         let test = try TestCoordinator(model, in: folder)
         submit(1..<1_001, to: test)
         _ = test.events.ends(1_000)
@@ -144,7 +144,7 @@ import TestSupport
         #expect(try !names.contains { $0.hasPrefix("copy") })
     }
 
-    @Test func `what is wrong with its place is told with the code of the store`() throws {
+    @Test func `a fault of its path is reported with the code of the store`() throws {
         let test = try TestCoordinator(model, in: folder)
         #expect(code(backup(test, to: "missing/copy").end) == "storeUnavailable")
         _ = FileManager.default.createFile(atPath: folder.path("copy"), contents: nil)

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// Jobs that are taken back, and a writer that is held.
+/// Cancelled jobs, and a paused writer.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorControlTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
@@ -31,7 +31,7 @@ import TestSupport
         #expect(test.await("2").ending?.code == "cancelled")
     }
 
-    @Test func `what is paused is accepted and staged, and merged when it goes on`() throws {
+    @Test func `jobs are accepted and staged during a pause, and merged afterwards`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         for number in 1...20 { test.submit(row(number), id: "\(number)") }
@@ -75,7 +75,7 @@ import TestSupport
         #expect(test.statistics.contains(#""paused":false"#))
     }
 
-    @Test func `a job that is being staged is taken back, too`() throws {
+    @Test func `a job that is being staged is cancelled, too`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         let rows = (1...20_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
@@ -88,7 +88,7 @@ import TestSupport
         #expect(try test.rows("SELECT id FROM Row") == ["7"])
     }
 
-    @Test func `a cancelled id is free, and what ended is too late to take back`() throws {
+    @Test func `a cancelled id can be used again, and an ended job is too late to cancel`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
@@ -104,7 +104,7 @@ import TestSupport
         #expect(test.await("a").ending?.code == nil)
     }
 
-    @Test func `jobs that were sent twice are taken back together`() throws {
+    @Test func `jobs that were sent twice are cancelled together`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         for _ in 0..<2 { test.submit(row(1), id: "a", wantsAcceptance: true) }
@@ -115,7 +115,7 @@ import TestSupport
         #expect(try test.rows("SELECT count(*) FROM Row") == ["0"])
     }
 
-    @Test func `who awaits a job learns at once that it was taken back`() throws {
+    @Test func `a caller that awaits a job gets its cancellation at once`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true)
@@ -137,7 +137,7 @@ import TestSupport
         #expect(end?.code == "cancelled")
         #expect(end?.sequence == 3)
         #expect(test.admitAwaiting("b").told.ending?.code == "cancelled")
-        // What is committed under the id is what a client is told.
+        // The client gets the committed outcome of the id.
         #expect(test.await("done").ending?.sequence == 1)
         // A job that was sent again may still be committed.
         test.submit(row(3), id: "a", wantsAcceptance: true)
@@ -148,7 +148,7 @@ import TestSupport
         #expect(test.await("b").ending?.code == "cancelled")
     }
 
-    @Test func `nobody takes back, awaits or repeats another user's job`() throws {
+    @Test func `no client can cancel, await or repeat another user's job`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         test.submit(row(1), id: "a", wantsAcceptance: true, as: JobOwner(user: 12_345))
@@ -187,7 +187,7 @@ import TestSupport
 }
 
 @Suite(.timeLimit(.minutes(5))) struct JobProgressTests {
-    @Test func `progress is told at once, then ten times a second at most, and nothing is counted twice`() {
+    @Test func `progress is sent at once, then ten times a second at most, and nothing is counted twice`() {
         let told = Monitor<[String]>([])
         let completions = SerialThread(named: "test")
         let progress = JobProgress(JobID("a"), waitsForAcceptance: false, completions) { event in
@@ -208,7 +208,7 @@ import TestSupport
         #expect((2...3).contains(lines.count), "\(lines) of \(count)")
     }
 
-    @Test func `nothing is told before that the job is accepted, and then at once`() {
+    @Test func `no event precedes the acceptance, and it is sent at once`() {
         let told = Monitor<[String]>([])
         let completions = SerialThread(named: "test")
         let progress = JobProgress(JobID("a"), waitsForAcceptance: true, completions) { event in

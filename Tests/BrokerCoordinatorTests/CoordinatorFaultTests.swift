@@ -32,13 +32,13 @@ import TestSupport
 
     @Test func `where there is no room for a long log, jobs are stored all the same, and the log stays short`() throws {
         try FaultyDisk.with { disk in
-            // Of 2 MiB, or four times as much while transactions are long.
+            // A WAL of 2 MiB, or four times as much while transactions are long.
             let test = try open(disk, in: folder, logPages: 256)
             disk.limitFiles(to: 5 << 20)
             // Another one each time: SQLite does not write a page again that is as it was.
             let texts = "abcdefghijklmnop".map { String(repeating: $0, count: 2 << 20) }
             _ = test.coordinator.pause()
-            // All of them wait from the beginning, so that the log is not copied because nobody does.
+            // All of them wait from the beginning, so that the WAL is not copied by an idle writer.
             for text in texts { test.submit("{\"Row\": {\"id\": 1, \"text\": \"\(text)\"}}") }
             test.waitUntil(#""inFlight":16"#)
             test.waitUntil(unopened: 0)
@@ -48,7 +48,7 @@ import TestSupport
             #expect(test.log.count("A transaction was undone") == 1)
             #expect(test.log.count("A job could not be stored") == 0)
             #expect(try test.rows("SELECT substr(text, 1, 1) FROM Row") == ["p"])
-            // What fits no log is refused, and what comes behind it is taken.
+            // A job that exceeds the WAL is refused, and later ones are accepted.
             test.submit("{\"Row\": {\"id\": 9, \"text\": \"\(texts[0...2].joined())\"}}")
             test.submit(row(8))
             #expect(test.events.ends(18).suffix(2).map(\.code) == ["storeFull", nil])
@@ -90,9 +90,9 @@ import TestSupport
         }
     }
 
-    /// Of a block of one, a sequence must be set aside for each job, which needs room as well.
+    /// With blocks of one, a sequence must be reserved for each job, which needs room as well.
     @Test(arguments: [1, 1_000], [false, true])
-    func `when the reader of a log without room has ended, the next job is stored, also behind a reload`(
+    func `when the reader of a full WAL has ended, the next job is stored, also after a reload`(
         sequenceBlock: Int64, reloads: Bool
     ) throws {
         try FaultyDisk.with { disk in
@@ -114,7 +114,9 @@ import TestSupport
 
     // MARK: - The end
 
-    @Test func `a COMMIT whose sync fails is told to the operator alone, and found whole by the next one`() throws {
+    @Test func `a COMMIT whose sync fails is reported to the operator alone, and found complete by the next server`()
+        throws
+    {
         let events = try FaultyDisk.with { disk in
             // So many that it is not copied meanwhile.
             let test = try open(disk, in: folder, logPages: 1_000)
@@ -159,7 +161,7 @@ import TestSupport
         #expect(try test.rows("SELECT id FROM Row") == ["1", "2", "3", "4", "5"])
     }
 
-    @Test func `what was told completed is there, whether a COMMIT or a copying of the log was the end`() throws {
+    @Test func `completed jobs are there, whether a COMMIT or a copy of the WAL was the end`() throws {
         let events = try FaultyDisk.with { disk in
             let test = try open(disk, in: folder)
             let text = String(repeating: "x", count: 3_000)
@@ -201,7 +203,7 @@ import TestSupport
         (FaultyDisk.Operations.write, FaultyDisk.Fault.ioError), (.write, .shortWrite), (.write, .noSpace),
         (.write, .quota), (.sync, .ioError), (.read, .ioError), (.sharedLock, .ioError),
     ])
-    func `whatever fails, told is told, and what is not told can be sent again`(
+    func `whatever fails, answers are true, and unanswered jobs can be sent again`(
         operation: FaultyDisk.Operations, fault: FaultyDisk.Fault
     ) throws {
         let isFull = fault == .noSpace || fault == .quota
@@ -239,7 +241,7 @@ import TestSupport
         #expect(test.events.ends(5).map(\.code) == [nil, nil, nil, nil, nil], what)
         let completed = Set(told.filter { $0.code == nil }.map(\.id))
         for ending in test.events.ends(5) where completed.contains(ending.id) { #expect(ending.isDuplicate, what) }
-        // Whether 2 was deleted before it was made, or behind that, depends on what failed.
+        // Whether 2 was deleted before it was made, or afterwards, depends on the failed operation.
         #expect(try test.rows("SELECT id FROM Row WHERE id <> 2") == ["1", "3", "4", "5", "6"], what)
         #expect(try Set(test.rows("SELECT name FROM Tag")).isSuperset(of: ["x", "y"]), what)
         #expect(try test.rows("PRAGMA integrity_check") == ["ok"], what)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// The same journal makes the same store, down to the store's own keys, and the history tells stores that differ.
+/// The same journal makes the same store, down to the row keys, and the digest distinguishes different stores.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorHistoryTests {
     private static let model = """
         {"entities": {

@@ -21,7 +21,7 @@ extension CoordinatorJournalTests {
         }
         #expect(again.events.ends(2).map(\.code) == [nil, nil])
         #expect(try again.rows("SELECT count(*) FROM Row") == ["2001"])
-        // What is new is held to the limits.
+        // The limits apply to new jobs.
         again.submit("{\"Row\": [\(rows)]}", id: "new")
         #expect(again.events.refusal.contains("needs more memory"))
     }

@@ -7,9 +7,9 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// What was accepted is applied, in order and once, whatever happens to the process.
+/// Accepted jobs are applied, in order and once, whatever happens to the process.
 ///
-/// A crash is a copy of the folder, taken while the coordinator runs: what a killed process leaves behind.
+/// A crash is a copy of the folder, made while the coordinator runs: the files of a killed process.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorJournalTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}}}"#
@@ -27,7 +27,7 @@ import TestSupport
         }
     }
 
-    /// What the process would leave behind if it were killed now.
+    /// The files of the process if it were killed now.
     ///
     /// - Parameter isStuck: the writer waits for room. Else the copy is made on its thread, so that it belongs together.
     func crashed(_ test: TestCoordinator, isStuck: Bool = false) throws -> TemporaryFolder {
@@ -50,7 +50,7 @@ import TestSupport
         return folder
     }
 
-    @Test func `what was accepted before a crash is applied at the start, in order, at its own sequence`() throws {
+    @Test func `jobs accepted before a crash are applied at the start, in order, at their own sequences`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()
         for number in 1...20 {
@@ -63,7 +63,7 @@ import TestSupport
         #expect(again.events.ends(21).map(\.sequence) == (1...21).map { $0 })
         #expect(try again.rows("SELECT value FROM Row") == ["20"])
         #expect(again.await("wrong").ending?.code == "unknownEntity")
-        // Sent again, it is a duplicate; what comes new comes behind all that was told.
+        // Sent again, it is a duplicate; a new job follows all sent sequences.
         again.submit(row(1, 4), id: "job-4")
         again.submit(row(1, 99), id: "new")
         let ends = again.events.ends(23)
@@ -90,7 +90,7 @@ import TestSupport
         #expect(again.events.ends(1).map(\.id) == ["6"])
     }
 
-    @Test func `a cancellation is kept as the job is`() throws {
+    @Test func `a cancellation is stored like a job`() throws {
         let test = try coordinator()
         _ = test.coordinator.pause()
         for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }
@@ -102,7 +102,9 @@ import TestSupport
         #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
     }
 
-    @Test func `what waits is applied by the model that it was accepted under, then the model is changed`() throws {
+    @Test func `waiting jobs are applied with the model under which they were accepted, then the model is changed`()
+        throws
+    {
         let test = try coordinator()
         _ = test.coordinator.pause()
         test.submit(#"{"Row": {"id": 1, "value": 5, "other": 6}}"#, id: "a", wantsAcceptance: true)
@@ -126,7 +128,7 @@ import TestSupport
     }
 
     @Test(arguments: [false, true])
-    func `what an earlier model left in the file is there again with a model that has it`(isJournaled: Bool) throws {
+    func `parts of an earlier model in the file are there again with a model that has them`(isJournaled: Bool) throws {
         let folder = TemporaryFolder()
         let row = #""Row": {"identity": "id", "attributes": {"id": "integer64", "value": "integer64"}}"#
         let extra = #""Extra": {"identity": "id", "attributes": {"id": "integer64"}}"#
@@ -243,7 +245,9 @@ import TestSupport
         #expect(try again.rows("SELECT id FROM Row ORDER BY id") == ["1", "3"])
     }
 
-    @Test func `when the journal's disk fails nobody is told anything more, and whoever runs it is told that`() throws {
+    @Test func `when the journal's disk fails no client gets an answer any more, and the operator gets an error`()
+        throws
+    {
         let disk = FailingSystem()
         let test = try coordinator { $0.journalSystem = disk }
         test.submit(row(1), id: "a", wantsAcceptance: true)
@@ -263,7 +267,7 @@ import TestSupport
         #expect(try test.rows("SELECT id FROM Row") == ["1"])
         disk.failSyncs(with: 0)
         let again = try coordinator(in: crashed(test, isStuck: true))
-        // Whether it was durable nobody knows: it is whole or not there.
+        // Whether it was durable is unknown: it is complete or missing.
         #expect(try ["1", "2"].contains(again.rows("SELECT count(*) FROM Row")[0]))
     }
 
@@ -290,7 +294,7 @@ import TestSupport
         #expect(try with.rows("SELECT count(*) FROM Row") == ["3"])
     }
 
-    @Test func `what lies where the journal was is not taken for no journal`() throws {
+    @Test func `another file at the journal's path does not count as a missing journal`() throws {
         let folder = TemporaryFolder()
         do {
             let test = try coordinator(in: folder)
@@ -299,7 +303,7 @@ import TestSupport
         }
         let journal = folder.path("store.sqlite.journal")
         try FileManager.default.moveItem(atPath: journal, toPath: folder.path("kept"))
-        // It cannot be looked into, as a folder of somebody else cannot.
+        // It cannot be examined, like a folder of another user.
         try Data("no folder".utf8).write(to: URL(filePath: journal))
         #expect(throws: StoreError.self) { try coordinator(in: folder) { $0.keepsJournal = false } }
         #expect(throws: StoreError.self) { try coordinator(in: folder) }

@@ -71,7 +71,7 @@ import TestSupport
         #expect(test.await("after") == .unknown)
     }
 
-    @Test func `what was admitted has taken effect when its finish is told`() throws {
+    @Test func `admitted jobs have taken effect when finishing ends`() throws {
         for _ in 0..<10 {
             let test = try TestCoordinator(model)
             let rows = (0..<2_000).map { "{\"id\": \($0)}" }.joined(separator: ",")
@@ -108,7 +108,7 @@ import TestSupport
         #expect(try test.rows("SELECT id FROM Row") == ["1", "3"])
     }
 
-    @Test func `a store that cannot be opened is told at once`() throws {
+    @Test func `a store that cannot be opened is reported at once`() throws {
         let error = #expect(throws: StoreError.self) {
             try TestCoordinator(model) { $0.storePath = "/nowhere/at/all" }
         }
@@ -117,7 +117,7 @@ import TestSupport
 
     // MARK: - Room
 
-    @Test func `room is told when a job ends`() throws {
+    @Test func `room is reported when a job ends`() throws {
         let test = try TestCoordinator(model) { $0.limits.jobs = 2 }
         #expect(test.coordinator.hasRoom())
         let gate = Gate()
@@ -134,7 +134,7 @@ import TestSupport
         told.patiently("room") { $0 == 3 ? () : nil }
     }
 
-    @Test func `few frames are taken of which nobody knows what is in them`() throws {
+    @Test func `few frames with unknown contents are admitted`() throws {
         let test = try TestCoordinator(model) { $0.limits.workers = 1 }
         let gate = Gate()
         for _ in 0..<CoordinatorLimits.unopenedFrames {
@@ -150,7 +150,7 @@ import TestSupport
         #expect(test.coordinator.hasRoom())
     }
 
-    @Test func `room is told when a frame turns out to be no job`() throws {
+    @Test func `room is reported when a frame turns out to be no job`() throws {
         let test = try TestCoordinator(model) { $0.limits.bytes = 10 }
         let gate = Gate()
         test.submit("this is no JSON, and longer than all the room there is", behind: gate)

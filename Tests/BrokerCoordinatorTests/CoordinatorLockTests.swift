@@ -90,7 +90,7 @@ import TestSupport
         #expect(kept.outcome(of: JobID("6"), as: .server)?.sequence == 6)
     }
 
-    @Test func `what has failed again since it was read is not forgotten when that is written`() {
+    @Test func `a job that fails again after it was read is not forgotten when that is written`() {
         var kept = UnrecordedFailures()
         keep(&kept, "a", 1)
         keep(&kept, "b", 2)

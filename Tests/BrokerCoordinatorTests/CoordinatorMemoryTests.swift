@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// What one job may take, and what happens when there is no room.
+/// The memory that one job may take, and the treatment of jobs without room.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorMemoryTests {
     private let model = """
         {"entities": {
@@ -25,7 +25,7 @@ import TestSupport
         let gate = Gate()
         test.submit("{}", id: "first", behind: gate)
         for number in 0..<5 { test.submit(rows(6_000, from: number * 5_000), id: "\(number)", from: number) }
-        // They are opened, and wait; the first place may not be given to anybody else.
+        // They are opened, and wait; the first ticket's memory may not be given to another job.
         while test.coordinator.memoryTotal == 0 { sched_yield() }
         gate.open()
         let ends = test.events.ends(6)
@@ -52,7 +52,7 @@ import TestSupport
         #expect(test.events.all.filter { $0.hasPrefix("accepted large") } == ["accepted large 2"])
     }
 
-    @Test func `what predicates become counts before it is made`() throws {
+    @Test func `predicates are charged before they are compiled`() throws {
         let test = try TestCoordinator(model) {
             $0.limits.memory = 300_000
             $0.limits.jobMemory = 4_000_000
@@ -65,7 +65,7 @@ import TestSupport
         #expect(test.events.ends(2).map(\.code) == ["busy", "busy"])
     }
 
-    @Test func `what cannot even be opened is told once, and others never notice`() throws {
+    @Test func `a frame that cannot even be opened is refused once, and others never notice`() throws {
         let test = try TestCoordinator(model) {
             $0.limits.memory = 200_000
             $0.limits.jobMemory = 400_000
@@ -91,7 +91,7 @@ import TestSupport
         _ = test.events.ends(12)
         test.coordinator.refuseNewJobs()
         test.coordinator.finishAdmitted()
-        // The rows are freed where their end was told, right after that.
+        // The rows are freed right after their end was reported.
         while test.coordinator.memoryTotal != 0 { sched_yield() }
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// The objects of jobs on their way from the writer to those who are told.
+/// The objects of jobs on their way from the writer to their clients.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorObjectsTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
@@ -30,7 +30,7 @@ import Testing
         while test.coordinator.memoryTotal != 0 { sched_yield() }
     }
 
-    @Test func `who awaits a job is not told its objects`() throws {
+    @Test func `a caller that awaits a job does not get its objects`() throws {
         let test = try TestCoordinator(model)
         let locker = try Locker(test.storePath)
         test.submit(#"{"Row": {"id": 1}}"#, id: "a", wantsObjects: true)
@@ -43,7 +43,7 @@ import Testing
         #expect(awaited.told.ending?.objects == nil)
     }
 
-    @Test func `the writer waits while much is untold, and goes on when it is told`() {
+    @Test func `the writer waits while many objects are unsent, and continues when they are sent`() {
         let untold = ReplyBudget()
         untold.waitForRoom()
         untold.add(ReplyBudget.maximumBytes)

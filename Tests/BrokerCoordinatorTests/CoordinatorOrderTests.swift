@@ -31,7 +31,7 @@ import TestSupport
         }
     }
 
-    @Test func `what is opened late keeps its place, and holds back what is behind it`() throws {
+    @Test func `a frame that is opened late retains its ticket, and later ones wait`() throws {
         let test = try TestCoordinator(model)
         let gate = Gate()
         test.submit(row(1), id: "first", behind: gate)
@@ -75,7 +75,7 @@ import TestSupport
         #expect(all.count == 5)
     }
 
-    @Test func `of several bad collections the first in the payload is told`() throws {
+    @Test func `the first of several invalid collections in the payload is reported`() throws {
         let test = try TestCoordinator(
             """
             {"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}},

@@ -16,7 +16,7 @@ import TestSupport
 
     private func row(_ id: Int) -> String { "{\"Row\": {\"id\": \(id), \"value\": 1, \"name\": \"n\"}}" }
 
-    @Test func `jobs before are read by the old model, and jobs behind by the new one`() throws {
+    @Test func `jobs before a reload are read with the old model, and later jobs with the new one`() throws {
         let test = try TestCoordinator(old)
         let gate = Gate()
         test.submit(row(1), id: "before", behind: gate)
@@ -29,7 +29,7 @@ import TestSupport
         #expect(told.patiently("the new model") { $0 }.count == 1)
         #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["1"])
         #expect(try test.rows("SELECT name FROM Row WHERE id = 200") == ["n"])
-        // What was known is known.
+        // Known outcomes stay known.
         test.submit(row(7), id: "7")
         #expect(test.events.ends(201)[200].isDuplicate)
         #expect(test.await("before").ending?.sequence == 1)
@@ -46,7 +46,7 @@ import TestSupport
         #expect(try test.rows("SELECT count(*) FROM Row WHERE name IS NULL") == ["50000"])
     }
 
-    @Test func `a model that the store cannot take, or that is none, changes nothing, and is told`() throws {
+    @Test func `a model that the store refuses, or an invalid one, changes nothing, and is reported`() throws {
         let test = try TestCoordinator(new)
         test.submit(row(1), id: "a")
         _ = test.events.ends(1)
@@ -58,7 +58,7 @@ import TestSupport
         #expect(try test.rows("SELECT name FROM Row ORDER BY id") == ["n", "n"])
     }
 
-    @Test func `what is paused is not waited for`() throws {
+    @Test func `a reload does not wait for paused jobs`() throws {
         let test = try TestCoordinator(old)
         #expect(test.coordinator.pause())
         #expect(test.reload(new)[0].hasPrefix("refused busy"))

@@ -7,7 +7,7 @@ import Testing
 /// Jobs that may look at all objects, and those of others beside them.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorSearchTests {
     private let test: TestCoordinator
-    /// Holds the order back: nothing behind it ends before it is opened. It leaves one thread to open frames in order.
+    /// Delays the order: nothing after it ends before it is opened. It leaves one thread to open frames in order.
     private let gate = Gate()
 
     init() throws {
@@ -41,7 +41,7 @@ import Testing
         test.waitUntil(#""staging":0,"bytes":0}"#)
     }
 
-    @Test func `sources whose searches wait have no room, and are told when they have`() {
+    @Test func `sources whose scans wait have no room, and are called when they have`() {
         for number in 1...2 { search(number, from: 1) }
         test.submit("{}", id: "good", from: 2)
         test.waitUntil(unopened: 1)
@@ -61,7 +61,7 @@ import Testing
         #expect(test.coordinator.hasRoom(for: 1))
     }
 
-    @Test func `a question behind a search that waits is asked when the search has its place`() {
+    @Test func `a question after a waiting scan is asked when the scan has its ticket`() {
         search(1, from: 1)
         search(2, from: 2)
         let awaited = Monitor<Awaited?>(nil)
@@ -86,7 +86,7 @@ import Testing
         #expect(try test.rows("SELECT count(*) FROM Row") == ["0"])
     }
 
-    @Test func `what is before a search is committed without waiting for it`() {
+    @Test func `jobs before a scan are committed without waiting for it`() {
         test.submit(#"{"Row": {"id": 5}}"#, id: "before", from: 2)
         test.waitUntil(#""accepted":1,"#)
         search(1, from: 1)

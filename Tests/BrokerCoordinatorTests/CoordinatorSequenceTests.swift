@@ -20,7 +20,7 @@ import TestSupport
         #expect(test.events.ends(1).map(\.sequence) == [3])
     }
 
-    @Test func `numbers are set aside in the store before any is told`() throws {
+    @Test func `sequences are reserved in the store before any is sent`() throws {
         let test = try TestCoordinator(model) { $0.limits.sequenceBlock = 20 }
         let reserved = "SELECT CAST(value AS INTEGER) FROM _broker_meta WHERE key = 'reservedSequence'"
         #expect(try test.rows(reserved) == ["20"])
@@ -43,7 +43,7 @@ import TestSupport
         #expect(test.events.all.count == 399)
     }
 
-    @Test func `jobs for which no number can be set aside fail without one, and hold up nothing`() throws {
+    @Test func `jobs for which no sequence can be reserved fail without one, and delay no other`() throws {
         let test = try TestCoordinator(model) { $0.limits.sequenceBlock = 4 }
         try Locker(test.storePath).execute("DROP TABLE _broker_meta; COMMIT")
         for number in 1...20 { test.submit("{}", id: "\(number)", wantsAcceptance: true) }
@@ -54,7 +54,7 @@ import TestSupport
         #expect(test.await("20") == .unknown)
     }
 
-    @Test func `a clean stop leaves no gap, and what the server made ids of is told apart after it`() throws {
+    @Test func `a clean stop leaves no gap, and ids of the server differ after it`() throws {
         let folder = TemporaryFolder()
         var ids: [String] = []
         for run in 0..<3 {

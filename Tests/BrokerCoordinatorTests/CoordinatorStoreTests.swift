@@ -6,13 +6,13 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// What the operator is told of the store's files.
+/// Messages about the store's files for the operator.
 @Suite(.timeLimit(.minutes(5))) struct CoordinatorStoreTests {
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
     private let folder = TemporaryFolder()
 
-    @Test func `a log that a reader holds is warned of once, and again told when it is over`() throws {
+    @Test func `a WAL that a reader holds is logged once, and its end is logged, too`() throws {
         let test = try TestCoordinator(model, in: folder) { $0.store.logPages = 8 }
         let text = String(repeating: "x", count: 3_000)
         var ended = 0
@@ -54,7 +54,7 @@ import TestSupport
         #expect((4 << 20..<20 << 20).contains(bytes))
     }
 
-    @Test func `a store that was replaced is told at error, and its jobs fail`() throws {
+    @Test func `a replaced store is logged as an error, and its jobs fail`() throws {
         let test = try TestCoordinator(model, in: folder)
         test.submit(#"{"Row": {"id": 1}}"#)
         _ = test.events.ends(1)

@@ -28,7 +28,7 @@ final class Gate: Sendable {
     func pass() { isOpen.patiently("a gate") { $0 ? () : nil } }
 }
 
-/// What a coordinator logs. Any thread may log and wait.
+/// The log of a coordinator. Any thread may log and wait.
 struct LogLines: LogHandler {
     private let lines = Monitor<[String]>([])
     var metadata: Logger.Metadata = [:]

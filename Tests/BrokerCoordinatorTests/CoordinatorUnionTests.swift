@@ -94,7 +94,7 @@ private struct Library {
     }
 
     private mutating func value(_ destination: String, _ isToMany: Bool, depth: Int) -> String {
-        // Of a to-many, null ends the links of the store, but in one job never those that the job names.
+        // For a to-many, null ends the stored links, but in one job never those that the job names.
         guard isToMany else { return chance(5) ? "null" : element(destination, depth: depth) }
         return "[\((0..<number()).map { _ in element(destination, depth: depth) }.joined(separator: ","))]"
     }

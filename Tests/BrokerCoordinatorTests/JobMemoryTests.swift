@@ -14,7 +14,7 @@ import Testing
         second.begin(granted: 0)
     }
 
-    /// What is granted to the attempt after this one.
+    /// The memory granted to the next attempt.
     private func wait(contentBytes: Int = 0) -> Int? {
         let granted = Monitor<Int?>(nil)
         second.wait(contentBytes: contentBytes) { bytes in
@@ -26,7 +26,7 @@ import Testing
         return granted.withLock { $0 }
     }
 
-    @Test func `what was waited for stays the attempt's until it has ended`() throws {
+    @Test func `memory for which an attempt waited stays its own until it has ended`() throws {
         #expect(!second.take(1_001))
         let granted = try #require(wait())
         #expect(granted == 1_000, "more is not shared")

@@ -28,7 +28,7 @@ import Testing
                     """.utf8)))
     }
 
-    /// What the steps of operations take; nil when they may not.
+    /// The memory of operations' steps; nil when they are refused.
     ///
     /// - Parameter operations: members of an array, each with the `json` and the other fields of an operation.
     private func memory(

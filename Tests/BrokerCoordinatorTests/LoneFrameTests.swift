@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// Who opens a frame that comes while nothing else is in flight.
+/// Which thread opens a frame that arrives while nothing else is in flight.
 @Suite(.timeLimit(.minutes(5))) struct LoneFrameTests {
     /// Whether the thread that brings a frame opens it.
     private func isOpenedHere(
@@ -36,7 +36,7 @@ import Testing
         #expect(!isOpenedHere(test, bytes: CoordinatorLimits.openedHereBytes + 1))
     }
 
-    @Test func `a frame behind another is opened by a worker`() throws {
+    @Test func `a frame after another is opened by a worker`() throws {
         let test = try TestCoordinator(Self.model(#""string""#))
         let gate = Gate()
         test.submit(#"{"Row": {"id": 1}}"#, behind: gate)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// Who may take how much memory, and who waits.
+/// The distribution of memory, and the waiting holders.
 @Suite(.timeLimit(.minutes(5))) struct MemorySharesTests {
     private func shares(_ places: Int, shared: Int = 100, one: Int = 300) -> MemoryShares<String> {
         var shares = MemoryShares<String>(shared: shared, one: one)
@@ -28,19 +28,19 @@ import Testing
         #expect(shares.take(1, for: 2) == .later)
     }
 
-    @Test func `what is more than the limit of one is refused for good, also to those behind`() {
+    @Test func `a request beyond the limit of one is refused permanently, also for later ones`() {
         var shares = shares(2)
         #expect(shares.take(301, for: 1) == .never)
     }
 
-    @Test func `what was there when a place was added counts`() {
+    @Test func `memory that was there when a ticket was added counts`() {
         var shares = shares(1)
         shares.add(1, bytes: 90)
         #expect(shares.take(11, for: 1) == .later)
         #expect(shares.take(10, for: 1) == .granted)
     }
 
-    @Test func `who waits is woken when it has become the first`() {
+    @Test func `a waiting holder is woken when it has become the first`() {
         var shares = shares(3)
         shares.wait(1, for: 1_000, "one")
         #expect(shares.takeWoken().isEmpty)
@@ -51,7 +51,7 @@ import Testing
         #expect(shares.takeWoken().isEmpty)
     }
 
-    @Test func `who waits is woken when there is room, which is then its own`() {
+    @Test func `a waiting holder is woken when there is room, which is then its own`() {
         var shares = shares(3)
         #expect(shares.take(100, for: 1) == .granted)
         shares.wait(2, for: 50, "two")
@@ -75,7 +75,7 @@ import Testing
         #expect(shares.takeWoken().map(\.waiter) == ["two", "three"])
     }
 
-    @Test func `nobody takes the room for which an earlier one waits, unless it is little`() {
+    @Test func `no holder takes the room for which an earlier one waits, unless it is little`() {
         var shares = shares(4)
         shares.wait(2, for: 101, "two")
         #expect(shares.take(1, for: 1) == .granted, "who stands before it does")

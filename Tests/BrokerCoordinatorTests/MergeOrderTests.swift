@@ -62,7 +62,7 @@ import TestSupport
         #expect((0..<3).map { _ in order.takeReady()?.work } == ["early", "late", nil])
     }
 
-    @Test func `a place that is not opened yet holds back all behind it`() {
+    @Test func `a ticket that is not opened yet delays all later ones`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         for _ in 0..<3 { _ = order.reserve() }
         _ = order.open(1, isJob: true)
@@ -73,9 +73,9 @@ import TestSupport
         #expect(!order.isEmpty)
     }
 
-    // MARK: - Sequences that are set aside
+    // MARK: - Reserved sequences
 
-    @Test func `the last sequence that is set aside is given, and none behind it`() {
+    @Test func `the last reserved sequence is given, and no later one`() {
         var order = MergeOrder<String>(after: 10, reservedThrough: 12)
         for _ in 0..<4 { _ = order.reserve() }
         #expect(sequences(order.open(0, isJob: true)) == ["0:11"])
@@ -104,7 +104,7 @@ import TestSupport
         #expect(!order.isStarved)
     }
 
-    @Test func `work that gets no sequence leaves, and what is behind it goes on`() {
+    @Test func `work without a sequence leaves, and later work continues`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 0)
         for _ in 0..<4 { _ = order.reserve() }
         _ = order.open(0, isJob: true)
@@ -181,7 +181,7 @@ import TestSupport
     }
 }
 
-/// What the order promises, said as simply as can be: a list of all places that there ever were.
+/// The promises of the order in the simplest form: a list of all tickets that ever existed.
 private struct OrderModel {
     enum State {
         case opening, void, staging, ready, taken

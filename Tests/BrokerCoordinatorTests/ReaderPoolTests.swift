@@ -77,7 +77,7 @@ import Testing
         for end in long { #expect(end.byteCount > 0) }
     }
 
-    @Test func `of a source with several long fetches nothing is tried briefly until they are done`() {
+    @Test func `a source with several long fetches gets no brief attempt until they are done`() {
         var long = LongFetches()
         for _ in 0..<LongFetches.besideBrief {
             #expect(long.triesBriefly(1))

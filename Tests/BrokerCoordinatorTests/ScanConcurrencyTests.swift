@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct ScanConcurrencyTests {
     private let second: Int64 = 1_000_000
 
-    @Test func `of unknown searches one goes on`() {
+    @Test func `of unknown scans one runs at a time`() {
         var pace = ScanConcurrency()
         #expect(pace.width == 1)
         pace.note(10, at: 5 * second)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// Who may search, and what gives up its place.
+/// Which scans run, and which frames give up their tickets.
 @Suite(.timeLimit(.minutes(5))) struct ScanSchedulerTests {
     private typealias Content = ScanScheduler<Int>.Content
 
@@ -14,7 +14,7 @@ import Testing
         /// By arrival.
         private(set) var sources: [Int: Int] = [:]
         private var contents: [Int: Content] = [:]
-        /// What went on, by place.
+        /// The frames that continued, by ticket.
         private var gone: [Int: Int] = [:]
         private(set) var searching: [Int] = []
 
@@ -103,7 +103,7 @@ import Testing
         #expect(order.inOrder == [first[0], first[1], second[0], third, first[2], second[1]])
     }
 
-    @Test func `what a source sends behind a search that waits, waits with it`() {
+    @Test func `frames that a source sends after a waiting scan wait with it`() {
         let order = Order()
         let other = order.admit(from: 1)
         let search = order.admit(from: 2)
@@ -117,7 +117,7 @@ import Testing
         #expect(order.inOrder == [other, search, job, question], "a search calls all behind it up to the next one")
     }
 
-    @Test func `what went on never gives up its place, and a frame before it keeps its own`() {
+    @Test func `a frame that continued never gives up its ticket, and an earlier frame retains its own`() {
         let order = Order()
         let search = order.admit(from: 2)
         let job = order.admit(from: 2)

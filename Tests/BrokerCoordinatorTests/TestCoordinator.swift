@@ -8,7 +8,7 @@ import TestSupport
 
 @testable import BrokerCoordinator
 
-/// A coordinator over a store in a folder of its own, and everything that it tells; stopped when this object goes.
+/// A coordinator for a store in a folder of its own, with all its events; stopped when this object is released.
 ///
 /// A job is an object of entity names and their `json`, in payload order.
 final class TestCoordinator: Sendable {
@@ -23,7 +23,7 @@ final class TestCoordinator: Sendable {
     ) throws {
         self.folder = folder
         var options = CoordinatorOptions(storePath: folder.path("store.sqlite"), limits: CoordinatorLimits(workers: 3))
-        // What survives a loss of power is not tested here, and costs the most.
+        // Power failures are not tested here, and syncing costs the most.
         options.store.synchronous = .off
         configure(&options)
         let plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(model.utf8))))
@@ -107,13 +107,13 @@ final class TestCoordinator: Sendable {
         thread.join()
     }
 
-    /// Admits a job; what happens to it is told to ``events``.
+    /// Admits a job; its events are in ``events``.
     ///
     /// - Parameters:
     ///   - predicate: deletes the objects that match it, of each entity that the payload names. If it contains `%@`, the
     ///     entity's value has the arguments.
     ///   - isSync: of the entities that it names, what it does not name is deleted.
-    ///   - gate: opened before the job is: until then its place is taken, and nobody knows what it holds.
+    ///   - gate: opened before the job is: until then it has a ticket, and its contents are unknown.
     func submit(
         _ payload: String, id: String? = nil, _ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false,
         wantsObjects: Bool = false, deletingWhere predicate: String? = nil, isSync: Bool = false,
@@ -123,7 +123,7 @@ final class TestCoordinator: Sendable {
         let events = events
         coordinator.admit(
             from: source, payloadBytes: text.count,
-            // What waits is not short: others must not wait behind it.
+            // A waiting task is not short: others must not wait for it.
             contentBytesAtMost: gate == nil ? 0 : CoordinatorLimits.openedHereBytes + 1,
             payload: { Array(payload.utf8) },
             open: { memory in
@@ -220,7 +220,7 @@ final class TestCoordinator: Sendable {
         }
     }
 
-    /// What the store became by its log; empty without one.
+    /// The store's digest by its journal; empty without one.
     var history: String {
         let told = Monitor<String?>(nil)
         coordinator.history { history in

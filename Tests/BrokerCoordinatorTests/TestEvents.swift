@@ -3,7 +3,7 @@ import BrokerStore
 
 @testable import BrokerCoordinator
 
-/// What was told of jobs, in the order of telling. Any thread may note and wait.
+/// The events of jobs, in order. Any thread may note and wait.
 final class Events: Sendable {
     private let events = Monitor<[JobEvent]>([])
     private let refusals = Monitor<[String]>([])
@@ -15,7 +15,7 @@ final class Events: Sendable {
         }
     }
 
-    /// Waits for a frame that could not be opened, and gives back what was told of it.
+    /// Waits for a frame that could not be opened, and returns its answer.
     var refusal: String { refusals.wait { $0.first } }
 
     func note(_ event: JobEvent) {

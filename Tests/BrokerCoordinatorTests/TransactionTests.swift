@@ -19,7 +19,7 @@ import Testing
         for weight in weights {
             let place = jobTable.order.reserve()
             _ = jobTable.order.open(place, isJob: true)
-            // Of the frame, all but what its content counts for.
+            // The weight of the frame without its content.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame(
                 place: place, arrival: place, source: 0, payloadBytes: payloadBytes, contentBytesAtMost: 0, weight: 0,
@@ -112,7 +112,7 @@ import Testing
         #expect(skipped() == 1)
     }
 
-    @Test func `tasks are done one at a time and in order, whoever does them`() {
+    @Test func `tasks are done one at a time and in order, on whichever thread`() {
         var generator = SeededGenerator(for: "serial thread")
         let serial = SerialThread(named: "serial")
         let done = Monitor<[[Int]]>(Array(repeating: [], count: 4))
@@ -141,7 +141,7 @@ import Testing
         #expect(done.withLock { $0 } == Array(repeating: Array(0..<2_000), count: 4))
     }
 
-    @Test func `what comes while somebody does a task waits for its end`() {
+    @Test func `a task that arrives while another one runs waits for its end`() {
         let serial = SerialThread(named: "serial")
         let done = Monitor<[String]>([])
         serial.runHereIfIdle([

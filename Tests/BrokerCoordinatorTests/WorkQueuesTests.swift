@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// Whose turn it is.
+/// The order of turns.
 @Suite(.timeLimit(.minutes(5))) struct WorkQueuesTests {
     @Test func `sources take turns, each in its own order`() {
         var queue = TurnQueue<String>()
@@ -61,7 +61,7 @@ import Testing
         #expect(queues.writer(isBusy: false) == true)
         #expect(queues.next()?.task == "long 1")
         #expect(queues.next()?.task == nil)
-        // What runs goes on; one more is begun when no other runs.
+        // Running tasks continue; one more is begun when no other runs.
         #expect(queues.writer(isBusy: true) == false)
         #expect(queues.ended(.long) == true)
         #expect(queues.next()?.task == nil)
@@ -99,7 +99,7 @@ import Testing
         #expect(queues.ended(.short) == false)
         let taken = (0..<3).map { _ in queues.next()?.task }
         #expect(taken == ["brief 1", "brief 2", "brief 3"])
-        // Nobody ends soon any more.
+        // No task ends soon any more.
         #expect(queues.ended(.brief) == false)
         #expect(queues.append("brief 4", .brief, from: 1) == true)
     }

@@ -23,7 +23,7 @@ import Testing
         var count: Int { threads.withLock { $0.count } }
     }
 
-    @Test func `what waits is done though the one before it does not end, as soon as more waits`() {
+    @Test func `a waiting task is run though the one before it does not end, as soon as more wait`() {
         let pool = WorkerPool(longTasks: 2)
         let (record, isReleased) = (Record(), Monitor(false))
         pool.run(.opening, .short, from: 1) {
@@ -62,7 +62,7 @@ import Testing
         pool.stop()
     }
 
-    @Test func `what a busy writer kept back is begun when it waits again`() {
+    @Test func `a task that a busy writer delayed is begun when the writer waits again`() {
         let pool = WorkerPool(longTasks: 2, processors: 2)
         let (record, isReleased) = (Record(), Monitor(false))
         pool.writer(isBusy: true)

@@ -32,7 +32,7 @@ import Testing
         #expect(load.isBusy && load.patience < WriterLoad.longestTurn)
     }
 
-    @Test func `what is long ago does not count`() {
+    @Test func `times long ago do not count`() {
         var load = WriterLoad()
         load.note(waited: 1_000_000_000, worked: 0)
         for _ in 0..<100 { load.note(waited: 0, worked: 100) }

@@ -16,7 +16,7 @@ import Testing
         Task { try await broker.run(.process(json: #"{"id": \#(id)}"#, as: "Employee")) }
     }
 
-    @Test func `who runs more than there is room for waits, in order, and nothing is refused`() async throws {
+    @Test func `calls beyond the available room wait, in order, and none is refused`() async throws {
         let broker = try await store.open { $0.limits.jobs = 2 }
         let locker = try Locker(store.path)
         var tasks: [Task<BrokerClient.Completion, any Error>] = []

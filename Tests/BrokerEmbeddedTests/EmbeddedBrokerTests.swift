@@ -56,7 +56,7 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `what is left out is listed with its place`() async throws {
+    @Test func `rejected records are listed with their positions`() async throws {
         let broker = try await store.open()
         let outcome = try await broker.run(
             .process(json: #"[{"id": 1}, {"id": 2, "hired_at": "never"}]"#, as: "Employee"), onInvalid: .skip)
@@ -70,7 +70,7 @@ import Testing
         (#"{"id": 1"#, "malformedJSON", Int?(1)), (#""#, "malformedJSON", 1),
         (#"[{"id": 1},]"#, "malformedJSON", 1),
     ])
-    func `what is no JSON is refused with its place, and forgiven what may be`(
+    func `invalid JSON is refused with its position, and trailing commas are accepted on request`(
         json: String, code: String, line: Int?
     ) async throws {
         let broker = try await store.open()
@@ -96,7 +96,7 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `a job that asks for its objects is told them as values`() async throws {
+    @Test func `a job that asks for its objects gets them as values`() async throws {
         let broker = try await store.open()
         let outcome = try await broker.run(
             .process([Employee(id: 2, name: "Grace"), Employee(id: 1, name: "Ada")], as: "Employee"),
@@ -148,7 +148,7 @@ import Testing
         await second.stop()
     }
 
-    @Test func `a model that is wrong is told with all its faults, and no file is made`() async throws {
+    @Test func `an invalid model is reported with all its faults, and no file is made`() async throws {
         let error = await #expect(throws: OpeningError.self) {
             try await EmbeddedBroker.open(
                 store: store.path, model: .init(#"{"entities": {"A": {"attributes": {"x": "int", "y": "text"}}}}"#))

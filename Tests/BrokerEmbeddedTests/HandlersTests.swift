@@ -85,7 +85,7 @@ import Testing
 
     @Test func `later words win over rewritten ones, and the other way round`() async throws {
         let broker = try await open {
-            // Much longer than it was, so that its own places would lie behind those of the next records.
+            // Much longer than before, so that its own offsets would follow those of the next records.
             $0.rewrite("Manager") {
                 .init($0.description.dropLast() + #", "name": "\#(String(repeating: "n", count: 500))"}"#)
             }
@@ -97,7 +97,8 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `a validator sees converted values by attribute, and its error is told at the record`() async throws {
+    @Test func `a validator gets converted values by attribute, and its error is reported at the record`() async throws
+    {
         let broker = try await open {
             $0.validate("Person") { object in
                 if object.description.contains("1970-01-01T00:00:00.000Z") {
@@ -137,7 +138,7 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `what a handler makes must be JSON of the right kind`() async throws {
+    @Test func `a handler's result must be JSON of the right kind`() async throws {
         let broker = try await open {
             $0.rewrite("Person") { $0.description.contains("7") ? .init("[1]") : .init("{") }
         }

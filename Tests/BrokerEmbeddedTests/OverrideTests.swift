@@ -19,7 +19,7 @@ import Testing
         #expect(try store.rows("SELECT * FROM Employee") == ["1|Lovelace|NULL"])
     }
 
-    @Test func `a fault tells which of them it is in`() async throws {
+    @Test func `a fault names its override`() async throws {
         let error = await #expect(throws: OpeningError.self) {
             _ = try await EmbeddedBroker.open(
                 store: store.path, model: TestStore.model, overrides: [.init(#"{"entities": {"Emploee": null}}"#)])

@@ -24,7 +24,7 @@ final class TestStore: Sendable {
     func open(_ configure: (inout EmbeddedBroker.Options) -> Void = { _ in }) async throws -> EmbeddedBroker {
         var options = EmbeddedBroker.Options(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         options.limits.workers = 2
-        // What survives a loss of power is not tested here, and costs the most.
+        // Power failures are not tested here, and syncing costs the most.
         options.store.synchronous = .off
         configure(&options)
         return try await EmbeddedBroker.open(store: path, model: Self.model, options: options)

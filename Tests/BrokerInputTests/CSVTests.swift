@@ -63,12 +63,12 @@ import Testing
         ("id;name\n1;2\n", "with a semicolon in it; fields are separated by commas"),
         ("id\tname\n1\t2\n", "with a tab in it"),
     ])
-    func `what is not right is told with its place`(text: String, told: String) throws {
+    func `a fault is reported with its position`(text: String, told: String) throws {
         let reading = try #require(Reading.always(.csv, text))
         #expect(reading.told.contains(told), "\(reading.told)")
     }
 
-    @Test func `what is not UTF-8 is told where it is, behind the records before it`() {
+    @Test func `invalid UTF-8 is reported at its position, after the records before it`() {
         let bytes = Array("a,b\n1,2\n\"x\"\"\ny\"\"é".utf8) + [0xFF] + Array("\",3\n".utf8)
         for size in 1...9 {
             let reading = Reading(.csv, bytes, pieces: size)

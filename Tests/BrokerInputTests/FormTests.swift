@@ -46,12 +46,12 @@ import Testing
         ("a..b=1", "has an empty part"),
         ("a.=1", "has an empty part"),
     ])
-    func `what is not right is told with its place`(text: String, told: String) throws {
+    func `a fault is reported with its position`(text: String, told: String) throws {
         let reading = try #require(Reading.always(.form, text))
         #expect(reading.told.contains(told), "\(reading.told)")
     }
 
-    @Test func `what is nested is never deeper than a record may be`() throws {
+    @Test func `nested values are never deeper than a record may be`() throws {
         let deepest = "a" + String(repeating: "[b]", count: 506)
         let reading = Reading(.form, "\(deepest)=1&\(deepest)=2")
         let record = try #require(reading.records.first)

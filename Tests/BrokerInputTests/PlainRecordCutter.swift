@@ -1,6 +1,6 @@
 @testable import BrokerInput
 
-/// What ``RecordCutter`` does, byte by byte: what it is compared with.
+/// The reference for ``RecordCutter``: the same, byte by byte.
 struct PlainRecordCutter: RecordReader {
     private enum State {
         /// Before a value of the stream.
@@ -9,7 +9,7 @@ struct PlainRecordCutter: RecordReader {
         case mark(Int)
         /// At the end of the mark at the beginning.
         case marked
-        /// Inside the array whose elements are records: before the first, before another one, behind one.
+        /// Inside the array whose elements are records: before the first, before another one, after one.
         case firstElement, element, afterElement
         /// Inside a record: before a value, before an array's first, before a key, before an object's first …
         case value, firstValue, key, firstKey, colon, commaOrEnd
@@ -73,7 +73,7 @@ struct PlainRecordCutter: RecordReader {
         case (.between, 0x1E): return
         case (.between, 0xEF): state = .mark(1)
         case (.mark(1), 0xBB): state = .mark(2)
-        // The mark at the beginning is no text: columns count from behind it.
+        // The mark at the beginning is no text: columns count after it.
         case (.mark(2), 0xBF): state = position.offset == 2 ? .marked : .between
         case (.mark, _): throw fault("expected a byte order mark, saw \(byte.asSeen)")
         case (.between, UInt8(ascii: "[")):
@@ -173,7 +173,7 @@ struct PlainRecordCutter: RecordReader {
         InputFault(reason: reason, place: place, recordPlace: recordPlace)
     }
 
-    /// What the parser says of a record whose end is missing: which string or bracket is open.
+    /// The parser's message for a record without an end: which string or bracket is open.
     private func truncation() -> InputFault {
         InputRecord(json: record, place: recordPlace ?? place).fault
             ?? fault("the input ends in the middle of a record")

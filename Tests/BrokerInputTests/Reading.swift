@@ -2,7 +2,7 @@ import Foundation
 
 @testable import BrokerInput
 
-/// What was read of an input.
+/// The records and the end of an input.
 struct Reading {
     var records: [String] = []
     var places: [InputPlace] = []

@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `what is cut is what a parser takes, and what no parser takes is a fault`() throws {
+    @Test func `sound records are accepted by a parser, and text that no parser accepts is a fault`() throws {
         var generator = SeededGenerator()
         let tokens = ["[", "]", "{", "}", ",", ":", "1", "\"a\"", "null", " ", "\n"]
         for _ in 0..<20_000 {

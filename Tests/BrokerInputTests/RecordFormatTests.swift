@@ -12,7 +12,7 @@ import Testing
             ("a.txt", nil),
             (".csv", nil), ("-", nil), ("", nil), ("a.csv.gz.gz", nil), ("x.csv/", .csv),
         ] as [(String, RecordFormat?)])
-    func `a file's name tells its format, packed or not`(name: String, format: RecordFormat?) {
+    func `a file's name determines its format, packed or not`(name: String, format: RecordFormat?) {
         #expect(RecordFormat(fileName: name) == format)
     }
 
@@ -25,7 +25,7 @@ import Testing
         #expect(Reading(.csv, "a\n1\n", root: "b").told.contains("line 2, column 1 (byte 2): there is no \"b\""))
     }
 
-    @Test func `JSON that is XML is told how to be read`() {
+    @Test func `XML read as JSON is reported with the option to read it`() {
         #expect(Reading(.json, "<r/>").told.contains("saw '<' (is it XML? then: --type xml)"))
     }
 
@@ -54,7 +54,7 @@ import Testing
         #expect(count == 200_000 && fault?.place?.line == 200_002)
     }
 
-    @Test func `a stream that nobody takes from any more ends, wherever it is`() async throws {
+    @Test func `a stream whose task ends stops reading, at any position`() async throws {
         let path = try file("id\n" + (1...200_000).map { "\($0)\n" }.joined())
         defer { unlink(path) }
         for taken in 0..<4 {
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `a file that is not there, and one that is none, are told`() async {
+    @Test func `a missing file, and a folder, are reported`() async {
         for (path, told) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
             let stream = RecordStream(path: path, format: .csv, root: nil)
             let fault = await #expect(throws: InputFault.self) { _ = try await stream.next() }

@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["gzip", "lz4"]) func `what was packed in parts is read as one`(name: String) throws {
+    @Test(arguments: ["gzip", "lz4"]) func `a file packed in parts is read as one`(name: String) throws {
         let parts =
             try Self.pack(Array(table[..<1000]), name) + Self.pack([], name) + Self.pack(Array(table[1000...]), name)
         for size in [1, 1 << 20] {
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["gzip", "lz4"]) func `what is cut off anywhere is told, behind the whole records before it`(
+    @Test(arguments: ["gzip", "lz4"]) func `a truncated file is reported, after the complete records before its end`(
         name: String
     ) throws {
         let packed = try Self.pack(table, name)
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["gzip", "lz4"]) func `what was changed anywhere is told`(name: String) throws {
+    @Test(arguments: ["gzip", "lz4"]) func `a changed byte is reported, wherever it is`(name: String) throws {
         let packed = try Self.pack(table, name)
         for index in stride(from: 20, to: packed.count, by: packed.count / 37) {
             var damaged = packed
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `behind gzip there may be zeros, and nothing else`() throws {
+    @Test func `after gzip there may be zeros, and nothing else`() throws {
         let packed = try Self.gzip(table)
         #expect(read(packed + [0, 0, 0]).fault == nil)
         let reading = read(packed + Array("x,y\n".utf8))
@@ -96,7 +96,7 @@ import Testing
             (Array("BZh91AY&SY".utf8), "bzip2 -dc"), ([0x50, 0x4B, 0x03, 0x04], "save it as CSV"),
             ([0x02, 0x21, 0x4C, 0x18, 0x00], "lz4 -dc"),
         ] as [([UInt8], String)])
-    func `what else packs is told by its name, with what helps`(bytes: [UInt8], told: String) {
+    func `other compression formats are reported by name, with the remedy`(bytes: [UInt8], told: String) {
         for size in [1, 100] {
             let reading = read(bytes, .json, pieces: size)
             #expect(reading.told.contains(told), "\(reading.told)")

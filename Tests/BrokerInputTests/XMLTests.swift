@@ -67,7 +67,7 @@ import Testing
         ("/company/department/7/employee", #"there is no element "department" number 7 at "company""#),
         ("company.employee.id.x", ""),
     ])
-    func `a root that leads nowhere is told with what there is`(root: String, told: String) {
+    func `a root that matches no element is reported with the existing ones`(root: String, told: String) {
         let reading = Reading(.xml, Self.company, root: root)
         #expect(reading.records.isEmpty && (told.isEmpty || reading.told.contains(told)), "\(reading.told)")
     }
@@ -127,7 +127,7 @@ import Testing
         ("", 0, "there is no XML here"), ("<r>", 0, "no whole element of it"), (" \n \n \n", 0, "there is no XML here"),
         ("{\"id\": 1}", 0, "there is no XML here"),
     ])
-    func `what is not well-formed is told with its line, behind the records before it`(
+    func `malformed XML is reported with its line, after the records before it`(
         text: String, count: Int, told: String
     ) throws {
         for size in [1, 3, 1000] {
@@ -149,7 +149,7 @@ import Testing
         let broken = Reading(.xml, Array("<r>x".utf8) + [0xFF, 0xFE] + Array("y</r>".utf8))
         #expect(broken.records.isEmpty && broken.told.contains("the text is no UTF-8 here"), "\(broken.told)")
         #expect(Reading(.xml, "<?xml version='1.0' encoding='x'?><r/>").told.contains("Unsupported encoding x"))
-        // What declares an entity is known in every encoding.
+        // An entity declaration is recognised in every encoding.
         let hidden =
             "<?xml version='1.0' encoding='UTF-7'?>+ADwAIQ-DOCTYPE r +AFsAPAAh-ENTITY a 'b'+AD4AXQA+ADw-r/+AD4-"
         #expect(Reading(.xml, hidden).fault != nil)
@@ -202,7 +202,7 @@ import Testing
         #expect(whole.told.contains("--root picks elements of the document as records"), "\(whole.told)")
     }
 
-    @Test func `text that is no UTF-8 is told as such in whatever pieces it comes`() {
+    @Test func `text that is no UTF-8 is reported as such in any division into pieces`() {
         let bytes = Array("<a><b>Str".utf8) + [0xBE] + Array("<b/></a>".utf8)
         for size in 1...20 {
             let reading = Reading(.xml, bytes, pieces: size)

@@ -1,7 +1,7 @@
 import BrokerJSON
 import Testing
 
-/// What RFC 8259 does not allow is refused with the exact place of the fault.
+/// Text that RFC 8259 does not allow is refused with the exact position of the fault.
 @Suite(.timeLimit(.minutes(5))) struct JSONFaultTests {
     @Test(arguments: [
         ("", Place(1, 1, 0)), ("  \n ", Place(2, 2, 4)),

@@ -33,7 +33,7 @@ final class Allowance: MemoryAllowance {
     }
 }
 
-/// What a tape takes is asked for before.
+/// The memory of a tape is requested before it is used.
 @Suite(.timeLimit(.minutes(5))) struct JSONMemoryTests {
     private func document(_ json: String, _ allowance: Allowance) throws(JSONRefusal) -> JSONDocument {
         try JSONDocument(parsing: JSONText(copying: Array(json.utf8)), allowance: allowance)
@@ -68,7 +68,7 @@ final class Allowance: MemoryAllowance {
         Text("50,000 strings with structural characters", list(#""a,b: {}" "# + "\n", 50_000)),
     ]
 
-    @Test(arguments: texts) func `what a tape holds is what was taken for it`(text: Text) throws {
+    @Test(arguments: texts) func `a tape's memory is the granted memory`(text: Text) throws {
         let allowance = Allowance(.max)
         let document = try document(text.json, allowance)
         #expect(allowance.taken == document.memory)
@@ -76,7 +76,7 @@ final class Allowance: MemoryAllowance {
         #expect(allowance.mostTaken >= allowance.taken)
     }
 
-    @Test(arguments: texts) func `whatever is refused, nothing is kept`(text: Text) throws {
+    @Test(arguments: texts) func `a refusal leaves no granted memory`(text: Text) throws {
         let json = text.json
         let needed = Allowance(.max)
         _ = try document(json, needed)
@@ -99,7 +99,7 @@ final class Allowance: MemoryAllowance {
     }
 
     @Test(arguments: [1_000, 300_000, 20_000_000])
-    func `a text that comes to its limit asks now and then, not for each byte`(limit: Int) {
+    func `a text near its limit asks now and then, not for each byte`(limit: Int) {
         let allowance = Allowance(limit)
         var builder = JSONTextBuilder(maximumCount: .max, allowance: allowance)
         while builder.reserve(1) { builder.withFreeSpace(atLeast: 1) { $0.count } }

@@ -3,7 +3,7 @@ import BrokerJSON
 /// The bytes as an immutable text.
 func text(_ bytes: some Sequence<UInt8>) -> JSONText { JSONText(copying: Array(bytes)) }
 
-/// Parses a text and hands its root to `body`: values are places in a document that must be kept alive.
+/// Parses a text and passes its root to `body`: values are indices in a document that must be retained.
 @discardableResult
 func withRoot<Result>(
     of bytes: some Sequence<UInt8>, _ body: (JSONValue) throws -> Result

@@ -47,7 +47,7 @@ import Testing
     }
 }
 
-/// JSON's grammar with one comma allowed behind the last value of a container, read by descent; numbers and escapes as
+/// JSON's grammar with one comma allowed after the last value of a container, read by descent; numbers and escapes as
 /// the test above writes them.
 private struct LenientReader {
     private var rest: Substring

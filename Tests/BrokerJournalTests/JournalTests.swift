@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `what was appended is read again, over several segments`() throws {
+    @Test func `appended entries are read again, over several segments`() throws {
         let identity = try fill(100)
         let journal = try open(identity)
         #expect(try jobs(of: journal) == (1...100).map { entry($0) })
@@ -72,7 +72,7 @@ import Testing
         #expect(try jobs(of: open(identity, applied: 100)).suffix(2) == [entry(101), entry(110)])
     }
 
-    @Test func `a job that was taken back is known before it is read`() throws {
+    @Test func `a cancelled job is known before it is read`() throws {
         let journal = try open()
         try journal.append([entry(1), entry(2)])
         try journal.append([JournalEntry(.cancellation, position: 1, time: 0)])
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func `bytes of the last record that never came to the disk are no job`() throws {
+    @Test func `bytes of the last record that never reached the disk are no job`() throws {
         let identity = try fill(3, through: 1 << 20)
         let file = try files[0]
         var bytes = try Data(contentsOf: URL(filePath: file))
@@ -108,7 +108,7 @@ import Testing
         #expect(try jobs(of: open(identity)) == [entry(1), entry(2)])
     }
 
-    @Test func `what was durable and is damaged stops the start, with its place`() throws {
+    @Test func `a damaged durable entry stops the start, with its position`() throws {
         let identity = try fill(3, through: 1 << 20)
         let file = try files[0]
         var bytes = try Data(contentsOf: URL(filePath: file))
@@ -144,7 +144,7 @@ import Testing
         #expect(try jobs(of: open(journal.identity)) == [entry(1)])
     }
 
-    @Test func `a segment that is missing, another store's journal and an older copy are told apart`() throws {
+    @Test func `a missing segment, another store's journal and an older copy are distinguished`() throws {
         let identity = try fill(100)
         #expect(refusal(JournalIdentity())?.message.contains("is not that of the store") == true)
         #expect(refusal(nil)?.message.contains("never fed from it") == true)
@@ -187,7 +187,7 @@ import Testing
         #expect(refusal(identity) == nil)
     }
 
-    @Test func `a segment whose making was not finished is made anew`() throws {
+    @Test func `an incomplete segment is created again`() throws {
         let identity = try fill(100)
         let count = try files.count
         let next = JournalSegment.path(UInt64(count + 1), in: path) + ".new"
@@ -213,7 +213,7 @@ import Testing
             let code = refusalCode { try journal.append([entry(2, 10_000), entry(3, 10_000)]) }
             #expect(code == .full, "\(failing)")
             system.failWrites(after: .max, with: 0)
-            // Whoever sent them was told that they are not there, and that is so after a crash, too.
+            // Their senders got a refusal, which stays true after a crash.
             #expect(try jobs(of: open(journal.identity)) == [entry(1)])
             try journal.append([entry(4)])
             #expect(try jobs(of: open(journal.identity)) == [entry(1), entry(4)])
@@ -233,7 +233,7 @@ import Testing
         #expect(found == [entry(1)] || found == [entry(1), entry(2)])
     }
 
-    @Test func `what a failed sync left is on the disk before anything is built on it`() throws {
+    @Test func `data of a failed sync is on the disk before anything depends on it`() throws {
         let disk = LossyDisk()
         var journal: Journal? = try open(segmentBytes: 1 << 20, system: disk)
         let identity = journal!.identity

@@ -59,7 +59,7 @@ final class LossyDisk: JournalSystem {
         }
     }
 
-    /// What is left of the files.
+    /// The remaining contents of the files.
     func losePower(over files: [String]) throws {
         for path in files {
             var status = stat()

@@ -41,7 +41,7 @@ struct AccountTests {
         #expect(schedule.nextAt == nil)
     }
 
-    @Test func `what has no answer is lost, and what has two is told`() {
+    @Test func `an unanswered job is lost, and one with two answers is reported`() {
         var accounts = JobAccounts()
         for at in 0..<4 { _ = accounts.send(intendedAt: UInt64(at), records: 1) }
         #expect(accounts.end(0, completed) == JobAccounts.Ended(job: 0, intendedAt: 0))

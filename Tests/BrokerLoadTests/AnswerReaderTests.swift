@@ -60,7 +60,7 @@ struct AnswerReaderTests {
         #expect(answer.key == .job(77))
     }
 
-    @Test func `what is no message is an error and not an answer`() {
+    @Test func `text that is no message is an error and no answer`() {
         #expect(throws: WireError.self) { try read("{}") }
         #expect(throws: WireError.self) { try read(#"{"type":"completed","id":"run-"#) }
     }

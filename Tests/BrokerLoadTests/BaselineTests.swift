@@ -86,7 +86,7 @@ struct BaselineTests {
         #expect(try value("SELECT count(DISTINCT id) FROM ledger WHERE outcome LIKE '%\"inserted\":1%'") == "300")
     }
 
-    @Test func `what is no database cannot be one`() {
+    @Test func `a file that is no database cannot be the database of a baseline`() {
         let error = #expect(throws: LoadError.self) {
             try Baseline(path: "/nowhere/f", records: RecordOptions()).load([])
         }

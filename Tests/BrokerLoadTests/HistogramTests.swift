@@ -6,7 +6,7 @@ import TestSupport
 
 @Suite(.timeLimit(.minutes(5)))
 struct HistogramTests {
-    /// What a reader of the log finds in a payload: counts by their index.
+    /// The counts by their index that a reader of the log finds in a payload.
     private func decode(_ payload: [UInt8]) throws -> [Int: Int64] {
         var place = 0
         func number<Number: FixedWidthInteger>(_ bytes: [UInt8]) -> Number {
@@ -47,7 +47,7 @@ struct HistogramTests {
         return counts
     }
 
-    @Test func `a histogram is the same behind its encoding`() throws {
+    @Test func `a histogram is the same after encoding and decoding`() throws {
         var random = SeededGenerator()
         var histogram = LatencyHistogram()
         for _ in 0..<5_000 { histogram.record(UInt64.random(in: 0...1 << UInt64.random(in: 1...41), using: &random)) }
@@ -91,7 +91,7 @@ struct HistogramTests {
         #expect(try decode(Array(payload)).values.reduce(0, +) == 1)
     }
 
-    @Test func `what happens before the measured time is left out`() {
+    @Test func `jobs before the measured time are not counted`() {
         var recorder = RunRecorder(wantsLog: false)
         recorder.sent(late: 5, contentBytes: 10, frameBytes: 10)
         recorder.ended(records: 1, latency: 5, stages: nil)

@@ -38,7 +38,7 @@ struct LoadRunTests {
         #expect(result.server.samples.last?.logBytes == 7)
     }
 
-    @Test func `lost, repeated, strange and busy answers are told as what they are`() throws {
+    @Test func `lost, repeated, strange and busy answers are reported as such`() throws {
         let server = ScriptedServer { job, id in
             switch job {
             case 1: []
@@ -55,7 +55,7 @@ struct LoadRunTests {
         #expect(result.failures["busy"]?.count == 1)
     }
 
-    @Test func `what is in flight when the server goes is lost`() throws {
+    @Test func `jobs in flight when the server is lost are lost`() throws {
         let server = ScriptedServer { job, id in job < 5 ? [completed(id)] : [ScriptedServer.close] }
         let result = try run(server, jobs: 10, inFlight: 3)
         #expect(result.totals.ok == 5)
@@ -97,7 +97,7 @@ struct LoadRunTests {
         #expect(result.totals.ok == 30)
     }
 
-    @Test func `no server is told as that`() {
+    @Test func `a missing server is reported as such`() {
         let error = #expect(throws: LoadError.self) {
             try LoadRun(
                 RunOptions(socketPath: "/nowhere/b.sock", schedule: Schedule(.closed, .jobs(1))),
@@ -125,7 +125,7 @@ struct LoadRunTests {
         var options = RunOptions(socketPath: server.path, schedule: Schedule(.closed, .jobs(4)))
         options.patienceSeconds = 0.5
         let result = try LoadRun(options, supply: FrameSupply(frames), idPrefix: "").run()
-        // The job without id and tag gets an id of the server's, which nobody can know.
+        // The job without id and tag gets an id of the server, which the client cannot know.
         #expect(result.totals.sent == 4)
         #expect(result.totals.ok == 3)
         #expect(result.lost == 1)

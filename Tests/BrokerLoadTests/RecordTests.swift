@@ -87,7 +87,7 @@ struct RecordTests {
                 }
             }
         }
-        // Of 40,000 draws a hundredth is more than four times the deviation.
+        // A hundredth is more than four times the deviation of 40,000 draws.
         #expect(abs(Double(there) / 40_000 - 0.25) < 0.01)
         #expect(abs(Double(null) / Double(there) - 0.5) < 0.03)
     }
@@ -106,7 +106,7 @@ struct RecordTests {
         #expect(try orders(.random) > 90)
     }
 
-    @Test func `a double has three digits behind its point`() throws {
+    @Test func `a double has three digits after its point`() throws {
         for record in text(RecordOptions(), 0..<1_000) {
             let document = try parse(record)
             let (id, score) = (try #require(document.root["id"]?.int64), try #require(document.root["score"]?.double))

@@ -71,14 +71,14 @@ struct ReportTests {
 
     private var sweep: SweepReport { SweepReport(ceiling: 1_000, steps: [(50, report()), (110, report())]) }
 
-    @Test func `a sweep tells each step as text and JSON`() throws {
+    @Test func `a sweep reports each step as text and JSON`() throws {
         let document = try parse(sweep.json)
         #expect(document.root["ceilingJobsPerSecond"]?.double == 1_000)
         #expect(document.root["steps"]?.elements.compactMap { $0["percent"]?.double } == [50, 110])
         #expect(sweep.text.split(separator: "\n").count == 4)
     }
 
-    @Test func `the text tells failures with their message`() {
+    @Test func `the text has the failures with their messages`() {
         let text = report().text
         #expect(text.contains("1 × <b>no & number</b> (invalidValue)"))
         #expect(text.contains("102 sent, 100 ok, 1 failed, 0 busy, 1 lost, 0 duplicate, 0 with rejects"))

@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// A server that answers each job as a test tells it to. Greetings and `stats` it answers by itself.
+/// A server that answers each job as a test requests. It answers greetings and `stats` by itself.
 final class ScriptedServer: Sendable {
     /// An answer that ends the connection instead.
     static let close = "close"

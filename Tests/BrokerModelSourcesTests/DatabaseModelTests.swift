@@ -90,7 +90,7 @@ import Testing
         #expect(text.contains("r is no relationship: it does not refer to the primary key"))
     }
 
-    @Test func `strange names and broken files are told, and the file is not touched`() throws {
+    @Test func `strange names and broken files are reported, and the file does not change`() throws {
         let (model, _) = try convert(
             #"CREATE TABLE "a""b" ("i d" INTEGER PRIMARY KEY, "x.y" TEXT, "select" TEXT); CREATE TABLE "_pk" ("k" TEXT PRIMARY KEY)"#
         )

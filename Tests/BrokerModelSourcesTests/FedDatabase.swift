@@ -15,7 +15,7 @@ final class FedDatabase {
     private(set) var plan: StagingPlan
     private var store: Store?
     private var nextSequence: Int64 = 0
-    /// Of the last job that was completed, the code and the count of each.
+    /// The code and the count of each warning of the last completed job.
     private(set) var warnings: [String] = []
 
     var path: String { folder.path("existing.sqlite") }
@@ -73,7 +73,7 @@ final class FedDatabase {
 
     // MARK: - Jobs
 
-    /// What a job did that processes records, or its fault: `Employee +1 ~2 =3 -4 !5`, each in a list.
+    /// The effect of a job that processes records, or its fault: `Employee +1 ~2 =3 -4 !5`, each in a list.
     func process(_ entity: String, _ json: String, _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
         try run([processing(entity, json, policy)], policy)
     }
@@ -115,7 +115,7 @@ final class FedDatabase {
         return StagedStep(action: action, rows: rows)
     }
 
-    /// What a job of these steps did, as ``process(_:_:_:)`` tells it.
+    /// The effect of a job of these steps, in the form of ``process(_:_:_:)``.
     func run(_ steps: [StagedStep], _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
         let store = try #require(store)
         nextSequence += 1
@@ -151,7 +151,7 @@ final class FedDatabase {
         return String(decoding: try StoreReader(path: path, plan: plan).fetch(request).bytes, as: UTF8.self)
     }
 
-    /// What is not Broker's, as it was declared, and the header's marks.
+    /// Another program's declarations, and the header's marks.
     func foreignObjects() throws -> [String] {
         try rows(
             "SELECT type, name, sql FROM sqlite_schema WHERE tbl_name NOT LIKE '\\_broker\\_%' ESCAPE '\\' ORDER BY rowid"

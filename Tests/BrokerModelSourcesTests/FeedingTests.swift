@@ -67,7 +67,7 @@ import Testing
             ])
         #expect(try database.rows("PRAGMA foreign_key_check").isEmpty)
         #expect(try database.rows("PRAGMA integrity_check") == ["ok"])
-        // The model is imported anew, and Broker's tables are none of it.
+        // The model is imported again, without Broker's tables.
         let plan = try database.imported()
         #expect(plan.model.entities.map(\.name) == database.plan.model.entities.map(\.name))
         #expect(try !database.open().migration.lines[0].contains("added"))
@@ -97,7 +97,7 @@ import Testing
         #expect(try database.sync("note", #"[{"id": 3}]"#) == ["note +0 ~0 =1 -1 !0"])
         // CASCADE: who works there.
         #expect(try database.delete("department", "[1]") == ["department +0 ~0 =0 -1 !0", "employee +0 ~0 =0 -1 !0"])
-        // A foreign key that is no relationship, and not deferrable, is still kept.
+        // A foreign key that is no relationship, and not deferrable, is still enforced.
         try database.execute(
             """
             UPDATE note SET about = NULL; INSERT INTO department (id, name) VALUES (3, 'x');
@@ -110,7 +110,7 @@ import Testing
         #expect(try database.rows("PRAGMA foreign_key_check").isEmpty)
     }
 
-    @Test func `what the database requires and a record lacks is told, and can be left out`() throws {
+    @Test func `a value that the database requires and a record lacks is reported, and can be skipped`() throws {
         let cascade = #""deleteRule": "cascade""#
         let database = try FedDatabase(Self.company) {
             $0.replacing(cascade, with: cascade + #", "assignment": "replace""#)
@@ -122,7 +122,7 @@ import Testing
         #expect(
             try database.process("department", #"[{"id": 1, "head": "z"}]"#)[0].contains(
                 "a stub cannot be made of it, because department_id is required"))
-        // What is there already needs no second mention of it.
+        // An existing object needs no second mention.
         #expect(try database.process("employee", #"[{"code": "a", "name": "Anna"}]"#) == ["employee +0 ~1 =0 -0 !0"])
         let null = try database.process("employee", #"[{"code": "z", "department_id": null}]"#)
         #expect(
@@ -201,7 +201,9 @@ import Testing
             "a generated column before its key"
         ),
     ])
-    func `a database that does not fit is refused untouched, and how to feed it is told`(sql: String, told: String)
+    func `a database that does not fit is refused unchanged, and the way to feed it is reported`(
+        sql: String, told: String
+    )
         throws
     {
         let database = try FedDatabase(
@@ -231,7 +233,7 @@ import Testing
         #expect(store.migration.changes.isEmpty)
     }
 
-    @Test func `an adjusted model may leave out what can be null, and rename keys`() throws {
+    @Test func `an adjusted model may omit nullable columns, and rename keys`() throws {
         let database = try FedDatabase(
             "CREATE TABLE a (id INTEGER PRIMARY KEY, code TEXT NOT NULL UNIQUE, extra TEXT DEFAULT 'e', x INTEGER)"
         ) { _ in
@@ -292,7 +294,7 @@ import Testing
         #expect(try database.refusal().contains("B has a parent"))
     }
 
-    @Test func `what RESTRICT holds back goes when both sides go in one operation`() throws {
+    @Test func `objects that RESTRICT protects are deleted when both sides are deleted in one operation`() throws {
         let database = try FedDatabase(
             """
             CREATE TABLE p (id TEXT PRIMARY KEY, boss TEXT REFERENCES p ON DELETE RESTRICT ON UPDATE RESTRICT) STRICT;

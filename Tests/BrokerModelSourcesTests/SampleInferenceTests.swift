@@ -52,7 +52,7 @@ import Testing
         #expect(mixed.type == .string)
     }
 
-    @Test func `nested objects become entities, and what is of one entity is told by names and keys`() throws {
+    @Test func `nested objects become entities, and objects of one entity are recognized by names and keys`() throws {
         let (model, text) = try infer(
             "Status",
             #"""
@@ -85,14 +85,14 @@ import Testing
         (#"[{"other_id": 1}]"#, []), (#"[{"uuid": "68753A44-4D6F-1226-9C60-0050E4C00067"}]"#, ["uuid"]),
         (#"[{"id": 1, "n": 1}, {"n": 1, "id": 1}]"#, ["id"]),
     ])
-    func `what every object has, and no two with different content, identifies them`(
+    func `a key that every object has, with different content for different objects, is the identity`(
         records: String, identity: [String]
     ) throws {
         let entity = try infer("Thing", records).model.entities[0]
         #expect(entity.identity.map { entity.attributes[$0].name } == identity)
     }
 
-    @Test func `keys that no name can be are named otherwise, or left out and told`() throws {
+    @Test func `keys that cannot be names are renamed, or skipped and reported`() throws {
         let (model, text) = try infer(
             "T", #"[{"id": 1, "ID": 2, "a.b": 3, "": 4, "_pk": 5, "q\"'é": 6, "x\u0001": 7, "rowid": 8}]"#)
         #expect(

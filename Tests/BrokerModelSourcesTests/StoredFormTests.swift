@@ -65,7 +65,7 @@ import Testing
         #expect(try database.rows("SELECT k, u FROM t ORDER BY 1") == ["1|30", "2|2.5", "3|20"])
     }
 
-    @Test func `a to-many relationship that is replaced keeps the links that are told again`() throws {
+    @Test func `a replaced to-many relationship retains the links that are asserted again`() throws {
         let database = try FedDatabase(
             """
             CREATE TABLE department (id NUMERIC PRIMARY KEY NOT NULL, name TEXT);
@@ -82,7 +82,7 @@ import Testing
         #expect(try database.rows("SELECT id, department_id FROM employee ORDER BY 1") == links)
     }
 
-    @Test func `what several steps do to an object of such a key is told once`() throws {
+    @Test func `changes of an object with such a key by several steps are counted once`() throws {
         let database = try database("NUMERIC", "", "(1, 'a'), (3, 'c')")
         #expect(
             try database.run([
@@ -92,7 +92,7 @@ import Testing
         #expect(try database.rows("SELECT k, v FROM t") == ["1|z"])
     }
 
-    @Test func `what a later step does to one of many objects of such keys is told with what the first did`() throws {
+    @Test func `changes of one of many such objects by a later step are counted with those of the first`() throws {
         let database = try database("NUMERIC", "", "(-1, 'a'), (-2, 'b')")
         let records = (1...20_000).map { #"{"k": \#($0), "v": "x"}"# }.joined(separator: ", ")
         #expect(

@@ -39,5 +39,5 @@ import Testing
             #"{"entities": {"A": {"renamedFrom": "X"}, "B": {"renamedFrom": "X"}}}"#, "/entities/B/renamedFrom",
             #"the entity "A" is renamed from "X" already"#),
     ])
-    func `a former name that tells of no renaming is refused`(fault: FaultCase) { fault.check() }
+    func `a former name without a renaming is refused`(fault: FaultCase) { fault.check() }
 }

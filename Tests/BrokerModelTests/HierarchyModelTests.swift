@@ -104,9 +104,9 @@ private func entities(_ text: String) -> String { #"{"entities": {"# + text + "}
                 "A": {"parent": "P"}, "T": {"relationships": {"as": {"entity": "A", "toMany": true, "inverse": "t"}}}
                 """), "/entities/T/relationships/as/inverse", "an inverse of it leads to P"),
     ])
-    func `what is wrong with a hierarchy has a sentence of its own`(fault: FaultCase) { fault.check() }
+    func `each fault of a hierarchy has a sentence of its own`(fault: FaultCase) { fault.check() }
 
-    @Test func `every entity of a circle of parents is told`() {
+    @Test func `every entity of a circle of parents is reported`() {
         let found = faults(
             of: entities(#""A": {"parent": "B"}, "B": {"parent": "C"}, "C": {"parent": "A"}, "D": {"parent": "C"}"#))
         #expect(found.map(\.place.pointer) == ["/entities/A/parent", "/entities/B/parent", "/entities/C/parent"])

@@ -107,7 +107,7 @@ private func route(_ fields: String) -> String {
         FaultCase(route(#""path": "/x/:", "mapping": "m""#), "/routes/0/path", "no name behind it"),
         FaultCase(model(#""routes": [{"keyPath": "x", "mapping": "n"}]"#), "/routes/0/mapping", "no mappings"),
     ])
-    func `what is wrong with a mapping or a route has a sentence of its own`(fault: FaultCase) {
+    func `each fault of a mapping or a route has a sentence of its own`(fault: FaultCase) {
         let found = faults(of: fault.json).filter { $0.place.pointer == fault.pointer }
         #expect(found.contains { $0.message.contains(fault.message) }, "\(faults(of: fault.json))")
     }

@@ -23,7 +23,7 @@ import Testing
                 == ModelPlace(pointer: "/entities/A/attributes/id", line: 3, column: 5))
     }
 
-    @Test func `faults of several sources are told source by source, and by line within each`() throws {
+    @Test func `faults of several sources are reported source by source, and by line within each`() throws {
         let start = SourcePlace(source: "first", line: 1, column: 1)
         let members = [("a", "second", 1), ("b", "first", 10), ("c", "first", 9)].map { name, source, line in
             ModelValue.Member(

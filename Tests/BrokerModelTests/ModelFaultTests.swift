@@ -152,7 +152,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(
             entity(#""modified": "at", "attributes": {"at": "date"}"#), "/entities/A/modified", #"add "identity""#),
     ])
-    func `a modified attribute that tells of no order is refused`(fault: FaultCase) { fault.check() }
+    func `a modified attribute without an order is refused`(fault: FaultCase) { fault.check() }
 
     @Test(arguments: [
         FaultCase(
@@ -160,7 +160,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
     ])
     func `a tombstone of an entity without identity is refused`(fault: FaultCase) { fault.check() }
 
-    @Test func `what asks for nothing that is missing is accepted`() {
+    @Test func `an incomplete request without missing parts is accepted`() {
         #expect(faults(of: entity(#""abstract": false"#)).isEmpty)
         #expect(faults(of: relationship(#""entity": "B", "ordered": false"#)).isEmpty)
         #expect(faults(of: #"{"$schema": "x", "description": "y", "entities": {"A": {"description": "z"}}}"#).isEmpty)

@@ -49,7 +49,7 @@ func read(_ json: String) throws -> Model {
     try ModelReader.read(JSONText(copying: Array(json.utf8)))
 }
 
-/// What is wrong with a model; empty when it is fine.
+/// The faults of a model; empty for a valid one.
 func faults(of json: String) -> [ModelFault] {
     do {
         _ = try ModelReader.read(JSONText(copying: Array(json.utf8)))

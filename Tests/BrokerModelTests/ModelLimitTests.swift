@@ -89,7 +89,7 @@ import Testing
             #expect(faults(hierarchy(250, parent)) == [])
             #expect(isRefused(hierarchy(251, parent), "251 entities in one hierarchy", "(/entities/E0)"))
         }
-        // What goes round in a circle is told as that.
+        // A circle is reported as such.
         let circle = model([
             ("A", entity(attributes: 1, ", \"parent\": \"B\"")), ("B", entity(attributes: 0, ", \"parent\": \"A\"")),
         ])

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerModel
 
-/// What an override changes, and what it leaves.
+/// The changes of an override, and the unchanged parts.
 @Suite(.timeLimit(.minutes(5))) struct ModelMergingTests {
     private func document(_ text: String, _ source: String) throws -> ModelDocument {
         try ModelDocument(parsing: JSONText(copying: Array(text.utf8)), source: source)
@@ -92,7 +92,7 @@ import Testing
         #expect(text(document).contains(#""select":{"key": "l", "otherwise": null}"#))
     }
 
-    @Test func `what an override names and is not there is told where it is written`() throws {
+    @Test func `a missing part that an override names is reported where it is written`() throws {
         let document = try merged(
             company,
             """
@@ -120,7 +120,7 @@ import Testing
         #expect(error.faults.map(\.place.source) == ["1.json", "1.json", "2.json", "2.json"])
     }
 
-    @Test func `a key that stands twice in an override is told there`() throws {
+    @Test func `a key that occurs twice in an override is reported there`() throws {
         let document = try merged(company, "{\"entities\": {\"A\": {\"table\": \"x\"},\n \"A\": {\"table\": \"y\"}}}")
         #expect(
             document.faults.map(\.description) == [
@@ -128,7 +128,7 @@ import Testing
             ])
     }
 
-    @Test func `an override that is no object is told, and an earlier duplicate stays one`() throws {
+    @Test func `an override that is no object is reported, and an earlier duplicate stays one`() throws {
         let document = try merged(#"{"entities": {"A": {}, "A": {}}}"#, "[]")
         let error = try #require(throws: ModelError.self) { try ModelReader.read(document) }
         #expect(

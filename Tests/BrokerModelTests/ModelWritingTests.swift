@@ -33,7 +33,7 @@ import Testing
         #expect(written(again) == text)
     }
 
-    @Test func `what the model implies is written out`() throws {
+    @Test func `implied parts of the model are written out`() throws {
         let text = """
             {"keyStyle": "snakeCase", "entities": {
               "A": {"identity": "userID", "attributes": {"userID": "integer64"},

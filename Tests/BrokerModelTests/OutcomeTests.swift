@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerModel
 import Testing
 
-/// What is told, and kept, of what a job did.
+/// The sent and the stored outcome of a job.
 @Suite(.timeLimit(.minutes(5))) struct OutcomeTests {
     private static func outcome(_ changes: [(String, ChangeCounts)], _ change: (inout Outcome) -> Void = { _ in })
         -> Outcome
@@ -29,7 +29,7 @@ import Testing
         outcome([]),
     ]
 
-    @Test func `an outcome written after another one tells its own, however like each other they are`() throws {
+    @Test func `an outcome written after a similar one has its own text`() throws {
         for outcome in Self.others {
             for var before in Self.others {
                 before.writeBrief()
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `what is kept is an object of the members that are told`() throws {
+    @Test func `the stored outcome is an object of the sent members`() throws {
         for outcome in Self.others {
             #expect(outcome.storedObject == Array("{".utf8) + outcome.members + Array("}".utf8))
             _ = try JSONDocument(parsing: JSONText(copying: outcome.storedObject))

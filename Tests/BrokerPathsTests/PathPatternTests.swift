@@ -47,7 +47,7 @@ struct PathPatternTests {
         #expect(try PathPattern("articles/").path { _ in nil } == "articles/")
     }
 
-    @Test func `what has no value is named`() throws {
+    @Test func `parameters without values are named`() throws {
         let pattern = try PathPattern("/a/:first/:second/:third")
         let error = #expect(throws: PathPatternError.self) {
             try pattern.path { $0 == "first" ? "1" : $0 == "second" ? "" : nil }
@@ -57,7 +57,7 @@ struct PathPatternTests {
     }
 
     @Test(arguments: ["/articles/:", "/:a:b", "/:a/:a", "/a/:/b"])
-    func `a pattern that nobody could match is refused`(pattern: String) {
+    func `an ambiguous pattern is refused`(pattern: String) {
         #expect(throws: PathPatternError.self) { try PathPattern(pattern) }
     }
 }

@@ -4,11 +4,11 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Who may reach a server, and whom it serves.
+/// The users that may reach a server, and the users that it serves.
 @Suite(.timeLimit(.minutes(5))) struct AccessTests {
     private let folder = TemporaryFolder()
 
-    /// A server's options that allow the user 0, the group 70 and nobody else.
+    /// A server's options that allow the user 0 and the group 70 only.
     private var options: ServerOptions {
         var options = ServerOptions(socketPath: nil)
         options.allowedUsers = [0]
@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() != 0, "root may give files to any group"))
-    func `a group that the server is not in is told of, and no socket stays`() throws {
+    func `a group that the server is not in is reported, and no socket stays`() throws {
         let file = SocketFile(path: folder.path("socket"), access: SocketAccess(group: 4_242))
         let error = #expect(throws: ServerError.self) { try file.claim() }
         #expect(error?.message.contains("--socket-group") == true, "\(error as Any)")
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test(.enabled(if: geteuid() != 0, "root is always served"))
-    func `whoever is not allowed is refused, whatever the mode`()
+    func `a user who is not allowed is refused, whatever the mode`()
         async throws
     {
         try await RunningServer.run {

@@ -2,7 +2,7 @@
 import TestSupport
 import Testing
 
-/// The machine behind a reference, so that an expectation may change it.
+/// The machine in a reference, so that an expectation may change it.
 private final class Turns {
     private var turns: AssemblyTurns<Int>
 
@@ -43,7 +43,7 @@ private final class Turns {
         #expect(turns.leave(1) == [100])
     }
 
-    @Test func `who waits may leave`() {
+    @Test func `a waiting connection may leave`() {
         let turns = Turns(byteLimit: 10)
         #expect(turns.ask(0, process: 1, bytes: 10))
         #expect(!turns.ask(1, process: 2, bytes: 10))
@@ -53,7 +53,7 @@ private final class Turns {
         #expect(turns.heldBytes == 0)
     }
 
-    @Test(arguments: 1...20) func `whatever happens, the bytes are kept count of and nobody is forgotten`(seed: UInt64)
+    @Test(arguments: 1...20) func `whatever happens, the bytes are counted and no connection is forgotten`(seed: UInt64)
     {
         var generator = SeededGenerator(seed: seed)
         let turns = Turns(byteLimit: 100)

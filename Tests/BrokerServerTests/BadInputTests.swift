@@ -24,12 +24,12 @@ import Testing
         }
     }
 
-    @Test func `a bare JSON text is refused with the way to mend it`() async throws {
+    @Test func `a bare JSON text is refused with the remedy`() async throws {
         try await expectRefusal(
             Array(#"{"entity": "Employee", "json": []}"#.utf8), "malformedFrame", mentioning: "JSON", "length")
     }
 
-    @Test func `a bare LZ4 frame is refused with the way to mend it`() async throws {
+    @Test func `a bare LZ4 frame is refused with the remedy`() async throws {
         let frame = try RawClient.frame(Array(#"{"type": "ping"}"#.utf8))
         try await expectRefusal(Array(frame.dropFirst(4)), "malformedFrame", mentioning: "LZ4", "length")
     }
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func `malformed JSON is told with line, column and offset`() async throws {
+    @Test func `malformed JSON is reported with line, column and offset`() async throws {
         try await expectError("{\"entity\": \"Employee\",\n \"json\": [1 2]}", "malformedJSON") { error in
             #expect(error["error.line"] == "2")
             #expect(error["error.column"] == "13")
@@ -84,7 +84,7 @@ import Testing
         try await expectError("[1, 2]", "malformedJSON")
     }
 
-    @Test func `a message of an unknown type is told which there are`() async throws {
+    @Test func `a message of an unknown type is refused with a list of the types`() async throws {
         try await expectError(#"{"type": "frobnicate", "tag": 7}"#, "unsupportedMessage") { error in
             #expect(error["tag"] == "7")
             #expect(error["error.message"]?.contains("frobnicate") == true)
@@ -94,7 +94,7 @@ import Testing
     @Test(arguments: [
         #"{"type": "subscribe"}"#, #"{"type": "subscribe"}"#,
     ])
-    func `what comes later is refused, not ignored`(json: String) async throws {
+    func `features of later versions are refused, not ignored`(json: String) async throws {
         try await expectError(json, "unsupportedMessage")
     }
 

@@ -3,7 +3,7 @@ import BrokerWire
 import TestSupport
 import Testing
 
-/// What clients can make the server hold.
+/// The memory that clients can make the server use.
 @Suite(.timeLimit(.minutes(5))) struct ConnectionMemoryTests {
     private let ping = #"{"type": "ping"}"#
 
@@ -12,7 +12,7 @@ import Testing
         (0..<4).map { UInt8(truncatingIfNeeded: length >> (24 - 8 * $0)) } + [UInt8](repeating: 7, count: sent)
     }
 
-    @Test func `what belongs to a connection is freed when it closes`() async throws {
+    @Test func `the memory of a connection is freed when it closes`() async throws {
         try await RunningServer.run { running in
             for _ in 0..<300 { #expect(try running.connect().ask(ping).type == "pong") }
             // Inside of a frame, and with something unanswered.
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `a client that stops inside of a frame is left alone while nobody waits`() async throws {
+    @Test func `a client that stops inside of a frame stays connected while no other waits`() async throws {
         try await RunningServer.run { running in
             let padding = SeededGenerator(seed: 2).text(count: 200_000)
             let text = #"{"entity": "Department", "json": {"id": 1}, "padding": "\#(padding)"}"#

@@ -1,9 +1,9 @@
 import Testing
 import TestSupport
 
-/// Jobs that are taken back, progress and administration, over a socket.
+/// Cancelled jobs, progress and administration, over a socket.
 @Suite(.timeLimit(.minutes(5))) struct ControlTests {
-    @Test func `a job is taken back while the server is paused, and the rest goes on`() async throws {
+    @Test func `a job is cancelled while the server is paused, and the others continue`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
             #expect(try client.ask(#"{"type": "admin", "action": "pause", "tag": 1}"#).type == "done")
@@ -28,7 +28,7 @@ import TestSupport
         }
     }
 
-    @Test func `who asks for progress is told, before the end`() async throws {
+    @Test func `a client that asks for progress gets it before the end`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
             let rows = (1...500).map { "{\"id\": \($0)}" }.joined(separator: ",")

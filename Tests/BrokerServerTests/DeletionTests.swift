@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What `delete` deletes, by the relationships' rules, and what is told of it.
+/// The objects that `delete` deletes, by the relationships' rules, and its answers.
 @Suite(.timeLimit(.minutes(5))) struct DeletionTests {
     private func delete(_ entity: String, _ keys: String) -> String {
         #"{"op": "delete", "entity": "\#(entity)", "objects": [\#(keys)]}"#
@@ -62,7 +62,9 @@ import Testing
         }
     }
 
-    @Test func `what is made behind a deletion is new, also where the server has made none before`() async throws {
+    @Test func `an object inserted after a deletion is new, also where the server has inserted none before`()
+        async throws
+    {
         try await OperationSession.run { session in
             let other = try Locker(session.storePath)
             try other.execute("INSERT INTO Note (text) VALUES ('a'), ('b')")
@@ -141,7 +143,9 @@ import Testing
     }
 
     @Test(arguments: ["keys", "summary"])
-    func `what the first operation changed and a later one changed back is unchanged`(reply: String) async throws {
+    func `an object that the first operation changed and a later one changed back is unchanged`(reply: String)
+        async throws
+    {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1, "name": "a"}, {"id": 2}]"#)
             let back = try session.job(

@@ -48,7 +48,7 @@ import Testing
         (#""entity": "Employee", "arguments": []"#, "unsupportedMessage", "/arguments"),
         (#""sort": ["name"]"#, "unsupportedMessage", "/entity"),
     ])
-    func `what is wrong with a fetch is told with its code and its place`(
+    func `a fault of a fetch is reported with its code and its position`(
         fields: String, code: String, path: String
     ) async throws {
         try await RunningServer.run { running in

@@ -59,7 +59,7 @@ import Testing
         try expect(&assembler, .incomplete(totalCount: 1_000_004))
     }
 
-    @Test func `what comes behind a large frame is kept apart from it`() throws {
+    @Test func `the bytes after a large frame are separate from it`() throws {
         var assembler = FrameAssembler(limits: FrameLimits())
         let bytes = frame(100_000) + frame(10)
         assembler.append(ByteBuffer(bytes: bytes.prefix(20)))

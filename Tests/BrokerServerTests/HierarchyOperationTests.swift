@@ -196,7 +196,7 @@ import Testing
             #expect(
                 try job(#""op": "relate", "entity": "File", "object": "q", "relationship": "links", "json": []"#)
                     == "objectNotFound /object")
-            // Of the topmost entity the store's own key stays what names it.
+            // An object of the topmost entity is named by the row key.
             #expect(try job(#""entity": "Item", "object": 1, "json": {"note": "t"}"#) == "")
             #expect(try SQLRows.of("SELECT note FROM Item WHERE _pk = 1", in: store) == ["t"])
             let fetched = try client.ask(#"{"type": "fetch", "entity": "File", "object": "b", "names": "local"}"#)

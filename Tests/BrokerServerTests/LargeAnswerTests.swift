@@ -16,7 +16,7 @@ import Testing
             .joined(separator: ",")
     }
 
-    @Test func `a completion that fits no frame is told without its keys`() async throws {
+    @Test func `a completion that exceeds a frame is sent without its keys`() async throws {
         try await RunningServer.run(adjust) { running in
             let client = try running.connect()
             let job = #"{"id": "a", "tag": 5, "reply": "keys", "entity": "Department", "json": [\#(records(20_000))]}"#
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `objects that fit no frame are left out alone`() async throws {
+    @Test func `only the objects that exceed a frame are omitted`() async throws {
         try await RunningServer.run(adjust) { running in
             let client = try running.connect()
             let answer = try client.ask(
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `of rejections that fit no frame, the first are told, and how many more there are`() {
+    @Test func `of rejections that exceed a frame, the first are sent, and the number of the others`() {
         var generator = SeededGenerator(seed: 5)
         var outcome = Outcome()
         outcome.changes = [("A", ChangeCounts(rejected: 3_000))]

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// `reply: objects` of much: bounded, and at nobody else's expense.
+/// `reply: objects` for many objects: limited, and not at the expense of other clients.
 @Suite(.timeLimit(.minutes(5))) struct LargeObjectsTests {
     /// An object of some size, under the key 1.
     private func store(objectOf bytes: Int, _ client: RawClient) throws {
@@ -14,7 +14,7 @@ import Testing
         return #"{"reply": "objects", "entity": "Department", "json": [\#(records)]}"#
     }
 
-    @Test func `a small job that names much is not told more than a fetch`() async throws {
+    @Test func `a small job that names many objects gets no larger answer than a fetch`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
             try store(objectOf: 1 << 20, client)
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `jobs that are ready together, each with much to tell, are told whole and in order`() async throws {
+    @Test func `jobs with large answers that are ready together get complete answers in order`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
             try store(objectOf: 1 << 19, client)
@@ -47,7 +47,9 @@ import Testing
         }
     }
 
-    @Test func `who does not take answers gets the rest of them without objects, and holds up nobody`() async throws {
+    @Test func `a client that does not read gets the remaining answers without objects, and delays no other`()
+        async throws
+    {
         try await RunningServer.run { running in
             let (slow, other) = (try running.connect(), try running.connect())
             let name = SeededGenerator(seed: 8).text(count: 4 << 20)
@@ -81,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `a job of 100000 records is told whole, and others are served meanwhile`() async throws {
+    @Test func `a job of 100000 records gets its complete answer, and others are served meanwhile`() async throws {
         try await RunningServer.run { running in
             let (client, other) = (try running.connect(), try running.connect())
             #expect(try other.ask(#"{"entity": "Department", "json": {"id": 0, "name": "d"}}"#).type == "completed")

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct LifeTests {
-    @Test func `a stopped server has finished what it accepted and leaves no socket and no log behind`() async throws {
+    @Test func `a stopped server has finished its accepted jobs and leaves no socket and no WAL`() async throws {
         let running = try await RunningServer()
         let client = try running.connect()
         for number in 1...100 {
@@ -26,7 +26,7 @@ import Testing
         try FileManager.default.removeItem(atPath: running.folder)
     }
 
-    @Test func `a socket that somebody listens on is refused with who has it`() async throws {
+    @Test func `a socket in use is refused with its process`() async throws {
         try await RunningServer.run { running in
             #expect {
                 try BrokerServer.claimSocket(running.socketPath)
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: ["", "/nowhere/at/all/broker.sock", "/proc/broker.sock", String(repeating: "x", count: 108)])
-    func `a socket that cannot be made is told of before anything else is touched`(path: String) {
+    func `a socket that cannot be created is reported before any file changes`(path: String) {
         #expect(throws: ServerError.self) { try BrokerServer.claimSocket(path) }
     }
 
@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `a user who is not allowed is told so`() async throws {
+    @Test func `a user who is not allowed gets an error`() async throws {
         try await RunningServer.run({ $0.allowedUsers = [4_000_000_000] }) { running in
             let error = try running.connect().next()
             #expect(error.code == "unauthorized")
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test func `a connection over the limit is told to come again`() async throws {
+    @Test func `a connection over the limit gets the advice to retry`() async throws {
         try await RunningServer.run({ $0.connections = 2 }) { running in
             let clients = try (0..<2).map { _ in try running.connect() }
             for client in clients { #expect(try client.ask(#"{"type": "ping"}"#).type == "pong") }

@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func `a select declines, refuses, or leaves out`() async throws {
+    @Test func `a select declines, refuses, or rejects`() async throws {
         try await run { session in
             try #expect(
                 session.map(
@@ -246,7 +246,7 @@ import Testing
         }
     }
 
-    @Test func `a payload that no route knows tells its keys and the routes`() async throws {
+    @Test func `a payload without a route is refused with its keys and the routes`() async throws {
         try await run { session in
             let fault = try session.map(#"{"articels": [], "page": 2}"#)
             #expect(
@@ -263,7 +263,7 @@ import Testing
         }
     }
 
-    @Test func `a value of the path that does not fit its attribute is told at the record`() async throws {
+    @Test func `a path parameter that does not fit its attribute is reported at the record`() async throws {
         try await run { session in
             let fault = try session.map(#"{"headline": "x"}"#, #", "path": "/articles/five""#)
             #expect(fault.hasPrefix("invalidValue /json "), "\(fault)")

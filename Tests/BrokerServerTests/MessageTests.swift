@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `a completion tells the changes, warnings and times of its job`() async throws {
+    @Test func `a completion has the changes, warnings and times of its job`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
             let job =
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `skip leaves out the bad record and lists it by its path`() async throws {
+    @Test func `skip rejects the invalid record and lists it by its path`() async throws {
         try await RunningServer.run { running in
             let completed = try running.connect().ask(
                 #"{"onInvalid": "skip", "entity": "Employee", "json": [{"id": 1, "name": "A"}, {"id": 2, "name": "B", "age": "old"}]}"#

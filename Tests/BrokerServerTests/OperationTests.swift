@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Operations beside `process`, over the socket: what they do to the database, and what is told of it.
+/// Operations besides `process`, over the socket: their effects on the database, and their answers.
 @Suite(.timeLimit(.minutes(5))) struct OperationTests {
     // MARK: - One after the other
 
@@ -75,8 +75,7 @@ import Testing
         }
     }
 
-    @Test func `a record for a named object that is left out is told by its own fault, and does nothing`() async throws
-    {
+    @Test func `a rejected record for a named object is reported by its own fault, and has no effect`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"{"id": 1, "name": "a"}"#)
             for (record, fault) in [
@@ -114,7 +113,7 @@ import Testing
         }
     }
 
-    @Test func `an object that is not there is told at its key, and left out alone with skip`() async throws {
+    @Test func `a missing object is reported at its key, and rejected alone with skip`() async throws {
         try await OperationSession.run { session in
             #expect(
                 try session.job(#"{"entity": "Employee", "object": 1, "json": {"age": 1}}"#)
@@ -158,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func `what is nested in a relate has the later word, as in a record`() async throws {
+    @Test func `nested values of a relate override earlier ones, as in a record`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1}, {"id": 2}]"#)
             let relate = #""op": "relate", "entity": "Employee", "object""#

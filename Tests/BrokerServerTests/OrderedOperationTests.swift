@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What `modified` and `ordered` of a model mean to operations beside `process`, over the socket.
+/// The effect of `modified` and `ordered` of a model on operations besides `process`, over the socket.
 @Suite(.timeLimit(.minutes(5))) struct OrderedOperationTests {
     private static let model = """
         {"entities": {
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func `what is deleted leaves a gap, and what was in a deleted order joins another one at its end`()
+    @Test func `a deleted object leaves a gap, and objects of a deleted list join another one at its end`()
         async throws
     {
         try await run { session in

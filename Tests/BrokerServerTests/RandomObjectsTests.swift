@@ -3,7 +3,7 @@ import Testing
 
 /// The objects of random jobs beside a few objects in memory, to which the same is done.
 @Suite(.timeLimit(.minutes(5))) struct RandomObjectsTests {
-    @Test func `each record tells what its object is in the end, whatever was renamed, deleted and made again`()
+    @Test func `each record returns its object in the final state, whatever was renamed, deleted and inserted again`()
         async throws
     {
         var generator = SeededGenerator()
@@ -26,7 +26,7 @@ import Testing
     }
 }
 
-/// What a job's operations do to objects of one entity, and what its records tell of them.
+/// The effects of a job's operations on objects of one entity, and the objects that its records return.
 private struct RandomObjects {
     static let model =
         #"{"entities": {"Item": {"identity": "id", "attributes": {"id": "integer64", "n": "integer64"}}}}"#
@@ -60,7 +60,7 @@ private struct RandomObjects {
     mutating func apply(operations: Int, _ generator: inout SeededGenerator) -> String {
         payload = []
         renamings = 0
-        // What is deleted and made again is the same object within one job.
+        // An object that is deleted and inserted again is the same object within one job.
         for (id, item) in named where !items[item].isThere { named[id] = nil }
         return (0..<operations).map { _ in operation(&generator) }.joined(separator: ", ")
     }

@@ -12,7 +12,7 @@ struct RandomOperationCase {
 
     var description: String { jobs.map(\.json).joined(separator: "\n") }
 
-    /// What a run found: where server and graph first differ, and how many jobs failed as they should.
+    /// The result of a run: the first difference between server and graph, and the number of jobs that failed as they should.
     struct Verdict {
         var difference: String?
         var failures = 0

@@ -9,7 +9,7 @@ import Logging
 import TestSupport
 import Testing
 
-/// What a server makes of accepted jobs that a newer version of the protocol refuses.
+/// The replay of accepted jobs that a newer version of the protocol refuses.
 @Suite(.timeLimit(.minutes(1))) struct ReplayTests {
     private let folder = TemporaryFolder()
 

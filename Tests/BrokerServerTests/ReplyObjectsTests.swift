@@ -121,7 +121,7 @@ import Testing
 
     // MARK: - null
 
-    @Test func `null stands for what was left out`() async throws {
+    @Test func `null replaces rejected records`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"{"id": 1}"#)
             let objects = try session.objects(
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func `null stands for what a sync passes over`() async throws {
+    @Test func `null replaces records that a sync ignores`() async throws {
         try await OperationSession.run { session in
             try session.process("Tag", #"{"word": "old"}"#)
             func synced(_ actions: String) throws -> String {
@@ -187,7 +187,7 @@ import Testing
         }
     }
 
-    @Test func `a record that is not newer than its object still tells the object`() async throws {
+    @Test func `a record that is not newer than its object still returns the object`() async throws {
         let model = """
             {"entities": {"Item": {
               "identity": "id", "modified": "at", "attributes": {"id": "integer64", "at": "integer64", "name": "string"}}}}
@@ -205,7 +205,9 @@ import Testing
 
     // MARK: - What later operations do
 
-    @Test func `what a later operation changes, deletes or makes anew is told as it is in the end`() async throws {
+    @Test func `an object that a later operation changes, deletes or inserts again is returned in its final state`()
+        async throws
+    {
         try await OperationSession.run { session in
             let objects = try session.objects(
                 #"{"entity": "Paper", "json": [{"id": 1}, {"id": 2}, {"id": 3}]}, "#
@@ -218,7 +220,7 @@ import Testing
         }
     }
 
-    @Test func `an object is told by the name that it has in the end, and no other is told for it`() async throws {
+    @Test func `an object is returned by its final name, and no other is returned for it`() async throws {
         try await OperationSession.run { session in
             func rename(_ old: Int, _ new: Int) -> String {
                 #"{"entity": "Safe", "object": \#(old), "json": {"id": \#(new)}}"#

@@ -19,7 +19,7 @@ import Testing
         fill(budget, 3)
         #expect(budget.share(of: 3) == 125)
         #expect(!budget.hasRoom(1) && !budget.hasRoom(2) && budget.hasRoom(4))
-        // What one gives back, the others may share.
+        // Bytes that one gives back are shared by the others.
         budget.remove(501, 1)
         fill(budget, 3)
         fill(budget, 2)

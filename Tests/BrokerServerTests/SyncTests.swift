@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What `sync` makes, changes and deletes, at once and in parts.
+/// The objects that `sync` inserts, changes and deletes, at once and in parts.
 @Suite(.timeLimit(.minutes(5))) struct SyncTests {
     private func sync(_ entity: String, _ json: String, _ more: String = "") -> String {
         #"{"op": "sync", "entity": "\#(entity)", "json": \#(json)\#(more)}"#
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `of an entity without identity every record is new, so the old objects go`() async throws {
+    @Test func `every record of an entity without identity is new, so the old objects are deleted`() async throws {
         try await OperationSession.run { session in
             try session.process("Note", #"[{"text": "a"}, {"text": "b"}]"#)
             #expect(try session.job(sync("Note", #"[{"text": "a"}]"#)) == "Note +1 -2")
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `what sync made or changed may go by a cascade from what it did not name`() async throws {
+    @Test func `objects that a sync inserted or changed may be deleted by a cascade from unnamed ones`() async throws {
         try await OperationSession.run { session in
             try session.process("Paper", #"[{"id": 1, "follows": {"id": 2}}, {"id": 3}]"#)
             // 1 is not named and goes, and takes 2 with it, which is named.
@@ -68,7 +68,7 @@ import Testing
 
     // MARK: - Subsets of actions
 
-    @Test func `without insert, records that find nothing are passed over, and what is nested in them is not`()
+    @Test func `without insert, records without an object are ignored, and their nested records are not`()
         async throws
     {
         try await OperationSession.run { session in
@@ -136,7 +136,9 @@ import Testing
         }
     }
 
-    @Test func `what the parts of one sync named is nothing to another, and is left when that ends`() async throws {
+    @Test func `objects named by the parts of one sync do not count for another, and are forgotten at its end`()
+        async throws
+    {
         try await OperationSession.run { session in
             try session.process("Employee", #"[{"id": 1}, {"id": 2}, {"id": 3}]"#)
             #expect(try session.job(part(#"[{"id": 1}, {"id": 2}]"#, of: "a")) == "Employee =2")
@@ -162,7 +164,7 @@ import Testing
         }
     }
 
-    @Test func `a record that is left out beside the store stops the deletion of a later part`() async throws {
+    @Test func `a record that is rejected at the merge stops the deletion of a later part`() async throws {
         try await OperationSession.run { session in
             func part(_ json: String, last: Bool) -> String {
                 sync("Seal", json, #", "part": {"id": "x", "last": \#(last)}"#)
@@ -178,7 +180,7 @@ import Testing
     }
 
     @Test(arguments: [["update"], ["insert"]])
-    func `what is nested in a record that is passed over counts in the order of the text`(
+    func `records nested in an ignored record count in the order of the text`(
         actions: [String]
     ) async throws {
         let model = """
@@ -199,11 +201,13 @@ import Testing
         }
     }
 
-    /// Where naming leaves no row behind: passed over, or a bare key that need not lead anywhere.
+    /// Names without a row: an ignored record, or a bare key that may be missing.
     @Test(arguments: [
         #"[{"id": 7}]"#, #"[{"id": 1, "boss": 7}]"#, #"[{"id": 8, "boss": {"id": 7}}]"#, #"[{"id": 1, "friend": 7}]"#,
     ])
-    func `what a part named is kept though it is made only before the last part`(named: String) async throws {
+    func `an object that a part named is not deleted though it is inserted only before the last part`(named: String)
+        async throws
+    {
         for isOptional in [false, true] {
             let model = """
                 {"entities": {"Employee": {
@@ -221,7 +225,7 @@ import Testing
         }
     }
 
-    @Test func `of an entity with a key of the store's own a part names by identity, too`() async throws {
+    @Test func `for an entity with row keys a part names by identity, too`() async throws {
         let model = #"""
             {"entities": {"Employee": {
               "identity": "id", "identityOptional": true, "attributes": {"id": "integer64", "name": "string"}}}}

@@ -98,7 +98,7 @@ import Testing
         #expect(fault.attribute == "name")
     }
 
-    @Test func `of several key paths the first that is not null counts`() throws {
+    @Test func `the first of several key paths whose value is not null counts`() throws {
         let staged = try staging.stage(
             """
             {"Person": [{"id": 1, "email": "a", "contact": {"email": "b"}},

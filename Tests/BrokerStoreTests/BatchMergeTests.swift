@@ -168,7 +168,7 @@ import Testing
         ("", #"{"id": 1}"#, #", "modified": "n""#), ("", #"{"id": 1}"#, #", "identityOptional": true"#),
         ("", #"{"id": 1, "n": 0}"#, #", "tombstone": "n == 0""#),
     ])
-    func `what depends on more than the rows of its objects is not merged together`(
+    func `jobs whose result depends on more than the rows of their objects are not merged together`(
         relationship: String, record: String, more: String
     ) throws {
         let test = try TestStore(

@@ -13,7 +13,7 @@ extension ChangingModel {
     func attributes(of number: Int) -> [Attribute] { line(of: number).flatMap(\.attributes) }
     func relationships(of number: Int) -> [Relationship] { line(of: number).flatMap(\.relationships) }
     func identity(of number: Int) -> [Int] { line(of: number).map(\.identity).first { !$0.isEmpty } ?? [] }
-    /// What shares its table, and with it the space of identities.
+    /// The entities that share its table, and so one space of identities.
     func topmost(of number: Int) -> Int { line(of: number).last!.number }
     func isKind(_ number: Int, of other: Int) -> Bool { line(of: number).contains { $0.number == other } }
 

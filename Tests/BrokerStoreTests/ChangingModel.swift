@@ -165,7 +165,7 @@ struct ChangingModel {
         case 8: addRelationship(using: &generator)
         case 9: entities[entity].indexes.append([entities[entity].attributes[attribute].number])
         case 10:
-            // Of what has been there, values differ; see ``ChangingRecords``.
+            // Values of earlier records differ; see ``ChangingRecords``.
             guard entities[entity].attributes[attribute].defaultValue == nil,
                 entities[entity].attributes[attribute].type != "boolean",
                 !isShared(entities[entity].attributes[attribute])
@@ -218,7 +218,7 @@ struct ChangingModel {
 // MARK: - JSON
 
 extension ChangingModel {
-    /// - Parameter before: an earlier state of this model, whose names are told where they were others.
+    /// - Parameter before: an earlier state of this model, whose different names are reported.
     func json(since before: ChangingModel?) -> String {
         "{\"entities\": {\n\(entities.map { json($0, before) }.joined(separator: ",\n"))}}"
     }

@@ -55,7 +55,7 @@ struct ChangingRecords {
         }
     }
 
-    /// A value that is null and may not be, in a changed model, is left out, so that the default stands for it.
+    /// A null value that a changed model does not allow is omitted, so that the default replaces it.
     ///
     /// First come the objects and then their links: a key of an abstract entity that is below another needs an object that
     /// is one of it already.

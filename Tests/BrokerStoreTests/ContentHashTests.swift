@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerStore
 
 @Suite(.timeLimit(.minutes(5))) struct ContentHashTests {
-    /// Of the bytes 0, 1, 2 … under the key 0, 1 … 15, as `openssl mac -macopt size:16 SIPHASH` gives them.
+    /// The hashes of the bytes 0, 1, 2 … with the key 0, 1 … 15, from `openssl mac -macopt size:16 SIPHASH`.
     ///
     /// The first ones are those of the authors' own test.
     @Test(arguments: [

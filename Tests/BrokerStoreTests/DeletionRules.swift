@@ -1,4 +1,4 @@
-/// What a `delete` must do by the delete rules in the model of ``EquivalentJobs``.
+/// The required effect of a `delete` by the delete rules in the model of ``EquivalentJobs``.
 struct DeletionRules {
     private struct Node: Hashable {
         /// The topmost entity.
@@ -36,7 +36,7 @@ struct DeletionRules {
         before = try Self.nodes(store)
     }
 
-    /// What the deletion did wrong; nil for nothing.
+    /// The fault of the deletion; nil for none.
     func fault(_ store: TestStore, isDone: Bool) throws -> String? {
         var going = Set([named].compactMap(\.self))
         var count = 0

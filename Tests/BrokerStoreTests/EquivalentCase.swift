@@ -80,7 +80,7 @@ struct EquivalentCase: Shrinkable {
                 apart.store.rollback()
             case .failed:
                 apart.store.rollback()
-                // What one job may do, its operations may not one by one: a unique value can be free only at the end.
+                // A job may do more than its operations one by one: a unique value can be free only at the end.
                 guard outcome == nil else { return nil }
             }
             if let difference = after.difference(from: try StoreDump(apart)) { return "job \(number): \(difference)" }

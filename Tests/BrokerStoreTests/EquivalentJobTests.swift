@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What a job does is compared with what other jobs do that must have the same effect, its counts with the rows before and after
+/// A job's effect is compared with that of other jobs that must have the same effect, its counts with the rows before and after
 /// it, and its deletions with the delete rules: no model of the other rules is needed for that.
 ///
 /// By hand, for a long run: `BROKER_RANDOM_CASES=5000`; to see one again: `BROKER_RANDOM_SEED` and `BROKER_RANDOM_FEATURES`, as

@@ -4,7 +4,7 @@ import Testing
 /// Random jobs over a model with a hierarchy, delete rules at each of its levels, optional identities, `modified`, tombstones,
 /// ordered relationships and links that both sides name.
 struct EquivalentJobs {
-    /// Features of the model. What the contract says of them limits what can be compared, so each may be left out.
+    /// Features of the model. The contract's rules for them limit the comparisons, so each may be omitted.
     struct Features: OptionSet, CustomTestStringConvertible {
         let rawValue: Int
 
@@ -175,7 +175,7 @@ struct EquivalentJobs {
         return pick(chance(2) ? all.suffix(3) : all)
     }
 
-    /// What an operation names its object by: its identity; of a Hive without one, NULL.
+    /// The name of an operation's object: its identity; NULL for a Hive without one.
     private mutating func name(_ entity: String) -> String {
         if entity == "Hive", chance(8) { return "NULL" }
         let name = key(entity)

@@ -53,7 +53,7 @@ struct EquivalentOperation {
         var isRenaming = false
     }
 
-    /// What an operation names.
+    /// The objects that an operation names.
     struct Object {
         let entity: String
         let key: String

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What is fetched with remote names and processed again changes nothing.
+/// Objects that are fetched with remote names and processed again change nothing.
 @Suite(.timeLimit(.minutes(5))) struct FetchRoundTripTests {
     private static let model = """
         {"keyStyle": "snakeCase", "entities": {
@@ -46,7 +46,7 @@ import Testing
         """
 
     @Test(arguments: [[], ["owner", "parts.place", "whole.parts"]])
-    func `what is fetched with remote names and processed again changes nothing`(include: [String]) throws {
+    func `objects that are fetched with remote names and processed again change nothing`(include: [String]) throws {
         let store = try TestStore(Self.model)
         try store.apply(#"{"Thing": \#(Self.things)}"#)
         let before = try store.rows("SELECT * FROM Thing ORDER BY 1")
@@ -85,7 +85,7 @@ import Testing
         ] {
             #expect(one.contains(part), "\(part) in \(one)")
         }
-        // What the format cannot say is said in another way.
+        // A value that the format cannot express is written in another way.
         let two = try store.fetch("Thing", object: "2")
         #expect(two.contains(#""hired_at":"2011-12-22T02:24:51.999Z""#))
         #expect(two.contains(#""day":"2011-07-01T12:00:00.000Z""#))

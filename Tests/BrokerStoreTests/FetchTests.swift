@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerStore
 
 extension TestStore {
-    /// What a fetch finds, as JSON text.
+    /// The result of a fetch, as JSON text.
     func fetch(_ entity: String, _ adjust: (inout FetchDescription) -> Void = { _ in }) throws -> String {
         let objects = try fetched(entity, adjust)
         return String(decoding: objects.bytes, as: UTF8.self)
@@ -22,7 +22,7 @@ extension TestStore {
         return try StoreReader(path: path, plan: plan).fetch(request, limits: limits)
     }
 
-    /// What the fetch of one object finds.
+    /// The result of fetching one object.
     func fetch(_ entity: String, object: String, _ adjust: (inout FetchDescription) -> Void = { _ in }) throws
         -> String
     {
@@ -154,7 +154,7 @@ extension TestStore {
         #expect(String(decoding: try page(9, 9).bytes, as: UTF8.self) == "[]")
     }
 
-    @Test func `what does not fit an answer is left for another fetch, object by object`() throws {
+    @Test func `objects that exceed an answer are left for another fetch, one by one`() throws {
         let store = try TestStore(company)
         let skills = (100..<400).map { #"{"name": "skill \#($0)"}"# }.joined(separator: ",")
         try store.apply(#"{"Skill": [\#(skills)]}"#)
@@ -230,7 +230,7 @@ extension TestStore {
         }
     }
 
-    @Test func `a predicate tells which objects come, beside a key, an order and a limit`() throws {
+    @Test func `a predicate selects the objects, together with a key, an order and a limit`() throws {
         let store = try TestStore(company)
         try store.apply(
             """

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What is refused in hierarchies, and what that leaves of the rest of a job.
+/// Faults in hierarchies, and their effect on the rest of a job.
 @Suite(.timeLimit(.minutes(5))) struct HierarchyFaultTests {
     private static let model = """
         {"entities": {
@@ -42,7 +42,7 @@ import Testing
         #expect(try test.rows("SELECT lead FROM Team") == ["1"])
     }
 
-    @Test func `who loses a unique value is rejected as what it is`() throws {
+    @Test func `an object that loses a unique value is rejected as one of its concrete entity`() throws {
         let test = try TestStore(Self.model)
         let outcome = try test.outcome(
             #"{"Guest": [{"id": 1, "name": "a", "title": "x"}, {"id": 2, "name": "b", "title": "x"}]}"#, .skip)
@@ -65,7 +65,7 @@ import Testing
         #expect(outcome.rejections == ["objectNotFound /Team/0/car"])
     }
 
-    @Test func `what a record that is left out makes of an object is left out with it`() throws {
+    @Test func `a rejected record does not change the entity of its object`() throws {
         let test = try TestStore(Self.model)
         // The team lacks its name; and what it says of 1 would make that lack its salary.
         let outcome = try test.outcome(
@@ -89,7 +89,7 @@ import Testing
             try test.rows("SELECT id, _entity, seat FROM Person ORDER BY id") == [
                 "1|Person|NULL", "2|Chair|second", "3|Chair|first",
             ])
-        // Who has it gives it up in the same job.
+        // Its holder gives it up in the same job.
         try test.apply(#"{"Chair": [{"id": 1}, {"id": 3, "seat": null}]}"#)
         #expect(try test.rows("SELECT id, seat FROM Chair ORDER BY id") == ["1|first", "2|second", "3|NULL"])
     }

@@ -210,7 +210,7 @@ import Testing
         #expect(try store.changes(#"{"Worker": {"id": 2, "pay": 5}}"#) == ["Worker +0 ~0 =1 !0"])
     }
 
-    @Test func `exchanged names of kinds need no condition to be told from each other`() throws {
+    @Test func `exchanged names of entities need no condition`() throws {
         let plain =
             #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64"}}, "B": {"parent": "A"}, "C": {"parent": "A"}}}"#
         let store = try store(plain, #"{"A": {"id": 1}, "B": {"id": 2}, "C": {"id": 3}}"#)
@@ -270,7 +270,7 @@ import Testing
                 "migrated Person.grade is new, and rows that are there take its default \"p\""
             ])
         #expect(try store.rows("SELECT id, grade FROM Person ORDER BY id") == ["1|p", "2|x", "3|y", "4|NULL"])
-        // Down again: those that have had it, and have it no longer, are told.
+        // Back again: entities that lose the attribute are reported.
         let message = try refusal(store, Self.family)
         #expect(message.contains("Person.grade is in the store, but not in the model"))
         #expect(
@@ -280,7 +280,7 @@ import Testing
         #expect(try store.rows("SELECT id, grade FROM Person ORDER BY id") == ["1|NULL", "2|x", "3|y", "4|NULL"])
     }
 
-    @Test func `a kind with objects cannot go, and one without is dropped or kept`() throws {
+    @Test func `an entity with objects cannot be removed, and one without is dropped or retained`() throws {
         let without = Self.family.replacing(
             #","# + "\n  " + #""Guest": {"parent": "Person", "attributes": {"grade": "string"}}"#, with: "")
         #expect(without != Self.family)
@@ -311,7 +311,7 @@ import Testing
         #expect(try kept.rows("SELECT key FROM _broker_meta WHERE key = 'heldModel'") == [])
     }
 
-    @Test func `what a subentity has no longer is kept with its values, and comes again`() throws {
+    @Test func `an attribute that a subentity loses is retained with its values, and can be used again`() throws {
         let store = try store()
         let before = try store.rows("SELECT * FROM Person ORDER BY id")
         let after = Self.family.replacing(#", "grade": "string"}"#, with: "}").replacing(
@@ -337,7 +337,7 @@ import Testing
         #expect(try store.rows("SELECT * FROM Person ORDER BY id") == before)
         #expect(try store.rows("SELECT source, destination FROM Employee_seen ORDER BY 2") == ["2|1", "2|3"])
         #expect(try store.isSound())
-        // What would give the columns that are in force other names cannot be kept beside them.
+        // A part cannot be retained if columns in force would get other names because of it.
         let clash = Self.family.replacing(
             #"{"parent": "Person", "attributes": {"grade": "string"}}"#,
             with:

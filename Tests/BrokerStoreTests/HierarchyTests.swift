@@ -79,7 +79,7 @@ import Testing
         #expect(fault?.attribute == "salary")
         #expect(try test.changes(#"{"Manager": [{"id": 1, "salary": 3, "title": "t"}]}"#) == ["Manager +0 ~1 =0 !0"])
         #expect(try people(test) == ["1|a|3|1|NULL|Manager"])
-        // What is there stays, and a record of an ancestor changes what that has.
+        // Existing objects stay, and a record of an ancestor changes the ancestor's attributes.
         #expect(
             try test.changes(#"{"Employee": [{"id": 1, "grade": 7}], "Person": [{"id": 1, "name": "b"}]}"#) == [
                 "Manager +0 ~1 =0 !0"
@@ -110,7 +110,7 @@ import Testing
         #expect(outcome.described == ["Employee +1 ~0 =0 !1", "Guest +0 ~1 =0 !0"])
         #expect(outcome.rejections == ["constraintViolation /Employee/0"])
         #expect(try people(test) == ["1|p|NULL|NULL|NULL|Guest", "2|nobody|1|1|NULL|Employee"])
-        // Of two in one job, the one that comes first in the text.
+        // The first in the text of two records in one job.
         let both = try test.outcome(#"{"Guest": [{"id": 5}], "Manager": [{"id": 5, "salary": 1}]}"#, .skip)
         #expect(both.rejections == ["constraintViolation /Manager/0"])
         #expect(try test.rows("SELECT _entity FROM person WHERE id = 5") == ["Guest"])
@@ -134,7 +134,7 @@ import Testing
         #expect(try test.isSound())
     }
 
-    @Test func `of an abstract entity there is no object, but what exists is found`() throws {
+    @Test func `an abstract entity has no objects of its own, but existing ones are found`() throws {
         let test = try store()
         let fault = try test.fault(#"{"Thing": [{"id": 1}]}"#)
         #expect(fault?.code == .unmappable)

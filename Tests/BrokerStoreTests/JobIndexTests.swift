@@ -30,7 +30,7 @@ import Testing
             for id in (0..<4_000).map({ "job \($0)" }).shuffled(using: &generator).prefix(50) {
                 let found = index.sequences(of: id)
                 if let line = durable[id] { #expect(found.contains(line)) }
-                // What is forgotten may be found for a while, and is looked for in vain.
+                // A forgotten id may be found for a while, and its line is not.
                 #expect(found.allSatisfy { $0 == durable[id] || $0 < first })
             }
         }
@@ -45,7 +45,7 @@ import Testing
         #expect(index.sequences(of: "job 1001") == [1_001])
     }
 
-    @Test func `ids that are taken back again and again leave no room taken`() {
+    @Test func `ids that are added and removed again and again use no memory`() {
         let index = JobIndex()
         for round in 1...5_000 {
             index.set("job \(round)", to: Int64(round), replacing: nil)
@@ -81,7 +81,7 @@ import Testing
             """)
         try test.reopen()
         #expect(try test.rows(lines) == before)
-        // Whose they are was not kept then: anybody may see them.
+        // Owners were not stored then: every user may see these jobs.
         #expect(try test.rows("SELECT count(owner) FROM _broker_jobs") == ["0"])
         #expect(try test.rows("SELECT count(*) FROM pragma_index_list('_broker_jobs')") == ["0"])
         guard case .duplicate(let outcome) = try test.apply(#"{"T": {"id": 1}}"#, id: "one") else {

@@ -44,7 +44,7 @@ import Testing
         var work: [Int] = []
         for other in [0, 3] {
             let test = try store(1, name: String(repeating: "n", count: 100_000))
-            // What a store did before must not change what a job takes.
+            // Earlier work of a store must not change a job's charge.
             for _ in 0..<other { _ = try test.apply(deletion(test, ["name LIKE '*z*'", "id == 9"])) }
             test.store.connection.work.jobLimit = 2_000_000
             ends.append(fault(try test.apply(deletion(test, Array(repeating: "name LIKE '*x*y'", count: 200)))))

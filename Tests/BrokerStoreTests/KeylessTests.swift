@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What the model gives no key (`"key": []`): no record brings it, and everything else holds for it.
+/// Attributes without a key (`"key": []`): no record has a value, and all other rules apply.
 @Suite(.timeLimit(.minutes(5))) struct KeylessTests {
     private static let model = """
         {"entities": {
@@ -39,7 +39,7 @@ import Testing
         #expect(try filled().rows("SELECT code, name FROM Book") == ["x|X"])
     }
 
-    @Test func `what is required and has neither key nor default is missing`() throws {
+    @Test func `a required attribute with neither key nor default is missing`() throws {
         let strict = try TestStore(Self.model).fault(#"{"Strict": [{"id": 1, "must": "x"}]}"#)
         #expect(strict?.code == .missingValue)
         let pair = try TestStore(Self.model).fault(#"{"Pair": [{"a": "x", "b": "y"}]}"#)

@@ -198,7 +198,7 @@ import Testing
         }
     }
 
-    @Test func `whatever the gaps between sequences, the newest outcomes are kept`() throws {
+    @Test func `the newest outcomes are stored, whatever the gaps between sequences`() throws {
         let store = try store(keeping: 1_000)
         for number in 1...1_000 {
             store.nextSequence += Int64(number % 7) * 1_000
@@ -210,7 +210,7 @@ import Testing
         #expect(try store.store.outcome(ofJob: "201") != nil)
     }
 
-    @Test func `a small count is kept to in every transaction`() throws {
+    @Test func `a small limit holds in every transaction`() throws {
         let store = try store(keeping: 10)
         for number in 1...60 {
             try store.apply(number.isMultiple(of: 3) ? #"{"Thing": 5}"# : "{}")
@@ -219,7 +219,7 @@ import Testing
         #expect(try store.rows("SELECT min(sequence), max(sequence) FROM _broker_jobs") == ["51|60"])
     }
 
-    @Test func `what a transaction wrote that was undone does not count`() throws {
+    @Test func `lines of a rolled back transaction do not count`() throws {
         let store = try store(keeping: 10)
         for _ in 1...10 { try store.apply("{}") }
         for _ in 1...5 {
@@ -310,7 +310,7 @@ import Testing
 
     // MARK: - Sequences, ids, locks
 
-    @Test func `sequences that are set aside stay so for the next server`() throws {
+    @Test func `reserved sequences stay reserved for the next server`() throws {
         #expect(try store.store.openSequences(100) == 0)
         #expect(try store.store.lastSequence() == 100)
         try store.reopen()

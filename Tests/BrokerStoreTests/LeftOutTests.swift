@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What a record or a bare key says that is left out has no effect at all, whenever the fault is found.
+/// A rejected record or bare key has no effect at all, whenever its fault is found.
 @Suite(.timeLimit(.minutes(5))) struct LeftOutTests {
     private static let model = """
         {"entities": {
@@ -42,7 +42,7 @@ import Testing
         #expect(try employees() == ["1|NULL|5"])
     }
 
-    @Test func `what is nested in a record that the merge rejects is left out with it`() throws {
+    @Test func `records nested in a record that the merge rejects are rejected with it`() throws {
         let outcome = try store.outcome(
             #"{"D": [{"id": 6, "staff": [{"id": 8, "mate": {"id": 9, "name": 5}}], "head": {"id": "x"}}], "E": {"id": 1}}"#,
             .skip)
@@ -59,7 +59,7 @@ import Testing
         #expect(try employees() == ["3|NULL|NULL"])
     }
 
-    @Test func `a set that replaces keeps the links to the elements that are left out`() throws {
+    @Test func `a replacing set retains the links to rejected elements`() throws {
         try store.apply(
             #"{"D": [{"id": 1, "title": "one"}], "E": [{"id": 1, "dept": 1, "tags": [{"id": 1}, {"id": 2}, {"id": 3}]}, {"id": 2, "dept": 1}]}"#
         )
@@ -97,7 +97,7 @@ import Testing
         #expect(try store.rows("SELECT id FROM E WHERE dept = 1") == ["4"])
     }
 
-    @Test func `keys of the store's own are not used up by what is left out`() throws {
+    @Test func `rejected records use no row keys`() throws {
         let store = try TestStore(
             """
             {"entities": {"Note": {"attributes": {"text": {"type": "string", "optional": false},
@@ -162,12 +162,12 @@ import Testing
             #"{"E": [{"id": 1, "dept": 7}, {"id": 2, "dept": {"id": 7}}], "D": [{"id": 7, "code": "a"}, {"id": 7}]}"#,
             ["missingValue /E/0/dept"], 1
         ),
-        // What is nested in a rejected record is not listed, and what is there besides is.
+        // Objects nested in a rejected record are not listed; other faults are.
         (
             #"{"D": [{"id": 6, "staff": [{"id": 8, "name": []}, {"id": 9, "dept": 5}]}], "E": {"id": 9, "dept": 5}}"#,
             ["missingValue /D/0", "missingValue /E/dept"], 2
         ),
-        // Of objects that lose a unique value, each once.
+        // Objects that lose a unique value, each once.
         (
             #"""
             {"D": [{"id": 1, "title": "t", "code": "a"}, {"id": 2, "title": "t", "code": "a"}, {"id": 2, "code": "a"},

@@ -39,7 +39,7 @@ import TestSupport
         // And again: nothing is left to do.
         try migrated.reopen()
         #expect(migrated.store.migration.changes.isEmpty, "\(migrated.store.migration.changes.map(\.text)) \(told)")
-        // What comes next has the same effect in both. Without an identity every record would make a new object.
+        // The next job has the same effect in both. Without an identity every record would make a new object.
         guard !records.hasRowKeys(in: after) else { return }
         let again = try (migrated.changes(records.json(in: after)), fresh.changes(records.json(in: after)))
         #expect(again.0 == again.1, "\(told)")
@@ -54,7 +54,7 @@ import TestSupport
         }
     }
 
-    /// What rows of some kinds require: each a line of its table.
+    /// The requirements of rows of some entities: each a line of its table.
     private static func checks(of store: TestStore) throws -> [String] {
         try store.rows("SELECT sql || char(10) || name FROM sqlite_schema WHERE type = 'table' ORDER BY name").flatMap {
             sql in

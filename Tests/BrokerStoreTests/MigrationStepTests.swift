@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What others have put into the file, and what is under way, when a store is migrated.
+/// Other programs' additions to the file, and open syncs, when a store is migrated.
 @Suite(.timeLimit(.minutes(5))) struct MigrationStepTests {
     private static let before = """
         {"entities": {"Person": {"identity": "id",
@@ -23,7 +23,7 @@ import Testing
             CREATE VIEW old AS SELECT name FROM Person WHERE age > 2;
             CREATE TRIGGER told AFTER UPDATE ON Person BEGIN SELECT NEW.name; END;
             """)
-        // The table is made anew: a column is not required any more, another takes a default.
+        // The table is rebuilt: a column is not required any more, another gets a default.
         try store.reopen(
             """
             {"entities": {"Human": {"renamedFrom": "Person", "identity": "id", "attributes": {"id": "integer64",
@@ -40,7 +40,7 @@ import Testing
         #expect(try store.isSound())
     }
 
-    @Test func `an index of others on a column that is dropped is told, and nothing is touched`() throws {
+    @Test func `another program's index on a dropped column is reported, and nothing changes`() throws {
         let store = try store()
         try store.execute("CREATE INDEX theirs ON Person (age)")
         let schema = try store.rows("SELECT sql FROM sqlite_schema ORDER BY name")
@@ -52,7 +52,7 @@ import Testing
         #expect(try store.rows("SELECT * FROM Person") == ["1|a|NULL", "2|b|3"])
     }
 
-    @Test func `rows that refer to nothing stop a migration that makes their table anew`() throws {
+    @Test func `rows with dangling references stop a migration that rebuilds their table`() throws {
         let model =
             #"{"entities": {"A": {"identity": "id", "attributes": {"id": "integer64", "x": "string"}, "#
             + #""relationships": {"a": {"entity": "A"}}}}}"#

@@ -20,7 +20,7 @@ import Testing
         return store
     }
 
-    /// What opening with the model is refused for; nil when it is not.
+    /// The reason why opening with the model is refused; nil when it is not.
     private func refusal(_ model: String, of store: TestStore) throws -> StoreError? {
         let plan = try stagingPlan(model)
         do throws(StoreError) {
@@ -71,7 +71,7 @@ import Testing
         #expect(try store.isSound())
     }
 
-    @Test func `what would lose something is refused with every difference, and nothing is touched`() throws {
+    @Test func `a migration with a loss is refused with every difference, and nothing changes`() throws {
         let store = try store()
         try store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         let bytes = try Data(contentsOf: URL(filePath: store.path))
@@ -124,7 +124,7 @@ import Testing
         ),
         (#""age": "double""#, "Person.age is integer16 in the store, and double in the model"),
     ])
-    func `one difference is told alone`(attributes: String, difference: String) throws {
+    func `a single difference is reported alone`(attributes: String, difference: String) throws {
         let store = try store()
         try store.apply(#"{"Person": [{"id": 2, "age": 3}]}"#)
         let model = Self.before.replacing(#""age": "integer16""#, with: attributes)

@@ -25,14 +25,14 @@ import Testing
 
     /// Opens the store with a part of the model replaced.
     ///
-    /// - Returns: what differs, as it was told; nil when the store was opened.
+    /// - Returns: the reported differences; nil when the store was opened.
     private func change(_ part: String, to new: String, keepsModel: Bool = true) throws -> [String]? {
         #expect(Self.before.contains(part))
         let store = try TestStore(Self.before)
         if !keepsModel { try store.execute("DELETE FROM _broker_meta; PRAGMA application_id = 0") }
         do {
             try store.reopen(Self.before.replacing(part, with: new))
-            // What is in force now is what is compared from now on.
+            // Later models are compared with the one in force now.
             #expect(try store.rows("SELECT value FROM _broker_meta WHERE key = 'model'") == [store.plan.model.text])
             return nil
         } catch let error as StoreError {
@@ -72,7 +72,7 @@ import Testing
             "the identity of Place is required"
         ),
     ])
-    func `what would change its meaning is refused`(part: String, new: String, told: String) throws {
+    func `a change of meaning is refused`(part: String, new: String, told: String) throws {
         let inverse = part.contains(#""inverse": "staff""#)
         let all = inverse ? Self.before.replacing(#", "inverse": "boss""#, with: "") : Self.before
         let differences = try inverse ? changeAll(to: all.replacing(part, with: new)) : change(part, to: new)
@@ -115,7 +115,7 @@ import Testing
         (#""name": "string""#, #""name": "string", "new": "date""#),
         (#""Spot": {"#, #""New": {"attributes": {"x": "string"}}, "Spot": {"#),
     ])
-    func `what only matters to records on their way in, and what is new, may change`(part: String, new: String) throws {
+    func `settings that only concern incoming records, and new parts, may change`(part: String, new: String) throws {
         #expect(try change(part, to: new) == nil)
     }
 

@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import BrokerStore
 
-/// Random jobs whose records are left out if they are not newer, against applying them one after the other.
+/// Random jobs whose records are skipped if they are not newer, against applying them one after the other.
 @Suite(.timeLimit(.minutes(5))) struct ModifiedPropertyTests {
     private static let model = """
         {"entities": {
@@ -33,7 +33,7 @@ import TestSupport
 /// Makes jobs and knows what they do.
 private struct RandomRecords {
     var generator: SeededGenerator
-    /// By entity and id, the columns behind it.
+    /// By entity and id, the further columns.
     private var objects: [String: [Int: [Int?]]] = ["A": [:], "B": [:]]
     private(set) var links: Set<String> = []
 
@@ -55,7 +55,7 @@ private struct RandomRecords {
         return "{\(operations.joined(separator: ", "))}"
     }
 
-    /// - Parameter isSeen: nothing around it was left out.
+    /// - Parameter isSeen: no enclosing record was skipped.
     private mutating func record(
         _ entity: String, _ given: Int? = nil, depth: Int, _ isSeen: Bool
     ) -> (text: String, id: Int) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// A record that is not newer than its row is left out (`modified` of the model).
+/// A record that is not newer than its row is skipped (`modified` of the model).
 @Suite(.timeLimit(.minutes(5))) struct ModifiedTests {
     private static let model = """
         {"entities": {
@@ -31,9 +31,9 @@ import Testing
     private func posts() throws -> [String] { try store.rows("SELECT id, title, author FROM Post ORDER BY id") }
     private func tags() throws -> [String] { try store.rows("SELECT word, version, note FROM Tag ORDER BY word") }
 
-    @Test func `an older record and one as old are left out, a newer one is taken`() throws {
+    @Test func `an older record and one of the same age are skipped, a newer one is accepted`() throws {
         #expect(try store.changes(#"{"Post": {"id": 1, "at": "2020-01-01", "title": "x"}}"#) == ["Post +0 ~0 =1 !0"])
-        // The same instant, as its zone tells.
+        // The same instant, in another time zone.
         #expect(
             try store.changes(#"{"Post": {"id": 1, "at": "2020-01-02T01:00:00+01:00", "title": "x"}}"#)
                 == ["Post +0 ~0 =1 !0"])
@@ -44,7 +44,7 @@ import Testing
         #expect(try posts() == ["1|x|9"])
     }
 
-    @Test func `what is nested in a record that is left out is not looked at, whatever it says`() throws {
+    @Test func `records nested in a skipped record are not read, whatever they contain`() throws {
         #expect(
             try store.changes(
                 #"{"Post": {"id": 1, "at": "2019-01-01", "title": "x", "author": {"id": 9, "name": "Bob"}, "tags": [{"word": "c"}]}}"#
@@ -65,7 +65,7 @@ import Testing
         #expect(fault?.path == "/Post/1/author/id")
     }
 
-    @Test func `of a record that is newer the first fault in the text is told`() throws {
+    @Test func `the first fault in the text of a newer record is reported`() throws {
         let fault = try store.fault(
             #"{"Post": [{"id": 1, "at": "2021-01-01", "tags": [{"word": "c", "note": "too long"}]}, {"id": 2, "title": []}]}"#
         )
@@ -74,7 +74,7 @@ import Testing
         #expect(try posts() == ["1|one|9"])
     }
 
-    @Test func `a parent links to a child that is left out`() throws {
+    @Test func `a parent links to a skipped child`() throws {
         #expect(
             try store.changes(
                 #"{"Person": {"id": 8, "posts": [{"id": 1, "at": "2019-01-01", "title": "x", "tags": [{"word": "c"}]}]}}"#
@@ -137,8 +137,8 @@ import Testing
         #expect(try store.rows("SELECT destination FROM Post_tags WHERE source = 2") == ["n"])
     }
 
-    @Test func `a record that is nested in one that is left out does not count against a later one`() throws {
-        // The first is left out for the store's row; so version 7 was never said, and 3 is looked at with all it holds.
+    @Test func `a record nested in a skipped one does not count against a later one`() throws {
+        // The first is skipped because of the stored row, so its version 7 does not count, and 3 is compared with all its contents.
         let outcome = try store.outcome(
             #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x", "tags": [{"word": "q", "version": 7}]}, {"id": 5, "title": "five", "tags": [{"word": "q", "version": 3, "note": "three"}]}]}"#
         )
@@ -146,7 +146,7 @@ import Testing
         #expect(try tags().last == "q|3|three")
     }
 
-    @Test func `what only a record brings that is left out does not make an object`() throws {
+    @Test func `an object that only a skipped record names is not inserted`() throws {
         let fault = try store.fault(
             #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x"}, {"id": 4, "at": "2019-01-01"}]}"#)
         #expect(fault?.code == .missingValue)

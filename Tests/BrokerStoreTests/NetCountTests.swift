@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: [1, 30_000])
-    func `what a first operation changes and a later one changes back is unchanged`(count: Int) throws {
+    func `an object that a first operation changes and a later one changes back is unchanged`(count: Int) throws {
         func records(_ text: String, _ more: String = "") -> String {
             "[" + (0..<count).map { #"{"id": \#($0 + 100), "text": "\#(text)"\#(more)}"# }.joined(separator: ", ") + "]"
         }

@@ -108,7 +108,7 @@ extension ObjectGraph {
         for destination in said { link(relationship, from: node, to: destination) }
     }
 
-    /// The objects of elements that are left out, whose links stay if they were there before the operation.
+    /// The objects of rejected elements, whose links stay if they existed before the operation.
     private func spared(_ reading: JobReading, _ named: [Int: Node]) -> UnitedSets {
         var spared: UnitedSets = [:]
         for (place, node) in named {
@@ -162,7 +162,7 @@ extension ObjectGraph {
     /// Objects of which a link in a link table was added that a record of theirs names, or taken where a record of theirs
     /// said `null` or replaced the set.
     ///
-    /// What a record names and another one takes away changes the other one's object; the contract does not say.
+    /// A record that names an object and another one that takes it away change the other record's object; the contract is silent.
     private func changedLinks(_ reading: JobReading, _ named: [Int: Node], _ before: ObjectGraph) -> Set<Node> {
         var changed: Set<Node> = []
         for (place, node) in named where before.objects[node] != nil {

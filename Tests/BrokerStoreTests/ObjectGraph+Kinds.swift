@@ -1,6 +1,6 @@
-/// What objects of hierarchies are.
+/// The concrete entities of objects.
 extension ObjectGraph {
-    /// A record or a bare key that is left out because of what its object is.
+    /// A record or a bare key that is rejected because of its object's entity.
     struct KindFault {
         let place: Int
         /// `ignored` of a bare key that `ignore` drops.
@@ -17,7 +17,7 @@ extension ObjectGraph {
         name.missing == nil || name.missing == .stub && !model.entity(name.entity).isAbstract
     }
 
-    /// What the object is after those names, none of which is at fault.
+    /// The object's entity after those names, none of which is at fault.
     func kind(_ subject: Subject, _ places: [Int], _ reading: JobReading) -> String {
         var kind = stored(subject)
         for place in places {
@@ -26,7 +26,7 @@ extension ObjectGraph {
             if kind.map({ model.isKind(name.entity, of: $0) }) ?? true { kind = name.entity }
         }
         if let kind { return kind }
-        // Of an object that is not there and nobody makes: what is most special of what is said of it.
+        // For an object that does not exist and is not inserted: the most special entity of its names.
         return places.map { reading.names[$0].entity }.reduce(reading.names[places[0]].entity) {
             model.isKind($1, of: $0) ? $1 : $0
         }
@@ -41,7 +41,7 @@ extension ObjectGraph {
         Set(reading.names.indices.filter { !places.isDisjoint(with: reading.ancestors($0)) })
     }
 
-    /// Who is at fault of the names that remain, in the order of the text.
+    /// The remaining names at fault, in the order of the text.
     ///
     /// - Returns: and whether a key that makes no object is of another branch than what a later one makes of it; the
     ///   contract does not say what is then to be.

@@ -1,12 +1,12 @@
 extension ObjectGraph {
-    /// What a name is about.
+    /// The subject of a name.
     enum Subject: Hashable {
         case object(Key)
         /// A new object, made by the record at that place among the names.
         case new(Int)
     }
 
-    /// What becomes of a job's names: those that are left out, and what is told of them.
+    /// The treatment of a job's names: those that are rejected, and the reported faults.
     struct Selection {
         var leftOut: Set<Int> = []
         /// In the order of the text.
@@ -15,7 +15,7 @@ extension ObjectGraph {
         var losers: Set<Subject> = []
         /// The contract leaves room for another choice.
         var isContested = false
-        /// Names were left out because of what their objects are.
+        /// Names were rejected because of their objects' entities.
         var hasKindFaults = false
     }
 
@@ -36,7 +36,7 @@ extension ObjectGraph {
         let places: Set<Int>
     }
 
-    /// What `skip` rejects, in rounds: each reads what the rounds before have left, and rejects what cannot be made, or, if
+    /// The rejections of `skip`, in rounds: each reads the result of the rounds before, and rejects objects that cannot be inserted, or, if
     /// there is nothing of that kind, what loses a claim on a unique value. A rejection stands.
     func selection(_ reading: JobReading) -> Selection {
         let faulty = reading.names.indices.filter { reading.names[$0].fault != nil }
@@ -134,7 +134,7 @@ extension ObjectGraph {
         }
     }
 
-    /// What is told of a rejected object that those names are left of: nothing if they do not mind that it is not there.
+    /// The reported fault of a rejected object with those names left: none if they allow that it does not exist.
     private func code(_ object: Rejected, _ places: [Int], _ reading: JobReading) -> String? {
         if object.isForUniqueValue { return object.code }
         guard let code = object.code else { return nil }
@@ -160,7 +160,7 @@ extension ObjectGraph {
         let subject: Subject
         let code: String
         let path: String
-        /// Of the first name of the subject.
+        /// The offset of the first name of the subject.
         let offset: Int
     }
 
@@ -199,11 +199,11 @@ extension ObjectGraph {
 
     // MARK: - Fail
 
-    /// The fault of a job that fails, by its code and where it may be told: the first in the text of those that are in it,
+    /// The fault of a failing job, by its code and its possible positions: the first in the text of those in its records,
     /// else of what cannot be made, else any lost claim on a unique value; nil when there is none.
     func firstFault(_ reading: JobReading) -> (code: String, paths: Set<String>, isContested: Bool)? {
         if let fault = reading.names.compactMap(\.fault).min(by: { $0.offset < $1.offset }) {
-            // Kinds are found to be at fault while staging where the job alone tells them, else at the merge.
+            // Faults of entities are found while staging if the job alone shows them, otherwise at the merge.
             return (fault.code, [fault.path], !kindFaults([], reading).faults.isEmpty)
         }
         let strangers = kindFaults([], reading)
@@ -227,7 +227,7 @@ extension ObjectGraph {
         return first.map { ("constraintViolation", [reading.names[$0].path], false) }
     }
 
-    /// What a job without a fault leaves out: bare keys that `ignore` drops.
+    /// The names that a job without a fault skips: bare keys that `ignore` drops.
     func ignoring(_ reading: JobReading) -> Selection {
         let ignored = subjects(reading, []).filter { isIgnored($0.key, $0.value, reading) }.flatMap(\.value)
         let strangers = kindFaults([], reading)

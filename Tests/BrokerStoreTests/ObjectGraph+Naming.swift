@@ -1,4 +1,4 @@
-/// What a job's text says, before it is held against what is there: the records and bare keys in their order.
+/// The names in a job's text, before they are compared with the stored objects: records and bare keys in their order.
 struct JobReading {
     struct Rejection {
         let code: String
@@ -14,7 +14,7 @@ struct JobReading {
         let entity: String
         /// The record that it is nested in, by its place among the names.
         let parent: Int?
-        /// What a bare key does when its object is absent; nil for a record.
+        /// The treatment of a bare key whose object is absent; nil for a record.
         let missing: RandomModel.Missing?
         /// nil: a new object, or no object at all because of a fault.
         var identity: [String]?
@@ -25,7 +25,7 @@ struct JobReading {
         var words: [Word] = []
     }
 
-    /// What a record says about one relationship.
+    /// A record's value for one relationship.
     struct Word {
         let relationship: RandomModel.Relationship
         /// Names, by their places; nil is `null`.
@@ -71,7 +71,7 @@ struct JobReading {
         var faults: [Rejection] = []
         readValues(value, &name, &faults)
         name.fault = faults.min { $0.offset < $1.offset }
-        // What is told of one that has other faults, too, the contract does not say.
+        // The contract does not state which fault is reported for a record with several.
         if faults.isEmpty, name.identity == nil, model.entity(entity).isAbstract {
             name.fault = Rejection(code: "unmappable", path: path, offset: value.offset)
         }

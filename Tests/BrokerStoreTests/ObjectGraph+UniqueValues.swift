@@ -10,7 +10,7 @@ extension ObjectGraph {
     /// An object gets another value of a list than it had, or gives one up.
     private struct Claim {
         let subject: Subject
-        /// Of the last record that says a part of it.
+        /// The offset of the last record with a part of it.
         let offset: Int
         /// Objects whose records enclose it.
         let within: Set<Subject>

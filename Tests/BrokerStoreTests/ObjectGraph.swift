@@ -3,7 +3,7 @@
 /// It shares nothing with the store but the model's text. Values are texts as `SQLRows` reads them from a table; nil and
 /// NULL are a missing member.
 struct ObjectGraph {
-    /// What tells an object from others of its hierarchy: its identity as stored values.
+    /// The identity of an object among those of its hierarchy, as stored values.
     struct Key: Hashable {
         /// The one among whose objects the identity is unique.
         let entity: String
@@ -103,7 +103,7 @@ struct ObjectGraph {
 
     // MARK: - As tables
 
-    /// What a column that leads to the object holds, by the contract's section 7.
+    /// The value of a column that links to the object, by section 7 of the contract.
     func keyColumns(_ node: Node) -> [String] {
         let entity = model.entity(objects[node]!.entity)
         if entity.hasRowKey { return [objects[node]!.rowKey ?? "unknown"] }

@@ -70,7 +70,7 @@ import Testing
         #expect(try begin(test, "c", at: Self.retention) == "busy /operations/0/part", "none is old yet")
         #expect(try begin(test, "c", at: Self.retention + 1) == nil)
         #expect(try left() == ["1|\(keys - SyncParts.keysDeletedAtOnce)", "2|\(keys)"])
-        // A sync that is begun anew under its id knows nothing of what it named before.
+        // A new sync with the same id does not know the objects that the earlier one named.
         #expect(try begin(test, "b", at: Self.retention + 1, definition: [1]) == nil)
         #expect(try left() == ["1|\(keys - 2 * SyncParts.keysDeletedAtOnce)"])
         #expect(try begin(test, "c", at: Self.retention + 1) == nil)

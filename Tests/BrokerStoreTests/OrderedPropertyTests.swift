@@ -78,7 +78,7 @@ private struct OrderedLists {
     private let replaces: Bool
     private var generator: SeededGenerator
     private var lists: [Owner: [Int]] = [:]
-    /// What the operation has said of an owner's set so far, from either side.
+    /// The operation's assertions about an owner's set so far, from either side.
     private var said: [Owner: [Int]] = [:]
     /// Links that a set of the operation at the other side replaced. They stand where they stood if another set of the
     /// operation, which unites with that one, names them.
@@ -102,7 +102,7 @@ private struct OrderedLists {
 
     mutating func job() -> String {
         isRepeatable = true
-        // In which order a set at the other side stands when several operations replace this one, the job's result tells
+        // The order of a set at the other side when several operations replace this one follows from the job's result
         // only for those that stay.
         let operations = (0..<(replaces ? 1 : Int.random(in: 1...3, using: &generator))).map { _ in
             said = [:]

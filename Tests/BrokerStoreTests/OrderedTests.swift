@@ -44,7 +44,7 @@ import Testing
         try (store ?? self.store).rows("SELECT source, position, destination FROM Album_tags ORDER BY 1, 2, 3")
     }
 
-    /// Of the album's side, then of the fan's.
+    /// The album's side, then the fan's.
     private func fans(_ store: TestStore? = nil) throws -> [[String]] {
         let names = "SELECT source, position, name, inverse_position FROM Album_fans JOIN Fan ON destination = _pk"
         return try ["1, 2", "3, 4"].map { try (store ?? self.store).rows("\(names) ORDER BY \($0)") }
@@ -52,7 +52,7 @@ import Testing
 
     // MARK: - One to many
 
-    @Test func `children stand in the order of the payload, new ones behind those that are there`() throws {
+    @Test func `children are in the order of the payload, new ones after existing ones`() throws {
         try store.apply("{\"Album\": {\"id\": 7, \"songs\": [\(song(3, 1, 2))]}}")
         #expect(try songs() == ["7|0|3", "7|1|1", "7|2|2"])
         #expect(
@@ -74,7 +74,7 @@ import Testing
         #expect(try store.changes(payload) == ["Album +0 ~0 =1 !0", "Song +0 ~0 =3 !0"])
     }
 
-    @Test func `who leaves makes a gap, and has no place any more or the last one elsewhere`() throws {
+    @Test func `an object that leaves a list makes a gap, and has no position, or the last one elsewhere`() throws {
         try store.apply(
             "{\"Album\": [{\"id\": 7, \"songs\": [\(song(1, 2, 3))]}, {\"id\": 8, \"songs\": [\(song(4))]}]}")
         // One goes over as a child (without its required title), one is ended by null.
@@ -150,7 +150,7 @@ import Testing
         #expect(try tags(store) == ["7|0|y", "7|1|x"])
     }
 
-    @Test func `an element that is left out keeps its place, and nobody else gets it`() throws {
+    @Test func `a rejected element retains its position, and no other object gets it`() throws {
         let store = try TestStore(Self.model("replace"))
         try store.apply(#"{"Album": {"id": 7, "tags": ["b", "a", "c", "d"]}}"#)
         let payload =

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerStore
 
-/// The power fails at any moment, and of what was not synced the disk has kept a random part.
+/// The power fails at any moment, and the disk has a random part of the bytes that were not synced.
 @Suite(.timeLimit(.minutes(20))) struct PowerLossTests {
     /// Works, has the power fail in the midst of every operation that changes files, one a run, and looks at what is left.
     ///
@@ -24,7 +24,7 @@ import TestSupport
                     work.options.vfs = disk.name
                     disk.recordsLosses(seed: generator.next(), into: left)
                     disk.losePower(at: number)
-                    // What is acknowledged later, nobody has heard.
+                    // Later acknowledgements reached no client.
                     work.run(at: folder.path("store.sqlite")) { !disk.isStruck }
                     return disk.isStruck
                 }
@@ -43,12 +43,12 @@ import TestSupport
         let (losses, others) = (faults.filter { $0.contains("is lost") }, faults.filter { !$0.contains("is lost") })
         #expect(others.isEmpty, "\(what)")
         if synchronous == .full { #expect(losses.isEmpty, "\(what)") }
-        // What was committed later is not there without what was committed before.
+        // A later commit is not there without the earlier ones.
         #expect(found == Set(1..<1 + found.count), "\(what)")
         return losses.count
     }
 
-    @Test func `what is found after a sync that failed is on the disk before anybody is told of it`() throws {
+    @Test func `data found after a failed sync is on the disk before a client is sent anything about it`() throws {
         var seeds = SeededGenerator(for: "what is found after a sync that failed is on the disk before it is told")
         var found = 0
         for _ in 0..<40 {
@@ -56,7 +56,7 @@ import TestSupport
             let folder = TemporaryFolder()
             let path = folder.path("store.sqlite")
             var work = try TracedWork(1...2)
-            // Copied, the log would begin anew, and the first sync be that of its header.
+            // After a copy the WAL would restart, and the first sync would be that of its header.
             work.options.logPages = 1_000
             let seed = seeds.next()
             let isFound = try FaultyDisk.with { disk in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What a hostile predicate may cost.
+/// The possible cost of a hostile predicate.
 @Suite(.timeLimit(.minutes(5))) struct PredicateBoundsTests {
     private static let model = """
         {"entities": {"Employee": {"identity": "id",
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `Deep nesting is told, or taken out where it means nothing`() throws {
+    @Test func `Deep nesting is reported, or removed where it has no meaning`() throws {
         let test = try store()
         func nested(_ depth: Int, _ open: String, _ close: String) -> String {
             String(repeating: open, count: depth) + "id == 1" + String(repeating: close, count: depth)

@@ -41,7 +41,7 @@ import Testing
         return test
     }
 
-    @Test func `What is compared with nil is false, and its opposite is true`() throws {
+    @Test func `A comparison with nil is false, and its negation is true`() throws {
         let test = try company()
         #expect(try test.matching("name != \"Ada\"") == [2, 3, 4])
         #expect(try test.matching("NOT (name == \"Ada\")") == [2, 3, 4])

@@ -84,7 +84,7 @@ import Testing
         #expect(try test.rows("SELECT id, name, note FROM Thing ORDER BY id") == ["1|a|x", "3|c|n"])
     }
 
-    @Test func `a unique value that a ragged record does not bring is in nobody's way`() throws {
+    @Test func `a unique attribute that a ragged record lacks does not conflict`() throws {
         let test = try TestStore(
             """
             {"entities": {"T": {"identity": "id", "unique": [["code"]], "attributes": {

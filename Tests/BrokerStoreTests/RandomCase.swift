@@ -145,7 +145,7 @@ struct RandomCase {
         return nil
     }
 
-    /// Of a hierarchy, the objects that are of no entity below.
+    /// The objects of a hierarchy's topmost entity itself.
     private func table(_ entity: RandomModel.Entity) -> String {
         guard model.isInHierarchy(entity.name) else { return "\"\(entity.name)\"" }
         return "\"\(entity.name)\" WHERE _entity = '\(entity.name)'"

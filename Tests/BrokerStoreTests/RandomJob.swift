@@ -116,7 +116,7 @@ struct RandomJobs {
         if mayBeBare, depth == 0 || roomForRecords <= 0 || generator.chance(2) {
             guard destination.identity.count == 1 else { return .literal("1") }
             let bare = identity(destination.attribute(destination.identity[0]))
-            // What would be an object or an array in a relationship is none of its bare keys.
+            // An object or an array in a relationship is none of its bare keys.
             if case .literal(let text) = bare, text == "null" || text.hasPrefix("{") || text.hasPrefix("[") {
                 return .literal(destination.attributes[0].type == .binary ? "\"*\"" : "\"abc\"")
             }

@@ -41,7 +41,7 @@ struct RandomModel {
         /// The topmost entity of its hierarchy has no identity.
         var isBelowKeyless = false
 
-        /// Objects are told apart by `_pk`; each record bears a number of its own as `mark`, by which the test finds it.
+        /// Objects are identified by `_pk`; each record has a number of its own as `mark`, by which the test finds it.
         var hasRowKey: Bool { identity.isEmpty || isIdentityOptional || isBelowKeyless }
         var needsIdentity: Bool { !identity.isEmpty && !isIdentityOptional }
 

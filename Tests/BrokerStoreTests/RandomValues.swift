@@ -71,7 +71,7 @@ struct PlacedTree {
 
 /// The types of random attributes: a few values of each as JSON, what a table holds for them, and what is no such value.
 ///
-/// What a table holds is written as `SQLRows` reads it. The first values are the identities that jobs share.
+/// The contents of a table, as `SQLRows` reads them. The first values are the identities that jobs share.
 enum SampleType: String, CaseIterable {
     case integer16, integer64, string, boolean, double, decimal, date, binary, uuid, transformable
 
@@ -120,7 +120,7 @@ enum SampleType: String, CaseIterable {
         }
     }
 
-    /// What a table holds for that JSON; nil when it is no value of this type.
+    /// The stored value for that JSON; nil when it is no value of this type.
     func stored(_ json: String) -> String? { samples.first { $0.json == json }?.stored }
 }
 

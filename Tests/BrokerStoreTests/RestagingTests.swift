@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What it may cost to stage a job's rows again without the records that cannot be stored.
+/// The cost of staging a job's rows again without the rejected records.
 @Suite(.timeLimit(.minutes(5))) struct RestagingTests {
     private static let model = """
         {"entities": {
@@ -79,7 +79,7 @@ import Testing
         #expect(try store.rows("SELECT count(*) FROM E") == ["0"])
     }
 
-    @Test func `what is staged again takes the job's memory, and gives it back`() throws {
+    @Test func `staging again takes the job's memory, and gives it back`() throws {
         let records = (0..<2_000).map { #"{"id": \#($0), "title": "t", "code": "\#($0)"}"# }
         let payload = #"{"D": [\#(records.joined(separator: ",")), {"id": 9999, "title": "t", "code": "7"}]}"#
         let ample = Allowance(.max)
@@ -139,7 +139,7 @@ import Testing
         #expect(scarce.used == 0 && ample.used == 0)
     }
 
-    @Test func `what a sync remembers of the objects that it names takes the job's memory`() throws {
+    @Test func `a sync's record of named objects takes the job's memory`() throws {
         let test = try TestStore(#"{"entities": {"Note": {"attributes": {"text": "string"}}}}"#)
         let notes =
             #"{"op": "sync", "entity": "Note", "json": [\#(Array(repeating: "{}", count: 500).joined(separator: ","))]}"#

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What a model has no longer is refused, kept or dropped, as it is asked for.
+/// Parts that a model loses are refused, retained or dropped, by option.
 @Suite(.timeLimit(.minutes(5))) struct RetainedPartsTests {
     private static let before = """
         {"entities": {
@@ -40,7 +40,7 @@ import Testing
         UNION ALL SELECT id, kennel, 0, 0, 0 FROM Pet ORDER BY 1, 2
         """
 
-    @Test func `what is kept can be rolled back to, with every value`() throws {
+    @Test func `the model can be rolled back to retained parts, with every value`() throws {
         let store = try store()
         try store.reopen(Self.after, removal: .keep)
         #expect(
@@ -54,7 +54,7 @@ import Testing
         #expect(throws: StoreError.self, "a difference that is not asked for is refused as ever") {
             try store.reopen(#"{"entities": {"Person": {"identity": "id", "attributes": {"id": "integer64"}}}}"#)
         }
-        // Kept once, it stays kept without being asked for again.
+        // A part that was retained once stays retained without the option.
         try store.reopen(Self.after)
         #expect(store.store.migration.changes.isEmpty)
         try store.reopen(Self.before)
@@ -70,7 +70,7 @@ import Testing
         #expect(try store.isSound())
     }
 
-    @Test func `what is dropped is gone, whether it was kept before or not`() throws {
+    @Test func `a dropped part is gone, whether it was retained before or not`() throws {
         for keepsFirst in [false, true] {
             let store = try store()
             if keepsFirst { try store.reopen(Self.after, removal: .keep) }
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func `what is gone is refused when nothing is said of it, and the file is untouched`() throws {
+    @Test func `a lost part without an option is refused, and the file does not change`() throws {
         let store = try store()
         try store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         let bytes = try Data(contentsOf: URL(filePath: store.path))
@@ -107,7 +107,7 @@ import Testing
             "A.b", "would delete"
         ),
     ])
-    func `what would stand in the way of the model cannot be kept, and why is told`(
+    func `a part that conflicts with the model cannot be retained, and the reason is reported`(
         attribute: String, inverse: String, subject: String, reason: String
     ) throws {
         let end = inverse.isEmpty ? "}}, \"B\": {" : inverse + #""entity": "A", "toMany": true}}, "#
@@ -122,7 +122,7 @@ import Testing
         try store.reopen(after, removal: .drop)
     }
 
-    @Test func `a new part does not take the place of one that is kept`() throws {
+    @Test func `a new part does not take the name of a retained one`() throws {
         let store = try store()
         try store.reopen(Self.after, removal: .keep)
         let asNumber = Self.after.replacing(#""name": "string""#, with: #""name": "string", "nick": "double""#)
@@ -136,7 +136,7 @@ import Testing
             try store.changes(#"{"Person": [{"id": 1, "nick": "H"}]}"#) == ["Person +0 ~1 =0 !0", "Place +0 ~0 =1 !0"])
     }
 
-    @Test func `a kept part can be renamed when it comes again`() throws {
+    @Test func `a retained part can be renamed when it is used again`() throws {
         let store = try store()
         try store.reopen(Self.after, removal: .keep)
         try store.reopen(
@@ -147,7 +147,7 @@ import Testing
         #expect(try store.rows("SELECT id, handle FROM Person") == ["1|x", "2|NULL"])
     }
 
-    @Test func `a unique list that is gone is dropped or refused, and not kept`() throws {
+    @Test func `a lost unique list is dropped or refused, and not retained`() throws {
         let store = try store()
         let loose = Self.before.replacing(#""unique": [["name", "nick"]],"#, with: "")
         for removal in [RemovalPolicy.refuse, .keep] {

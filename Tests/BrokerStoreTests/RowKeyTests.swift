@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(arguments: Between.allCases)
-    func `what was deleted last does not come back in the number of another object`(between: Between) throws {
+    func `the number of the object deleted last is not assigned to another object`(between: Between) throws {
         try store.apply(#"{"Note": [{"text": "a"}, {"text": "b"}], "Card": [{"code": "x"}]}"#)
         try delete("Note", "[2]")
         try delete("Card", "[1]")
@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: Between.allCases)
-    func `what a cascade deleted does not come back in the number of another object`(between: Between) throws {
+    func `the number of an object deleted by a cascade is not assigned to another object`(between: Between) throws {
         try store.apply(#"{"Book": [{"id": 1, "notes": [{"text": "a"}, {"text": "b"}]}]}"#)
         try delete("Book", "[1]")
         try between.happen(to: store)
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(arguments: Between.allCases)
-    func `a sync in parts deletes what was made behind its parts, though these named something since deleted`(
+    func `a sync in parts deletes objects inserted after its parts, though these named objects deleted since`(
         between: Between
     ) throws {
         try sync("Note", #"[{"text": "a"}]"#, isLast: false)

@@ -83,7 +83,7 @@ import Testing
         #expect(try skills() == [])
     }
 
-    @Test func `the fault that begins first in the text is told, in whatever order it is found`() throws {
+    @Test func `the fault that begins first in the text is reported, in whatever order it is found`() throws {
         for (job, path) in [
             (#"{"E": [{"name": [], "id": "x"}]}"#, "/E/0/name"),
             (#"{"E": [{"boss": {"id": "y"}, "id": "x"}]}"#, "/E/0/boss/id"),

@@ -126,7 +126,7 @@ import TestSupport
             ])
     }
 
-    @Test func `of a many-to-many pair the first by name owns the one table`() throws {
+    @Test func `the entity of a many-to-many pair that is first by name owns the one table`() throws {
         let sql = try schema(
             """
             "Zoo": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {

@@ -30,7 +30,7 @@ import TestSupport
 
     private var names: [String] { get throws { try files.contentsOfDirectory(atPath: folder.path("")).sorted() } }
 
-    /// What the backup was refused for; nothing may be left of it.
+    /// The reason why the backup was refused; it must leave no file.
     private func refusal(_ backup: StoreBackup) throws -> StoreError {
         let before = try names
         let error = try #require(throws: StoreError.self) { try backup.run() }
@@ -38,7 +38,7 @@ import TestSupport
         return error
     }
 
-    @Test func `a copy is what one COMMIT left behind, whatever is committed while it is made`() throws {
+    @Test func `a copy is the state after one COMMIT, whatever is committed while it is made`() throws {
         for id in 0..<40 { try write(id * 100..<(id + 1) * 100, bytes: 1_000) }
         var committed = 40
         var steps = 0
@@ -56,7 +56,9 @@ import TestSupport
         #expect(try SQLRows.of("SELECT max(sequence) FROM _broker_jobs", in: folder.path("copy")) == ["40"])
     }
 
-    @Test func `a copy is one file of the store's mode, and goes on as a store behind what was set aside`() throws {
+    @Test func `a copy is one file with the store's mode, and continues as a store after the reserved sequences`()
+        throws
+    {
         try write(0..<10)
         let newest = try store.store.openSequences(1_000)
         #expect(chmod(store.path, 0o604) == 0)
@@ -76,7 +78,7 @@ import TestSupport
         _ = try Store(path: folder.path("copy"), plan: store.plan)
     }
 
-    @Test func `one that is not wanted any more leaves nothing behind, at any step`() throws {
+    @Test func `a cancelled backup leaves no file, at any step`() throws {
         try write(0..<3_000, bytes: 3_000)
         for steps in 0..<5 {
             var left = steps
@@ -89,7 +91,7 @@ import TestSupport
         }
     }
 
-    @Test func `a file that is there is kept, unless it is to be replaced`() throws {
+    @Test func `an existing file stays, unless it is to be replaced`() throws {
         try Data("mine".utf8).write(to: URL(fileURLWithPath: folder.path("copy")))
         let error = try refusal(backup())
         #expect(error.message.contains("copy is there already") && error.message.contains("--replace"))
@@ -103,7 +105,9 @@ import TestSupport
         #expect(try SQLRows.of("PRAGMA integrity_check", in: folder.path("copy")) == ["ok"])
     }
 
-    @Test func `a file in the way is told of before anything is copied, and the store itself never replaced`() throws {
+    @Test func `a file in the way is reported before anything is copied, and the store itself is never replaced`()
+        throws
+    {
         _ = files.createFile(atPath: folder.path("copy"), contents: nil)
         var steps = 0
         #expect(throws: StoreError.self) { try backup().run(progress: { _ in steps += 1 }) }
@@ -114,7 +118,7 @@ import TestSupport
         #expect(FileIdentity(ofFileAt: folder.path("copy")) == FileIdentity(ofFileAt: store.path))
     }
 
-    @Test func `a file that comes while the copy is made is kept`() throws {
+    @Test func `a file that appears while the copy is made stays`() throws {
         let error = try #require(throws: StoreError.self) {
             try backup().run(progress: { _ in _ = files.createFile(atPath: folder.path("copy"), contents: nil) })
         }
@@ -123,12 +127,12 @@ import TestSupport
     }
 
     @Test(arguments: ["-wal", "-shm", "-journal"])
-    func `what SQLite would take for the copy's log is told of`(suffix: String) throws {
+    func `a file that SQLite would use as the copy's WAL is reported`(suffix: String) throws {
         _ = files.createFile(atPath: folder.path("copy" + suffix), contents: nil)
         #expect(try refusal(backup()).message.contains("copy\(suffix)"))
     }
 
-    @Test func `what cannot be a copy's place is told, and nothing is written`() throws {
+    @Test func `an invalid path for a copy is reported, and nothing is written`() throws {
         try files.createDirectory(atPath: folder.path("folder"), withIntermediateDirectories: false)
         try files.createSymbolicLink(atPath: folder.path("link"), withDestinationPath: "nowhere")
         for (file, words) in [
@@ -146,14 +150,14 @@ import TestSupport
     }
 
     @Test(.enabled(if: geteuid() != 0, "root may write anywhere"))
-    func `a folder that may not be written is told of`() throws {
+    func `a folder without write permission is reported`() throws {
         #expect(chmod(folder.path(""), 0o500) == 0)
         defer { chmod(folder.path(""), 0o700) }
         let error = try refusal(backup())
         #expect(error.message.contains("Permission denied") && error.message.contains("write that folder"))
     }
 
-    @Test func `a full disk is told as that, and leaves nothing behind`() throws {
+    @Test func `a full disk is reported as such, and leaves no file`() throws {
         try write(0..<1_000, bytes: 1_000)
         var backup = backup()
         backup.maximumPages = 10
@@ -162,7 +166,7 @@ import TestSupport
         #expect(error.message.contains("Free some space"))
     }
 
-    @Test func `what a killed backup left is removed, and a file of another's is left as it is`() throws {
+    @Test func `files of a killed backup are deleted, and files of other programs stay`() throws {
         let others = [
             "copy.partial", "copy.partial-", "copy.partial-0123456789abcde", "copy.partial-0123456789abcdeF",
             "copy.partial-0123456789abcdef0", "other.partial-0123456789abcdef",

@@ -81,7 +81,7 @@ struct StoreDump {
         faults += try store.ownRows("PRAGMA foreign_key_check").map { "a link leads nowhere: \($0)" }
     }
 
-    /// What no job may leave; nil for nothing.
+    /// The fault of the store after a job; nil for none.
     func inconsistency() -> String? { faults.first }
 
     /// By topmost entity, the keys of its objects.

@@ -43,7 +43,7 @@ import TestSupport
 
     private func rows() throws -> [String] { try SQLRows.of("SELECT id FROM Row", in: folder.path("store.sqlite")) }
 
-    /// The error of a transaction that meets the fault; the store is mended afterwards.
+    /// The error of a transaction that meets the fault; the store is repaired afterwards.
     private func error(
         _ operation: FaultyDisk.Operations, _ fault: FaultyDisk.Fault, _ disk: FaultyDisk, _ store: Store
     ) throws -> StoreError {
@@ -62,7 +62,7 @@ import TestSupport
             #expect(error.message.contains("is full") && error.message.contains("free some space"))
             #expect(store.failure == nil)
             try apply(3, to: store)
-            // An error after it is told by its own cause.
+            // A later error is reported with its own cause.
             #expect(try self.error(.write, .ioError, disk, store).isDiskFailure)
         }
         _ = try open(nil)
@@ -98,7 +98,7 @@ import TestSupport
         if operation == .sync { #expect(isFound) }
     }
 
-    @Test func `a COMMIT behind which the log cannot be copied is durable, and the last one`() throws {
+    @Test func `a COMMIT after which the WAL cannot be copied is durable, and the last one`() throws {
         var isSeen = false
         for number in 1...10 where !isSeen {
             let folder = TemporaryFolder()

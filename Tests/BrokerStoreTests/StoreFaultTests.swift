@@ -6,7 +6,7 @@ import TestSupport
 
 /// A machine that fails at any moment: every operation that SQLite asks for fails in a run of its own, once or from then on.
 @Suite(.timeLimit(.minutes(20))) struct StoreFaultTests {
-    /// What fails, and how.
+    /// The failing operation, and its error.
     struct Breakage: CustomTestStringConvertible, Sendable {
         let operation: FaultyDisk.Operations
         let fault: FaultyDisk.Fault
@@ -35,7 +35,7 @@ import TestSupport
 
     /// Where the work begins.
     private struct Beginning {
-        /// Of the files that are there.
+        /// The existing files.
         var folder: TemporaryFolder?
         var done: Set<Int> = []
         let work: TracedWork

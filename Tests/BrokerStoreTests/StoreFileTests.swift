@@ -6,14 +6,14 @@ import TestSupport
 
 @testable import BrokerStore
 
-/// What may lie at a store's path, and what of it is a store.
+/// Files at a store's path, and whether they are stores.
 @Suite(.timeLimit(.minutes(5))) struct StoreFileTests {
     private static let model =
         #"{"entities": {"Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}}}"#
     private let folder = TemporaryFolder()
     private var path: String { folder.path("store") }
 
-    /// What opening is refused for, and that it has made and changed nothing.
+    /// The reason why opening is refused; opening must have created and changed nothing.
     private func refusal(_ path: String) throws -> StoreError {
         let before = try snapshot()
         let plan = try stagingPlan(Self.model)
@@ -36,7 +36,7 @@ import TestSupport
         return contents
     }
 
-    @Test func `what cannot be a file is told in one line`() throws {
+    @Test func `an impossible path is reported in one line`() throws {
         #expect(try refusal("").message.contains("has no name"))
         #expect(try refusal(":memory:").message.contains("in memory"))
         #expect(try refusal(folder.path("")).message.contains("is a folder"))
@@ -49,14 +49,14 @@ import TestSupport
         #expect(try refusal(folder.path("loop")).message.contains("symbolic links"))
     }
 
-    @Test func `a file that is no database is told by its name`() throws {
+    @Test func `a file that is no database is reported by its name`() throws {
         try Data(String(repeating: "this is no database\n", count: 100).utf8).write(to: URL(filePath: path))
         let error = try refusal(path)
         #expect(error.code == .unavailable)
         #expect(error.message.contains("The store \(path) is no SQLite database"))
     }
 
-    @Test func `a database that is cut off in the middle is told by its name`() throws {
+    @Test func `a truncated database is reported by its name`() throws {
         do {
             let store = try Store(path: path, plan: stagingPlan(Self.model))
             withExtendedLifetime(store) {}
@@ -137,7 +137,7 @@ import TestSupport
         #expect(try SQLRows.of("SELECT * FROM Person", in: path) == ["1|a"])
     }
 
-    @Test func `a defect's message tells no SQL, and its description for the log does`() throws {
+    @Test func `a defect's message contains no SQL, and its description for the log does`() throws {
         let connection = try Connection(store: path)
         let error = try #require(throws: StoreError.self) { try connection.execute("SELEKT secret") }
         #expect(error.code == .defect)

@@ -19,7 +19,7 @@ import Testing
         "{\"Blob\": {\"id\": \(id), \"text\": \"\(String(repeating: "x", count: kibibytes << 10))\"}}"
     }
 
-    @Test func `what does not fit is refused as full and leaves nothing behind`() throws {
+    @Test func `a job that does not fit is refused as full and leaves nothing`() throws {
         try store.apply(blob(1, kibibytes: 8), id: "fits")
         let error = try #require(throws: StoreError.self) { try store.apply(blob(2, kibibytes: 400), id: "large") }
         #expect(error.code == .full)
@@ -30,7 +30,7 @@ import Testing
         #expect(try store.isSound())
     }
 
-    @Test func `a transaction that SQLite gave up is told, and the next one begins afresh`() throws {
+    @Test func `a transaction that SQLite rolled back is reported, and the next one begins normally`() throws {
         try store.store.begin()
         _ = try store.store.apply(store.job(blob(1, kibibytes: 8)))
         #expect(throws: StoreError.self) { try store.store.apply(store.job(blob(2, kibibytes: 400))) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// What is asked of SQLite once, when the store is opened, and everything relies on.
+/// Settings of SQLite that are set once, when the store is opened, and on which everything relies.
 @Suite(.timeLimit(.minutes(5))) struct StoreGuaranteeTests {
     private static let model = """
         {"entities": {
@@ -66,7 +66,8 @@ import Testing
         }
     }
 
-    @Test func `what the journal may forget is on the disk: at COMMIT, or once the log has been copied`() throws {
+    @Test func `jobs that the journal may forget are on the disk: at COMMIT, or after the WAL has been copied`() throws
+    {
         for synchronous in [Synchronous.full, .normal] {
             var options = StoreOptions()
             options.synchronous = synchronous

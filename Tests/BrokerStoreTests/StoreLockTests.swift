@@ -13,7 +13,7 @@ import TestSupport
         try #require(throws: StoreError.self) { try StoreLock(storePath: path) }
     }
 
-    @Test func `a second owner is refused and told who the first is`() throws {
+    @Test func `a second owner is refused with the process of the first`() throws {
         let lock = try StoreLock(storePath: path)
         let error = try refusal(path)
         #expect(error.code == .unavailable)
@@ -97,7 +97,7 @@ import TestSupport
         #expect(try files.contentsOfDirectory(atPath: folder.path("")).sorted() == ["hard", "store"])
     }
 
-    @Test func `what lies at the lock's name is neither followed nor overwritten`() throws {
+    @Test func `a file with the lock's name is neither followed nor overwritten`() throws {
         let letter = "a letter of mine\n"
         try letter.write(toFile: folder.path("letter"), atomically: false, encoding: .utf8)
         try files.createSymbolicLink(atPath: folder.path("store.lock"), withDestinationPath: "letter")
@@ -120,7 +120,7 @@ import TestSupport
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `what a failed start has made is taken away, and what was there stays`() throws {
+    @Test func `files of a failed start are deleted, and existing files stay`() throws {
         let lock = try StoreLock(storePath: path)
         lock.abandon()
         #expect(try files.contentsOfDirectory(atPath: folder.path("")) == [])
@@ -130,7 +130,7 @@ import TestSupport
         withExtendedLifetime(lock) {}
     }
 
-    @Test func `a folder that is not there is told with the store's path`() throws {
+    @Test func `a missing folder is reported with the store's path`() throws {
         #expect(try refusal("/nowhere/at/all/store").message.contains("/nowhere/at/all/store"))
     }
 
@@ -140,7 +140,7 @@ import TestSupport
         return status.permissions
     }
 
-    @Test func `what is made has the mode that is asked for, and what is there keeps its own until it is set`() throws {
+    @Test func `new files have the requested mode, and existing ones retain theirs until it is set`() throws {
         do {
             let lock = try StoreLock(storePath: path, mode: 0o666)
             #expect(try [mode(""), mode(".lock")] == [0o666, 0o666])
@@ -157,7 +157,7 @@ import TestSupport
     }
 
     @Test(.enabled(if: geteuid() == 0, "only root may give files away and use them all the same"))
-    func `nothing keeps root from setting the mode of somebody else's store`() throws {
+    func `root can set the mode of another user's store`() throws {
         do { _ = try StoreLock(storePath: path) }
         #expect(chown(path, 65_534, 65_534) == 0)
         let lock = try StoreLock(storePath: path, mode: 0o600)

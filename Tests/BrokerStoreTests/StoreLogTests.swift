@@ -7,7 +7,7 @@ import TestSupport
 /// The write-ahead log: its working size, and what a long reader does to it.
 @Suite(.timeLimit(.minutes(5))) struct StoreLogTests {
     private static let workingPages = 16
-    /// Of 8,192 bytes, each with a header of 24, behind one of 32.
+    /// Pages of 8,192 bytes, each with a header of 24, after one of 32.
     private static let workingBytes = 32 + workingPages * (8192 + 24)
     private static let longestBytes = 32 + workingPages * WALWatch.longestFactor * (8192 + 24)
     private let store: TestStore
@@ -58,7 +58,7 @@ import TestSupport
         #expect(store.store.log.uncheckpointedPages <= few, "it began anew")
     }
 
-    @Test func `what is in the log is copied when nobody waits, and the log begins anew`() throws {
+    @Test func `the WAL is copied while no job waits, and restarts`() throws {
         var longest = 0
         for id in 0..<100 {
             try write(id)
@@ -70,7 +70,7 @@ import TestSupport
         #expect(logBytes < Self.workingBytes)
     }
 
-    @Test func `a long reader's growth is told once, and given back when it has ended`() throws {
+    @Test func `a long reader's growth of the WAL is reported once, and truncated when it has ended`() throws {
         let reader = try Connection(store: store.path, .read)
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
@@ -157,7 +157,7 @@ import TestSupport
         #expect(logBytes <= Self.longestBytes)
     }
 
-    @Test func `the watch tells the beginning and the end of what holds the log, once each`() {
+    @Test func `the watch reports the beginning and the end of a reader that holds the WAL, once each`() {
         var watch = WALWatch(workingPages: 10)
         #expect(watch.committed(pages: 9, written: 9) == nil)
         #expect(!watch.wantsCheckpoint)

@@ -61,7 +61,7 @@ import Testing
         #expect(try store.rows("SELECT * FROM Country") == [])
     }
 
-    @Test func `with skip a new object without a required value is left out, the others are there`() throws {
+    @Test func `with skip a new object without a required value is rejected, the others are inserted`() throws {
         let outcome = try store.outcome(
             #"{"Person": [{"id": 2, "age": 3}, {"id": 1, "name": "a"}, {"id": 3}, {"id": "x"}]}"#, .skip)
         #expect(outcome.described == ["Person +1 ~0 =0 !3"])

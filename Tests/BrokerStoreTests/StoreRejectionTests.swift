@@ -44,7 +44,7 @@ import Testing
         #expect(try store.rows("SELECT id, email, last FROM User ORDER BY 1, 2") == ["1|a|NULL", "2|b|NULL"])
     }
 
-    @Test func `with skip only the rows that break the constraint are left out`() throws {
+    @Test func `with skip only the rows that break the constraint are rejected`() throws {
         let outcome = try store.outcome(
             """
             {"User": [{"id": 3, "email": "c", "name": "C"}, {"id": 4, "email": "a", "name": "D"},
@@ -70,7 +70,7 @@ import Testing
         #expect(try store.rows("SELECT id, email FROM User ORDER BY 1") == ["1|b", "2|c", "3|x", "4|c2"])
     }
 
-    @Test func `who is left out keeps his unique value, and who claims it is left out, too`() throws {
+    @Test func `a rejected object retains its unique value, and an object that claims it is rejected, too`() throws {
         try store.apply(#"{"User": {"id": 3, "email": "c", "name": "C"}}"#)
         let outcome = try store.outcome(
             #"{"User": [{"id": 1, "email": "b"}, {"id": 2, "email": "c"}, {"id": 4, "email": "a", "name": "D"}]}"#,
@@ -92,14 +92,14 @@ import Testing
     }
 
     @Test(arguments: [#"], "Team": {"id": 1, "users": [8]}}"#, #", {"id": 8, "first": "x"}], "Team": {"id": 1}}"#])
-    func `whose claim is the later one is left out, whoever is named again after it`(rest: String) throws {
+    func `the object with the later claim is rejected, whatever is named again after it`(rest: String) throws {
         let outcome = try store.outcome(
             #"{"User": [{"id": 8, "email": "z", "name": "H"}, {"id": 9, "email": "z", "name": "I"}"# + rest, .skip)
         #expect(outcome.rejections == ["constraintViolation /User/1"])
         #expect(try store.rows("SELECT id FROM User WHERE id > 2") == ["8"])
     }
 
-    @Test func `what is nested in something left out is not listed, and elsewhere it is listed there`() throws {
+    @Test func `objects nested in a rejected record are not listed, and those elsewhere are listed there`() throws {
         try store.apply(#"{"Team": {"id": 1, "code": "one"}}"#)
         let claim = try store.outcome(#"{"Team": {"id": 2, "code": "one", "users": [77]}}"#, .skip)
         #expect(claim.described == ["Team +0 ~0 =0 !1"])
@@ -110,7 +110,7 @@ import Testing
         #expect(outcome.rejections == ["missingValue /User/0", "missingValue /User/2"])
     }
 
-    @Test func `a nested row that breaks a constraint is left out, and its parent keeps everything but the link`()
+    @Test func `a nested row that breaks a constraint is rejected, and its parent retains everything but the link`()
         throws
     {
         try store.apply(#"{"Team": {"id": 1, "code": "one"}}"#)

@@ -71,7 +71,7 @@ final class TestStore {
         return ends
     }
 
-    /// What a job changed: `Employee +1 ~2 =3 !4` for inserted, updated, unchanged and rejected.
+    /// The effect of a job: `Employee +1 ~2 =3 !4` for inserted, updated, unchanged and rejected.
     func changes(_ payload: String, _ policy: InvalidRecordPolicy = .fail) throws -> [String] {
         try outcome(payload, policy).described
     }
@@ -140,7 +140,7 @@ extension Outcome {
     var rejections: [String] { rejected.map { "\($0.code.rawValue) \($0.path ?? "nowhere")" } }
 }
 
-/// What a job of that payload does: an object of entity names and their `json`.
+/// The effect of a job with that payload: an object of entity names and their `json`.
 func stage(
     _ text: JSONText, _ plan: StagingPlan, _ policy: InvalidRecordPolicy = .fail
 ) throws -> StoreJob.Work {

@@ -19,7 +19,7 @@ import TestSupport
         #expect(try store.isSound())
     }
 
-    @Test func `of a one-to-many link the child's row changes, the parent's does not`() throws {
+    @Test func `a one-to-many link changes the child's row, not the parent's`() throws {
         try store.apply(
             #"{"Department": [{"id": 10}, {"id": 11}], "Employee": [{"id": 1}, {"id": 2, "department": 11}]}"#)
         #expect(
@@ -113,7 +113,7 @@ import TestSupport
         #expect(try store.rows("SELECT * FROM Department") == ["10|x"])
     }
 
-    @Test func `a bare key that may be missing is left out without a word`() throws {
+    @Test func `a bare key that may be missing is ignored without a warning`() throws {
         try store.apply(#"{"Item": {"code": "there"}}"#)
         let outcome = try store.outcome(#"{"Employee": [{"id": 1, "locker": "gone"}, {"id": 2, "locker": "there"}]}"#)
         #expect(outcome.described == ["Employee +2 ~0 =0 !0", "Item +0 ~0 =1 !0"])
@@ -122,7 +122,7 @@ import TestSupport
         #expect(try store.rows("SELECT code FROM Item") == ["there"])
     }
 
-    @Test func `a bare key that must exist fails the job at its place, or is left out`() throws {
+    @Test func `a bare key that must exist fails the job at its position, or is rejected`() throws {
         let payload = #"{"Employee": [{"id": 1, "name": "a", "badge": "gone"}]}"#
         let fault = try #require(try store.fault(payload))
         #expect(fault.code == .objectNotFound)
@@ -135,7 +135,7 @@ import TestSupport
         #expect(try store.rows("SELECT id, name, badge FROM Employee ORDER BY 1, 2") == ["1|a|NULL"])
     }
 
-    @Test func `an object of the same job exists for a bare key before or behind it`() throws {
+    @Test func `an object of the same job exists for a bare key before or after it`() throws {
         #expect(
             try store.changes(
                 #"{"Employee": {"id": 1, "badge": "b", "locker": "l"}, "Item": [{"code": "b"}, {"code": "l"}]}"#)
@@ -143,7 +143,7 @@ import TestSupport
         #expect(try store.rows("SELECT badge, locker FROM Employee ORDER BY 1, 2") == ["b|l"])
     }
 
-    @Test func `a link that is left out keeps the one that is there`() throws {
+    @Test func `a rejected link leaves the existing one`() throws {
         try store.apply(#"{"Item": {"code": "there"}, "Employee": {"id": 1, "locker": "there"}}"#)
         #expect(try store.changes(#"{"Employee": {"id": 1, "locker": "gone"}}"#) == ["Employee +0 ~0 =1 !0"])
         #expect(try store.rows("SELECT locker FROM Employee") == ["there"])

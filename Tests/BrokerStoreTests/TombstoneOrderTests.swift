@@ -47,7 +47,7 @@ import Testing
     @Test(arguments: [
         // The record goes with what it hangs on.
         (#"{"no": 3, "text": "y"}, {"no": 1, "gone": true}"#, ["9|NULL|NULL|NULL|NULL"]),
-        // Behind the tombstone it is a fresh object.
+        // After the tombstone it is a new object.
         (#"{"no": 1, "gone": true}, {"no": 3, "text": "y"}"#, ["3|y|NULL|NULL|NULL", "9|NULL|NULL|NULL|NULL"]),
         (
             #"{"no": 3, "text": "y"}, {"no": 1, "gone": true}, {"no": 3}"#,
@@ -59,7 +59,7 @@ import Testing
             #"{"no": 1, "to": null}, {"no": 1, "gone": true}"#,
             ["3|b|NULL|NULL|NULL", "9|NULL|NULL|NULL|NULL"]
         ),
-        // A link that is made behind the tombstone is none of it.
+        // A link that is made after the tombstone is not deleted by it.
         (
             #"{"no": 9, "children": [{"no": 7}]}, {"no": 9, "gone": true}, {"no": 7, "text": "x"}"#,
             ["1|a|3|NULL|NULL", "3|b|NULL|NULL|NULL", "7|x|NULL|NULL|NULL"]
@@ -68,13 +68,13 @@ import Testing
             #"{"no": 9, "children": [{"no": 7}]}, {"no": 9, "gone": true}, {"no": 9, "text": "x"}"#,
             ["1|a|3|NULL|NULL", "3|b|NULL|NULL|NULL", "9|x|NULL|NULL|NULL"]
         ),
-        // Inside a record, behind that record.
+        // Inside a record, after that record.
         (
             #"{"no": 3, "text": "y", "children": [{"no": 1, "gone": true}]}, {"no": 9, "text": "z"}"#,
             ["9|z|NULL|NULL|NULL"]
         ),
     ])
-    func `a record before a tombstone is deleted with it by cascade, one behind it is not`(
+    func `a record before a tombstone is deleted with it by cascade, one after it is not`(
         records: String, expected: [String]
     ) throws {
         let test = try store(#"{"Node": [{"no": 1, "text": "a", "to": {"no": 3, "text": "b"}}, {"no": 9}]}"#)
@@ -83,7 +83,7 @@ import Testing
         #expect(try test.isSound())
     }
 
-    @Test func `several collections, and records that are left out, keep the order`() throws {
+    @Test func `several collections, and rejected records, do not change the order`() throws {
         let test = try store(#"{"Node": [{"no": 1, "to": {"no": 3}}, {"no": 9}], "Mark": [{"no": 1, "of": [9]}]}"#)
         let outcome = try test.outcome(
             #"{"Node": [{"no": 3, "text": "y"}, {"no": "x"}, {"no": 4}, {"no": 9, "text": "z"}], "Mark": [{"no": 1, "gone": true}], "Node": [{"no": 1, "gone": true}, {"no": "y"}, {"no": 9}]}"#,

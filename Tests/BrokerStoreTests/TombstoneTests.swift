@@ -49,13 +49,13 @@ import Testing
         #expect(try test.rows("SELECT count(*) FROM Task") == ["0"])
     }
 
-    @Test func `What does not exist is not deleted, and nothing is told of it`() throws {
+    @Test func `An object that does not exist is not deleted, and nothing is reported`() throws {
         let test = try store()
         #expect(try changes(test, #"{"Person": [{"id": 9, "deleted": true}]}"#) == [])
         #expect(try people(test).count == 3)
     }
 
-    @Test func `Other attributes and nested records of a tombstone are passed over`() throws {
+    @Test func `Other attributes and nested records of a tombstone are ignored`() throws {
         let test = try store()
         let tombstone = #"{"id": 2, "deleted": true, "age": "old", "boss": {"id": 5}, "tasks": [{"id": 9}, "x"]}"#
         #expect(try changes(test, "{\"Person\": [\(tombstone)]}") == ["Person +0 ~0 =0 -1 !0"])
@@ -73,7 +73,7 @@ import Testing
 
     @Test func `Records take effect in their order around a tombstone`() throws {
         let test = try store()
-        // Named behind: a fresh object.
+        // Named afterwards: a new object.
         #expect(
             try changes(test, #"{"Person": [{"id": 2, "deleted": true}, {"id": 2, "age": 3}]}"#)
                 == ["Person +0 ~1 =0 -0 !0"])
@@ -88,7 +88,7 @@ import Testing
         try test.apply(
             #"{"Person": [{"id": 1, "name": "z", "age": 1}, {"id": 1, "deleted": true}, {"id": 1, "age": 2}]}"#)
         #expect(try test.rows("SELECT name, age, email FROM Person WHERE id = 1") == ["NULL|2|NULL"])
-        // A bare key behind: a stub.
+        // A bare key afterwards: a stub.
         try test.apply(#"{"Person": [{"id": 1, "deleted": true}, {"id": 2, "boss": 1}]}"#)
         #expect(try people(test) == ["1|NULL|NULL", "2|NULL|1", "3|c|NULL"])
     }
@@ -122,7 +122,7 @@ import Testing
         #expect(try people(test).count == 3, "a job that fails deletes nothing")
     }
 
-    @Test func `A tombstone inside a record that is left out deletes nothing`() throws {
+    @Test func `A tombstone inside a rejected record deletes nothing`() throws {
         let test = try store()
         let payload = #"{"Person": [{"id": 4, "email": "b@x", "boss": {"id": 1, "deleted": true}}, {"id": 5}]}"#
         #expect(try changes(test, payload, .skip) == ["Person +1 ~0 =0 -0 !1"])
@@ -140,7 +140,7 @@ import Testing
         // One to one.
         (#"{"E": [{"id": 1, "mate": 2}, {"id": 1, "gone": true}, {"id": 1}]}"#, []),
         (#"{"E": [{"id": 2, "mate": 1}, {"id": 1, "gone": true}, {"id": 1, "mate": 3}]}"#, ["E 1|3", "E 3|1"]),
-    ]) func `What was said of links before a tombstone is not said of the object behind it`(
+    ]) func `Assertions about links before a tombstone do not apply to the new object`(
         payload: String, links: [String]
     ) throws {
         let test = try TestStore(
@@ -193,7 +193,7 @@ import Testing
         (#"{"Note": {"id": 1, "gone": true, "version": 6}}"#, ["Note +0 ~0 =0 -1 !0"], ["2|b|NULL|NULL"]),
         (#"{"Note": {"id": 1, "gone": true}}"#, ["Note +0 ~0 =0 -1 !0"], ["2|b|NULL|NULL"]),
         (#"{"Note": {"id": 2, "gone": true, "version": 1}}"#, ["Note +0 ~0 =0 -1 !0"], ["1|a|5|NULL"]),
-        // What comes behind it makes a fresh object, however old it is; before it, it is compared.
+        // A record after it makes a new object, however old it is; a record before it is compared.
         (
             #"{"Note": [{"id": 1, "gone": true, "version": 6}, {"id": 1, "version": 2}]}"#, ["Note +0 ~1 =0 -0 !0"],
             ["1|NULL|2|NULL", "2|b|NULL|NULL"]
@@ -219,7 +219,7 @@ import Testing
             #"{"Book": {"id": 1, "note": {"id": 1, "gone": true, "version": 3}}}"#,
             ["Book +1 ~0 =0 -0 !0", "Note +0 ~0 =1 -0 !0"], ["1|a|5|NULL", "2|b|NULL|NULL"]
         ),
-    ]) func `A tombstone that is not newer than its object is left out`(
+    ]) func `A tombstone that is not newer than its object is skipped`(
         payload: String, counts: [String], rows: [String]
     ) throws {
         let test = try versions()
@@ -228,13 +228,13 @@ import Testing
         #expect(try test.isSound())
     }
 
-    @Test func `A tombstone that is left out still links to its object`() throws {
+    @Test func `A skipped tombstone still links to its object`() throws {
         let test = try versions()
         try test.apply(#"{"Book": {"id": 1, "note": {"id": 1, "gone": true, "version": 3}}}"#)
         #expect(try test.rows("SELECT note FROM Book") == ["1"])
     }
 
-    @Test func `A tombstone that cannot be read is told with the model`() throws {
+    @Test func `An invalid tombstone is reported with the model`() throws {
         for (text, words) in [
             ("delted == YES", "did you mean \\\"deleted\\\"?"), ("boss.id == 1", "its own attributes alone"),
             ("deleted == %@", "asks for an argument"),

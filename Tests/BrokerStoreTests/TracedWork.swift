@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerStore
 
-/// Transactions whose traces can be told apart, and what was said of each.
+/// Transactions with distinct traces, and the answers about each.
 ///
 /// Each has two jobs, `<number>a` and `<number>b`, and leaves three parts; the last of them takes those away that the one
 /// two transactions before it left.
@@ -28,13 +28,13 @@ struct TracedWork {
     var options = StoreOptions()
     /// Transactions whose COMMIT came back.
     private(set) var acknowledged: Set<Int> = []
-    /// Transactions that came to an error.
+    /// Transactions that ended with an error.
     private(set) var failed: Set<Int> = []
 
     init(_ transactions: ClosedRange<Int>, plan: StagingPlan? = nil) throws {
         self.transactions = transactions
         self.plan = try plan ?? stagingPlan(Self.model)
-        // It comes to its size, four times that much, in the midst of the work, and is copied then.
+        // The WAL reaches its size, or four times that, in the midst of the work, and is copied then.
         options.logPages = 4
     }
 
@@ -42,7 +42,7 @@ struct TracedWork {
 
     /// Opens the store and does all of it, as well as it goes; afterwards the store is closed.
     ///
-    /// - Parameter isStillTrue: asked after each COMMIT: whether somebody may still be told of it.
+    /// - Parameter isStillTrue: called after each COMMIT: whether a client may still be sent its answer.
     mutating func run(at path: String, isStillTrue: () -> Bool = { true }) {
         do throws(StoreError) {
             let store = try Store(path: path, plan: plan, options: options)
@@ -50,7 +50,7 @@ struct TracedWork {
             store.idle()
             try store.checkpoint()
         } catch {
-            // What was acknowledged before holds all the same.
+            // Transactions that were acknowledged before are still there.
         }
     }
 
@@ -93,7 +93,7 @@ struct TracedWork {
 
     // MARK: - Looking
 
-    /// What is wrong with a database in which that may have happened; empty when nothing is. It is opened as a store first, so
+    /// The faults of a database after such a failure; empty for none. It is opened as a store first, so
     /// that what is in the log is found.
     ///
     /// - Parameter before: transactions of earlier work that were acknowledged.

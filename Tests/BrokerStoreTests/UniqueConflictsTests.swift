@@ -27,7 +27,7 @@ import Testing
         return claims.rejected
     }
 
-    @Test func `of two claims on one value the later is lost, and the other claims of its object do not count`() {
+    @Test func `the later of two claims on one value is lost, and the other claims of its object do not count`() {
         let objects = [
             [Self.claim(1, at: 10), Self.claim(1, at: 10, list: 1)],
             [Self.claim(2, at: 20), Self.claim(1, at: 20, list: 1)],
@@ -121,7 +121,7 @@ import Testing
             #"[{"id": 1, "u": "a"}, {"id": 2, "child": {"id": 3, "u": "a", "child": {"id": 4, "u": "b"}}}, {"id": 5, "u": "b"}]"#,
             ["constraintViolation /U/1/child"], ["1|a|NULL", "2|NULL|NULL", "5|b|NULL"]
         ),
-    ]) func `what a left out record claims, or what is nested in it, costs no other its place`(
+    ]) func `a claim of a rejected record, or of one nested in it, costs no other object its value`(
         records: String, rejections: [String], rows: [String]
     ) throws {
         let store = try TestStore(Self.model)
@@ -148,7 +148,7 @@ import Testing
         #expect(try store.rows("SELECT id, u, v FROM U ORDER BY id") == ["2|2|x", "4|9|NULL", "8|p|NULL"])
     }
 
-    @Test func `an object that only left out records would have made is not looked for`() throws {
+    @Test func `an object that only rejected records would have made is not looked for`() throws {
         let store = try TestStore(
             Self.model.replacing(#""u": "string""#, with: #""u": {"type": "string", "optional": false}"#))
         let told = try store.outcome(
@@ -208,7 +208,7 @@ import Testing
 
     /// `{}` stands between operations that are not judged together.
     @Test(arguments: [
-        // The holder has been left out, so no one has the value.
+        // The holder has been rejected, so no object has the value.
         (#"{"id": 1, "u": "a", "v": "p"}, {"id": 2, "v": "p"}"#, ["9|a|b", "2|NULL|p"], ["/0/json/0"]),
         (#"{"id": 1, "u": "a", "v": "p"}], {}, [{"id": 2, "v": "p"}"#, ["9|a|b", "2|NULL|p"], ["/0/json/0"]),
         // The value is given up in the end, but not by the first that claimed it: then each claim is judged at once.
@@ -217,7 +217,7 @@ import Testing
             ["/0/json/0", "/2/json/0"]
         ),
         (#"{"id": 1, "u": "a"}], {}, [{"id": 9, "u": "c"}"#, ["9|c|b", "1|a|NULL"], []),
-    ]) func `a claim of a later operation meets no holder that was left out`(
+    ]) func `a claim of a later operation meets no rejected holder`(
         records: String, rows: [String], rejections: [String]
     ) throws {
         let store = try TestStore(Self.model)

@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func `an unknown type is told what types there are`() {
+    @Test func `an unknown type is refused with a list of the types`() {
         expect(
             #"{"type":"jobb"}"#, .unsupportedMessage, at: "/type",
             "`hello`, `job`, `await`, `cancel`, `fetch`, `ping`, `stats`, `model` and `admin`")
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test(arguments: ["subscribe", "unsubscribe"])
-    func `what comes later says so`(type: String) {
+    func `features of later versions are refused as such`(type: String) {
         expect(#"{"type":"\#(type)"}"#, .unsupportedMessage, at: "/type", "This server does not do `\(type)` yet")
     }
 

@@ -35,7 +35,7 @@ import Testing
         for count in [1, 2, 3, 1_000] { #expect(described(scan(text, inPiecesOf: count)) == expected) }
     }
 
-    @Test func `long values are not kept`() {
+    @Test func `long values are not stored`() {
         let long = String(repeating: "x", count: 100_000)
         #expect(described(scan(#"{"id":"\#(long)","tag":"\#(long)","\#(long)":1,"type":"\#(long)"}"#)) == "? - -")
         #expect(described(scan(#"{"id":"\#(long)","id":"a","tag":"\#(long)","tag":5}"#)) == "- a 5")

@@ -53,7 +53,7 @@ import Testing
         #expect(error?.tag == utf8("1"))
     }
 
-    @Test func `what a fetch found is read as it was written`() throws {
+    @Test func `the result of a fetch is read as it was written`() throws {
         for hasMore in [true, false] {
             let json =
                 ServerMessageWriter.objectsBeginning + utf8(#"[{"id":1}]"#)

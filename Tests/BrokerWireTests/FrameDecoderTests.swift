@@ -30,7 +30,7 @@ import TestSupport
         #expect(try decode(payload: lz4(["-1"], on: [])) == [])
     }
 
-    @Test func `what is not an LZ4 frame is told by what it is`() throws {
+    @Test func `a payload that is no LZ4 frame is reported by its kind`() throws {
         expectMalformed(utf8(#"{"entity":"A"}"#), "plain JSON")
         expectMalformed(utf8("[]"), "plain JSON")
         expectMalformed([0x1F, 0x8B, 8, 0], "gzip")
@@ -76,7 +76,7 @@ import TestSupport
         frame[frame.count - 1] ^= 1
         expectMalformed(frame, "content does not match the LZ4 frame's checksum")
         frame[frame.count - 1] ^= 1
-        frame[frame.count - 9] ^= 1  // end mark and content checksum behind it
+        frame[frame.count - 9] ^= 1  // end mark and content checksum after it
         expectMalformed(frame, "block of the LZ4 frame does not match its checksum")
     }
 

@@ -10,7 +10,7 @@ import TestSupport
         #expect(error?.message.contains("11 bytes long; the limit is 10") == true)
     }
 
-    @Test func `what does not compress below the limit is refused`() throws {
+    @Test func `content that does not compress below the limit is refused`() throws {
         var generator = SeededGenerator(seed: 1)
         let noise = (0..<200).map { _ in UInt8.random(in: 0...255, using: &generator) }
         var encoder = FrameEncoder(limits: FrameLimits(maximumPayloadCount: 100))

@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `text and a byte order mark are told apart from lengths`() {
+    @Test func `text and a byte order mark are distinguished from lengths`() {
         for bytes in [utf8("GET / HTTP/1.1"), utf8("h"), [0xEF, 0xBB, 0xBF, 0x7B]] {
             let error = refusal { () throws(WireError) in _ = try scan(bytes) }
             #expect(error?.code == .malformedFrame)

@@ -32,7 +32,7 @@ import Testing
         #expect(error.message.utf8.count < 1_000)
     }
 
-    @Test func `entities with such names are told apart by their bytes`() throws {
+    @Test func `entities with such names are distinguished by their bytes`() throws {
         let other = "a" + String(repeating: "\u{316}\u{301}", count: 200_000)
         let json = "{\"collections\": {\"\(Self.text)\": [1], \"\(other)\": [2], \"\(Self.text)\": [3]}}"
         let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: Array(json.utf8)))
@@ -42,7 +42,7 @@ import Testing
         }
         try withExtendedLifetime(envelope) {
             #expect(job.operations.map { $0.json.elements.map(\.int64) } == [[3], [2]])
-            // What is too long to be a model's name is not carried along.
+            // A text too long for a model's name is not copied.
             #expect(job.operations.allSatisfy { $0.entity.utf8.count < 2_000 && $0.entityPointer == "/collections" })
             _ = try #require(job.operations.first)
         }

@@ -103,7 +103,7 @@ import Testing
         expect(#"{"collections":{}}"#, at: "/collections", "is empty")
     }
 
-    @Test func `what is missing or of the wrong kind is told with its place`() {
+    @Test func `a missing field, or one of the wrong kind, is reported with its position`() {
         expect(#"{"json":[]}"#, at: "/entity", "needs `entity`")
         expect(#"{"entity":"A"}"#, at: "/json", "needs `json`")
         expect(#"{"operations":[{"entity":"A","json":[]},{"json":[]}]}"#, at: "/operations/1/entity", "needs `entity`")
@@ -140,7 +140,7 @@ import Testing
         expect(#"{"op":"delete","objects":[1]}"#, at: "/entity", "`delete` needs `entity`")
     }
 
-    @Test func `an unknown word is told which words there are`() {
+    @Test func `an unknown word is refused with a list of the words`() {
         expect(#"{"entity":"A","json":[],"onInvalid":"ignore"}"#, at: "/onInvalid", "`fail` and `skip`")
         expect(#"{"entity":"A","json":[],"reply":"all"}"#, at: "/reply", "`none`, `summary`, `keys` and `objects`")
         expect(#"{"entity":"A","json":[],"notify":["done"]}"#, at: "/notify/0", "`progress` and `completed`")

@@ -2,7 +2,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
-/// What one side writes, the other reads.
+/// Messages that one side writes and the other reads.
 @Suite(.timeLimit(.minutes(5))) struct MessageWriterTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
@@ -154,7 +154,7 @@ import Testing
         }
     }
 
-    @Test func `an error tells code, place, id and tag`() throws {
+    @Test func `an error has code, position, id and tag`() throws {
         var error = WireError(
             .malformedJSON, "m", path: "/a", position: JSONPosition(offset: 3, in: JSONText(copying: utf8("\n\n\n\n"))))
         error.id = "a"
@@ -167,7 +167,7 @@ import Testing
         #expect(read.id == "a" && read.error.code == "malformedJSON" && read.error.line == 4)
     }
 
-    @Test func `a server that breaks its promises is told from one that keeps them`() {
+    @Test func `a server that violates the protocol is distinguished from one that follows it`() {
         for (json, path) in [
             (#"{"id":"a"}"#, "/type"), (#"{"type":"completed","sequence":1}"#, "/id"),
             (#"{"type":"completed","id":"a","sequence":"1"}"#, "/sequence"), (#"{"type":"failed"}"#, "/error"),

@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func `what is not small is compressed, and what compresses is read by the decoder`() throws {
+    @Test func `large content is compressed, and the decoder reads compressed content`() throws {
         #expect(stored([]) == nil)
         #expect(stored([UInt8](repeating: 7, count: 513)) == nil)
         let large = try payload(of: [UInt8](repeating: 7, count: 513))

@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// What is wanted of Broker beside the client: "Embedding" for the coordinator too.
+/// The traits of Broker besides the client: "Embedding" for the coordinator, too.
 let traits = [Context.environment["BROKER_TRAITS"] ?? ""].filter { !$0.isEmpty }
 
 // A package as a user of the libraries would write it, which depends on Broker by version and wants nothing but

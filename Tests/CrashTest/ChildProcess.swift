@@ -5,7 +5,7 @@ import Foundation
 /// To be started on the main thread: what the system watches is the thread.
 final class ChildProcess {
     let number: pid_t
-    /// As wait(2) tells it; nil while it runs.
+    /// The status of wait(2); nil while it runs.
     private(set) var status: Int32?
 
     /// - Parameters:

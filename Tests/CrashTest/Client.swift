@@ -83,7 +83,7 @@ struct Client {
             guard try take(from: connection) else { return }
             inFlight.subtract(answered)
         }
-        // What is owed to jobs that nobody waits for: their failures.
+        // The failures of jobs for which no client waits.
         connection.endSending()
         while try take(from: connection) {}
     }
@@ -103,7 +103,7 @@ struct Client {
         while let message = try connection.takeRead() { messages.append(message) }
         try log.append(messages.map { .told($0.text) })
         for message in messages { try note(message) }
-        // Whoever started this process counts the answers.
+        // The parent process counts the answers.
         try FileHandle.standardOutput.write(contentsOf: Data(String(repeating: ".", count: messages.count).utf8))
         return true
     }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What a client has done, in a file of its own: written, and on disk, before it sends and as soon as it is told.
+/// The steps of a client, in a file of its own: written and synced before it sends, and as soon as an answer arrives.
 ///
-/// A line each: `C` connected, `S name message` about to be sent, `T message` told.
+/// A line each: `C` connected, `S name message` about to be sent, `T message` answered.
 struct ClientLog {
     enum Entry {
         case connected
@@ -51,7 +51,7 @@ struct ClientLog {
         try file.synchronize()
     }
 
-    /// What stands in a log that its client may be writing.
+    /// The lines of a log that its client may be writing.
     static func entries(_ path: String) throws -> [Entry] {
         guard FileManager.default.fileExists(atPath: path) else { return [] }
         return try wholeLines(path).split(separator: "\n").map { line in

@@ -1,11 +1,11 @@
-/// What is not as it was promised.
+/// A violated promise.
 struct Difference: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// What rounds did.
+/// The counts of rounds.
 struct Figures {
     var rounds = 0
     var serverKills = 0
@@ -14,11 +14,11 @@ struct Figures {
     var sentAgain = 0
     var completed = 0
     var failed = 0
-    /// Sent, and never told how they ended.
+    /// Jobs that were sent and have no known end.
     var unknown = 0
     /// Those of them that took effect.
     var unknownCommitted = 0
-    /// Rounds that came to a job of which the contract does not say what it does: from there on, the objects were not
+    /// Rounds with a job whose effect the contract leaves open: from there on, the objects were not
     /// compared.
     var uncompared = 0
 

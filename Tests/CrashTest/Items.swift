@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What a job does to objects of `Item`: many at once, or a few whose codes are unique.
+/// The effect of a job on objects of `Item`: many at once, or a few whose codes are unique.
 enum ItemChange {
     struct Record {
         let id: Int

@@ -4,10 +4,10 @@ import TestSupport
 struct LedgerLine: Equatable {
     let sequence: Int
     let isFailure: Bool
-    /// Of the client's making; otherwise the server's.
+    /// The client made the id; otherwise the server.
     let hasClientID: Bool
     let id: String
-    /// What the job's `completed` or the `error` of its `failed` tells.
+    /// The content of the job's `completed` or of the `error` of its `failed`.
     let outcome: String
 
     static func all(_ storePath: String) throws -> [LedgerLine] {
@@ -24,6 +24,6 @@ struct LedgerLine: Equatable {
         }
     }
 
-    /// As an answer that tells it.
+    /// The answer that reports it.
     func message() throws -> Message { try Message(text: isFailure ? "{\"error\": \(outcome)}" : outcome) }
 }

@@ -38,7 +38,7 @@ struct Round {
         check = StoreCheck(plan.jobs)
     }
 
-    /// - Throws: ``Difference``. Whatever comes of it, no process stays behind.
+    /// - Throws: ``Difference``. No process is left in any case.
     mutating func run() throws {
         try Model.write()
         defer { for process in clients + [server] { process?.kill() } }
@@ -148,7 +148,7 @@ struct Round {
         }
     }
 
-    /// With a journal, waits until the server has applied, without any client, all that was told `accepted`.
+    /// With a journal, waits until the server has applied all `accepted` jobs without any client.
     private func awaitAccepted() throws {
         try waitUntilReady()
         guard withJournal else { return }
@@ -168,13 +168,13 @@ struct Round {
         try Tellings(clients.indices.map { try ClientLog.entries(ClientLog.name($0)) })
     }
 
-    /// Of a dead server; the store itself is left as the kill left it.
+    /// The files of a dead server; the store itself stays in the state of the kill.
     private mutating func checkStore() throws {
         let copy = "copy.sqlite"
         for suffix in ["", "-wal", "-shm"] {
             let (from, to) = (Self.store + suffix, copy + suffix)
             if FileManager.default.fileExists(atPath: to) { try FileManager.default.removeItem(atPath: to) }
-            // SQLite makes the third one anew.
+            // SQLite creates the third one again.
             guard suffix != "-shm", FileManager.default.fileExists(atPath: from) else { continue }
             try FileManager.default.copyItem(atPath: from, toPath: to)
         }
@@ -201,7 +201,7 @@ struct Round {
         try checkStore()
     }
 
-    /// `await` tells what the ledger has, and what is sent again is a duplicate.
+    /// `await` returns the outcome in the ledger, and a job that is sent again is a duplicate.
     private func askForEnds() throws {
         let client = try RawClient(Self.socket)
         let lines = Dictionary(

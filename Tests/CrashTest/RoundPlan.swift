@@ -1,12 +1,12 @@
 import Foundation
 import TestSupport
 
-/// What a round decides beforehand. When a kill strikes depends on the machine, too.
+/// The decisions before a round. The time of a kill depends on the machine, too.
 struct RoundPlan {
     enum Target {
         case server
         case client(Int)
-        /// The server and all clients: what it does behind its next start, it does by itself.
+        /// The server and all clients: after its next start it works without them.
         case everything
     }
 
@@ -15,12 +15,12 @@ struct RoundPlan {
         /// It strikes so many microseconds after so many answers.
         let answers: Int
         let microseconds: UInt32
-        /// Microseconds behind the server's next starts at which it is killed again.
+        /// Microseconds after the server's next starts at which it is killed again.
         let starts: [UInt32]
     }
 
     let jobs: [[CrashJob]]
-    /// What the server is told of `--synchronous`: no kill can tell the difference, but one is slow and the other fast.
+    /// The value of the server's `--synchronous`: no kill shows the difference, but one is slow and the other fast.
     let synchronous: String
     /// Jobs that a client has in flight, by client.
     let windows: [Int]

@@ -1,7 +1,7 @@
 import RandomOperations
 import TestSupport
 
-/// Holds copies of a round's store, made when its server was dead, against what the clients were told, and against the same
+/// Compares copies of a round's store, made when its server was dead, with the answers of the clients, and with the same
 /// jobs applied to objects in memory.
 struct StoreCheck {
     private let jobs: [String: CrashJob]
@@ -39,7 +39,7 @@ struct StoreCheck {
         guard links.isEmpty else { throw Difference("foreign_key_check says \(links)") }
     }
 
-    /// What was committed stays, and what comes later is later in the order. Only a failure goes, when its job runs again.
+    /// Committed jobs stay, and later ones are later in the order. Only a failure is removed, when its job runs again.
     private func checkGrowth(since before: [LedgerLine]) throws {
         let now = Dictionary(uniqueKeysWithValues: lines.map { ($0.sequence, $0) })
         for line in before where now[line.sequence] != line {
@@ -103,7 +103,7 @@ struct StoreCheck {
             lines.filter { !$0.isFailure }.map { (names[$0.sequence]!, $0) }, uniquingKeysWith: { first, _ in first })
         let newest = Dictionary(lines.filter(\.hasClientID).map { ($0.id, $0.sequence) }, uniquingKeysWith: max)
         for (name, end) in tellings.ends {
-            // A failure does not hold its id: what was sent earlier, over a connection that was lost, may run behind it.
+            // A failure does not occupy its id: a job that was sent earlier, over a lost connection, may run after it.
             let isSentAgain = tellings.sendings[name] ?? 0 > 1
             if !end.isCompleted, isSentAgain, newest[name] ?? 0 > end.sequence ?? 0 { continue }
             let line = end.sequence.flatMap { bySequence[$0] }

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What the clients of a round sent and were told, held against what answers promise by themselves.
+/// The messages and answers of a round's clients, compared with the promises of the answers themselves.
 struct Tellings {
     struct End {
         let sequence: Int?
@@ -10,11 +10,11 @@ struct Tellings {
 
     /// How often, by name.
     private(set) var sendings: [String: Int] = [:]
-    /// By name, the last that was told.
+    /// By name, the last answer.
     private(set) var ends: [String: End] = [:]
-    /// Which job a sequence was told for.
+    /// The job of each sequence that was sent.
     private(set) var owners: [Int: String] = [:]
-    /// Sequences that were told by `accepted`, by name.
+    /// Sequences of `accepted` messages, by name.
     private(set) var accepted: [String: [Int]] = [:]
 
     init(_ logs: [[ClientLog.Entry]]) throws {

@@ -2,13 +2,13 @@ import Foundation
 import FuzzTargets
 import Testing
 
-/// Every input that is kept: seeds, and what once was a finding.
+/// Every stored input: seeds, and former findings.
 @Suite(.timeLimit(.minutes(5))) struct CorpusTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "Fuzz/Corpora")
 
     @Test(arguments: fuzzTargets.map(\.name))
-    func `what is kept of a target's inputs finds nothing`(name: String) throws {
+    func `the stored inputs of a target have no finding`(name: String) throws {
         let type = try #require(fuzzTargets.first { $0.name == name }?.type)
         let files = try FileManager.default.contentsOfDirectory(
             at: Self.folder.appending(path: name), includingPropertiesForKeys: nil)

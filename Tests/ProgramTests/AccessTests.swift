@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Who gets to a server's socket and files, with processes of other users and groups. They can be had by root alone.
+/// Access to a server's socket and files, with processes of other users and groups, which only root can start.
 @Suite(.timeLimit(.minutes(5))) struct AccessTests {
     private let programs: Programs
 
@@ -11,7 +11,7 @@ import Testing
     /// util-linux's, which runs a program as another user.
     static let mayBeOthers = geteuid() == 0 && FileManager.default.isExecutableFile(atPath: "/usr/bin/setpriv")
 
-    /// What a client of that user and those groups is answered.
+    /// The server's answer to a client of that user and those groups.
     private func answer(as credentials: String, to message: String = #"{"type": "ping"}"#) throws -> String {
         let broker = programs.executable("broker").path
         let result = try programs.shell(
@@ -34,7 +34,10 @@ import Testing
     }
 
     @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
-    func `who can reach the socket is served for a group of its own process, and told the flags otherwise`() throws {
+    func
+        `a user who can reach the socket is served for a group of its process, and otherwise gets the options in the error`()
+        throws
+    {
         _ = try programs.startServer(["--socket-mode", "0666", "--allow-group", "4242", "--allow-group", "4343"])
         #expect(chmod(programs.folder, 0o755) == 0)
         let refusal = try answer(as: "--regid=65534 --clear-groups")
@@ -76,7 +79,8 @@ import Testing
     }
 
     @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
-    func `who is neither root nor the server's user gets at no other's jobs, and administers nothing`() throws {
+    func `a client that is neither root nor the server's user cannot see others' jobs or administer the server`() throws
+    {
         _ = try programs.startServer(["--socket-mode", "0666", "--allow-user", "65534"])
         #expect(chmod(programs.folder, 0o755) == 0)
         let own = try RawClient(programs.path("broker.sock"))
@@ -124,7 +128,7 @@ import Testing
         let files = ["store.sqlite", "store.sqlite-wal", "store.sqlite-shm", "store.sqlite.lock"]
         var server = try programs.startServer(["--store-mode", "666"])
         for name in files { #expect(try mode(name) == 0o666, "\(name)") }
-        // What a killed server leaves is changed, too.
+        // The files of a killed server are changed, too.
         kill(server.processIdentifier, SIGKILL)
         server.waitUntilExit()
         server = try programs.startServer(["--store-mode", "0600"])

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `broker` and the scripts, as somebody at a shell uses them.
+/// `broker` and the scripts, as a user at a shell runs them.
 @Suite(.timeLimit(.minutes(5))) struct BrokerTests {
     private func submit(_ programs: Programs, _ input: String, _ arguments: [String] = []) throws -> Programs.Result {
         try programs.run(
@@ -43,7 +43,7 @@ import Testing
         #expect(wrong.complaints.contains("3166-1"))
     }
 
-    @Test func `the exit status tells failed, rejected, usage and no connection apart`() throws {
+    @Test func `the exit status distinguishes failed, rejected, usage and no connection`() throws {
         let programs = try Programs()
         let bad = #"[{"id": 1}, {"id": "x"}]"#
         #expect(try submit(programs, bad).status == 4)
@@ -80,7 +80,7 @@ import Testing
         #expect(result.output == "{\"type\":\"pong\",\"n\":[1, 2]}\n")
     }
 
-    @Test func `submit_sh sends a job with socat and lz4 and tells its outcome`() throws {
+    @Test func `submit_sh sends a job with socat and lz4 and prints its outcome`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let done = try programs.runScript(

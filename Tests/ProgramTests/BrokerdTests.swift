@@ -24,7 +24,7 @@ import Testing
         #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["50"])
     }
 
-    @Test func `what was completed survives a kill, and the same jobs sent again are applied once`() async throws {
+    @Test func `completed jobs survive a kill, and the same jobs sent again are applied once`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()
         let input = (0..<2_000).map { #"{"id": \#($0), "name": "name \#($0)", "department": {"id": \#($0 % 7)}}"# }

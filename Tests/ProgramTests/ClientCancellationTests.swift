@@ -2,7 +2,7 @@ import BrokerClient
 import Foundation
 import Testing
 
-/// A client that takes jobs back, with a real brokerd.
+/// A client that cancels jobs, with a real brokerd.
 @Suite(.timeLimit(.minutes(5))) struct ClientCancellationTests {
     private func ids(_ programs: Programs) throws -> [String] {
         try Database(programs.path("store.sqlite")).rows("SELECT id FROM Employee ORDER BY id")
@@ -18,7 +18,7 @@ import Testing
         while !(try await client.stats().description.contains(#""inFlight":\#(count)"#)) {}
     }
 
-    @Test func `a cancelled task takes its job back, and a ticket takes back its own`() async throws {
+    @Test func `a cancelled task cancels its job, and a ticket cancels its own`() async throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
@@ -44,7 +44,8 @@ import Testing
         await client.close()
     }
 
-    @Test func `cancelled at any time, a job has an effect exactly if its task is told so`() async throws {
+    @Test func `a job that is cancelled at any time has an effect exactly if its task gets a completion`() async throws
+    {
         let programs = try Programs()
         _ = try programs.startServer()
         let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
@@ -62,7 +63,7 @@ import Testing
             }
         }
         print("\(committed.count) jobs were committed, \(cancelledCount) cancelled")
-        // What was told is all there is: nothing is on its way any more.
+        // No further event is on its way.
         try await client.ping()
         #expect(try ids(programs) == committed.map(String.init))
         await client.close()

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `broker cancel` and `broker admin`, as somebody at a shell uses them.
+/// `broker cancel` and `broker admin`, as a user at a shell runs them.
 @Suite(.timeLimit(.minutes(5))) struct ControlCommandTests {
     private func broker(_ programs: Programs, _ arguments: [String]) throws -> Programs.Result {
         try programs.run("broker", arguments + ["--socket", "broker.sock"])
@@ -32,7 +32,7 @@ import Testing
         return submission
     }
 
-    @Test func `a job that a pause holds is taken back, and ends at once`() throws {
+    @Test func `a job that a pause holds is cancelled, and ends at once`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         try admin(programs, "pause")
@@ -49,7 +49,7 @@ import Testing
         #expect(try ids(programs) == [])
     }
 
-    @Test func `what cannot be taken back is told with its reason, and the others are`() throws {
+    @Test func `a job that cannot be cancelled is reported with the reason, and the others are cancelled`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let done = try submission(of: 1...1, programs, id: "done")
@@ -98,7 +98,7 @@ import Testing
         #expect(try ids(programs) == ["1", "2", "3"])
     }
 
-    @Test func `a checkpoint tells what is left of the log`() throws {
+    @Test func `a checkpoint prints the rest of the WAL`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         try submission(of: 1...3, programs, id: "some").process.waitUntilExit()
@@ -108,7 +108,7 @@ import Testing
         #expect(try broker(programs, ["admin", "checkpoint", "--json"]).output.contains(#""wal":{"bytes":0,"#))
     }
 
-    @Test func `a reload tells what changed, or why the old model stays`() throws {
+    @Test func `a reload prints the changes, or why the old model stays`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let fetch = ["fetch", "--entity", "Employee"]
@@ -127,7 +127,7 @@ import Testing
         #expect(refused.complaints.hasPrefix("broker: validationFailed: "), "\(refused.complaints)")
     }
 
-    @Test func `what is asked wrongly, or of nobody, is told by the exit status`() throws {
+    @Test func `a wrong request, or one without a server, is reported by the exit status`() throws {
         let programs = try Programs()
         for command in [["cancel", "x"], ["admin", "pause"]] {
             #expect(try broker(programs, command).status == 4)
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func `a backup holds every job up to the one that is told, and another server goes on with it`() throws {
+    @Test func `a backup has every job up to the printed one, and another server continues with it`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let load = try submission(of: 1...50, programs, id: "load")
@@ -154,7 +154,7 @@ import Testing
         #expect(result.output.contains("\"sequence\":1,"))
         let again = try broker(programs, ["backup", programs.path("copy.sqlite")])
         #expect(again.status == 1 && again.complaints.contains("copy.sqlite"))
-        // Who reads a copy leaves a log beside it, which would not go with another; one that nobody read gives way.
+        // A reader of a copy leaves a WAL beside it, which would not match another copy; an unread copy is replaced.
         for _ in 0..<2 {
             #expect(try broker(programs, ["backup", programs.path("other.sqlite"), "--replace"]).status == 0)
         }

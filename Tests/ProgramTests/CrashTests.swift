@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct CrashTests {
     @Test func `kills of the server and of its clients lose nothing and double nothing`() throws {
         let programs = try Programs()
-        // What fails stays, to be looked at.
+        // The files of a failure stay for inspection.
         let result = try programs.shell("exec timeout 500 \(programs.executable("CrashTest").path) 3")
         print(result.output)
         #expect(result.status == 0, "\(result.output)\(result.complaints)")

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What one process asks for takes nothing from another.
+/// Requests of one process take nothing from another.
 @Suite(.timeLimit(.minutes(5))) struct FairShareTests {
     @Test func `fetches and awaits of one process that wait refuse none of another`() throws {
         let programs = try Programs()

@@ -70,7 +70,7 @@ import Testing
                     ["sync", "--entity", "album", "--where", "artist_id == 2"], #"[{"id": 3, "title": "Thirteen"}]"#)
                 _ = try broker(["delete", "--entity", "artist", "7"])
             }
-            // The second server finds what the first left behind that was killed.
+            // The second server finds the files of the first, which was killed.
             if round == 0 { kill(server.processIdentifier, SIGKILL) } else { server.terminate() }
             server.waitUntilExit()
             #expect(round == 0 || server.terminationStatus == 0)

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `broker fetch`, as somebody at a shell uses it.
+/// `broker fetch`, as a user at a shell runs it.
 @Suite(.timeLimit(.minutes(5))) struct FetchCommandTests {
     private func started() throws -> Programs {
         let programs = try Programs()
@@ -17,7 +17,7 @@ import Testing
         try programs.run("broker", ["fetch", "--socket", "broker.sock"] + arguments)
     }
 
-    @Test func `objects are NDJSON where nobody looks, and what is asked for otherwise`() throws {
+    @Test func `objects are NDJSON when standard output is no terminal, or in the requested form`() throws {
         let programs = try started()
         let lines = try fetch(programs, ["--entity", "Employee"]).output.split(separator: "\n")
         #expect(lines.count == 3)
@@ -45,7 +45,7 @@ import Testing
         #expect(none.output == "[]\n" && none.status == 0)
     }
 
-    @Test func `what is wrong is told, with the status of it`() throws {
+    @Test func `a fault is reported with its exit status`() throws {
         let programs = try started()
         let unknown = try fetch(programs, ["Employe"])
         #expect(unknown.status == 1)

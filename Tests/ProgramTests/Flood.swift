@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// What hostile clients do all the time while somebody else works: each connects, sends frames and reads nothing, until the
+/// The load of hostile clients while another client works: each connects, sends frames and reads nothing, until the
 /// server does not take any more, and then comes again.
 enum Flood: String, CaseIterable, Sendable {
     case hello, ping, stats, awaiting, fetch, cancel, checkpoint, reload, backup, progress, objects, oneID, nonsense

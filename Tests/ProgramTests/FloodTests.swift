@@ -3,12 +3,12 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What hostile clients can do to a server and to the others who use it.
+/// The effects of hostile clients on a server and on its other clients.
 ///
 /// Times and memory are held against the same work alone, and so generously that only a server fails which lets one client
 /// have what is everybody's.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct FloodTests {
-    /// Of the server, in bytes: its budgets, and as much again for a build that is not optimized.
+    /// Bytes of the server's memory: its budgets, and as much again for a build that is not optimized.
     private static let memory = 600 << 20
     private static let jobs = 3
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Records without a model: one is inferred, told, written beside the store, and used again.
+/// Records without a model: one is inferred, printed, written beside the store, and used again.
 @Suite(.timeLimit(.minutes(5))) struct InferredModelTests {
     private let programs: Programs
 
@@ -139,7 +139,7 @@ import Testing
         #expect(try Database(programs.path("app.sqlite")).rows("SELECT k0, k699 FROM Status") == ["0|699"])
     }
 
-    @Test func `what no model can be inferred from makes no file`() throws {
+    @Test func `an input from which no model can be inferred makes no file`() throws {
         for (input, told) in [("", "no record to infer one from"), ("[1, 2]", "no record"), ("[{", "never closed")] {
             let result = try submit([], input: input)
             #expect(result.status == 1, "\(result)")

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What `broker submit` and `broker sync` read beside JSON.
+/// The formats of `broker submit` and `broker sync` other than JSON.
 @Suite(.timeLimit(.minutes(5))) struct InputFormatTests {
     private static let inputs: [(name: String, text: String, arguments: [String])] = [
         ("e.csv", "id,name,department.id,department.name\n1,\"Ada, \"\"L\"\"\",7,R&D\n2,,,\n", []),
@@ -85,7 +85,7 @@ import Testing
             "e.ndjson, line 3, column 7 (byte 26): expected a"
         ),
     ])
-    func `what stands before a fault is committed, and the fault is told where it is`(
+    func `records before a fault are committed, and the fault is reported with its position`(
         name: String, text: String, arguments: [String], told: String
     ) throws {
         for packer in ["true", "gzip"] {
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func `a packed file that is cut off is told, and what is whole before that is committed`() throws {
+    @Test func `a truncated packed file is reported, and the complete records before its end are committed`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         var generator = SeededGenerator()
@@ -123,7 +123,7 @@ import Testing
         #expect(result.complaints.contains("the \(count) records before it were sent"))
     }
 
-    @Test func `a fault in a job is told by the line of its record`() throws {
+    @Test func `a fault in a job is reported by the line of its record`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         try programs.write("id,name\n1,\"a\nb\"\nx,c\n", to: "e.csv")
@@ -134,7 +134,7 @@ import Testing
         #expect(xml.complaints.contains("e.xml, line 4 (record 2): invalidValue"), "\(xml.complaints)")
     }
 
-    @Test func `a sync reads every format, and deletes nothing behind a fault`() throws {
+    @Test func `a sync reads every format, and deletes nothing after a fault`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let sync = ["sync", "--socket", "broker.sock", "--entity", "Employee"]

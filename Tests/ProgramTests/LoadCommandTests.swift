@@ -21,7 +21,7 @@ struct LoadCommandTests {
         try programs.run("brokerload", [arguments[0], "--socket", "broker.sock"] + arguments.dropFirst())
     }
 
-    @Test func `run commits what it was told to, and reports it`() throws {
+    @Test func `run commits the requested jobs, and reports them`() throws {
         _ = try programs.startServer()
         let result = try load([
             "run", "--jobs", "20", "--records", "100", "--connections", "2", "--accepted", "--json", "--html",

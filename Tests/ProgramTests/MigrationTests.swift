@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A changed model, told beforehand, migrated by the server, and interrupted.
+/// A changed model: previewed, migrated by the server, and interrupted.
 @Suite(.timeLimit(.minutes(5))) struct MigrationTests {
     private let programs: Programs
 
@@ -37,7 +37,7 @@ import Testing
 
     private func bytes() throws -> Data { try Data(contentsOf: URL(fileURLWithPath: programs.path("store.sqlite"))) }
 
-    @Test func `what would be migrated, kept, dropped and refused is told beforehand`() throws {
+    @Test func `the parts that would be migrated, retained, dropped and refused are printed beforehand`() throws {
         try makeStore()
         try programs.write(Self.changed, to: "changed.json")
         let before = try bytes()
@@ -120,7 +120,7 @@ import Testing
             try programs.write("", to: "log")
             let log = try #require(FileHandle(forWritingAtPath: programs.path("log")))
             let server = try programs.startServer(["--migrate", "drop"], complaints: log, waitsUntilReady: false)
-            // The log of SQLite grows to some 6 MB at COMMIT. That of the server tells when the store is migrated.
+            // SQLite's WAL grows to some 6 MB at COMMIT. The server's log reports when the store is migrated.
             let limit = Int.random(in: 0...7_000_000, using: &generator)
             while server.isRunning, size("store.sqlite-wal") < limit, size("log") == 0 { sched_yield() }
             kill(server.processIdentifier, SIGKILL)

@@ -64,7 +64,7 @@ import Testing
         #expect(list.output.hasPrefix(#"[{"kind":"inferred","pointer":"/entities/Article","file":"Blog.xcdatamodeld/"#))
     }
 
-    @Test func `what show and import print is a model that means the same`() throws {
+    @Test func `the output of show and import is a model with the same meaning`() throws {
         let schema = try model("schema", "Blog.xcdatamodeld")
         #expect(schema.output.contains("CREATE TABLE"))
         for command in ["show", "import"] {

@@ -4,7 +4,7 @@ import Testing
 /// The examples of `protocol/guides/moving.md`, run as they stand.
 @Suite(.timeLimit(.minutes(5))) struct MovingGuideTests {
     private struct Block {
-        /// The words behind the backticks.
+        /// The words after the backticks.
         let words: [String]
         let text: String
     }

@@ -1,6 +1,6 @@
 import Testing
 
-/// `broker relate`, `sync` and `delete`, as somebody at a shell uses them.
+/// `broker relate`, `sync` and `delete`, as a user at a shell runs them.
 @Suite(.timeLimit(.minutes(5))) struct OperationCommandTests {
     private static let model = """
         {"entities": {
@@ -71,7 +71,7 @@ import Testing
         #expect(try rows(programs, "SELECT count(*) FROM Employee") == ["0"])
     }
 
-    @Test func `delete tells what is wrong by its exit status`() throws {
+    @Test func `delete reports faults by its exit status`() throws {
         let programs = try start()
         let delete = ["delete", "--entity", "Employee"]
         #expect(try broker(programs, delete).status == 2)
@@ -105,7 +105,7 @@ import Testing
         #expect(try rows(programs, "SELECT department FROM Employee WHERE id = 3") == ["NULL"])
     }
 
-    @Test func `relate tells what is wrong by its exit status, and sends no broken JSON`() throws {
+    @Test func `relate reports faults by its exit status, and sends no broken JSON`() throws {
         let programs = try start()
         let relate = ["relate", "--entity", "Employee", "--object", "99", "--relationship", "department"]
         let missing = try broker(programs, relate + ["--to", "7"])
@@ -152,7 +152,7 @@ import Testing
         #expect(try rows(programs, "SELECT count(*) FROM Employee") == ["0"])
     }
 
-    @Test func `of a broken input nothing is sent, and a bad record is told by its line`() throws {
+    @Test func `nothing is sent of a broken input, and an invalid record is reported by its line`() throws {
         let programs = try start()
         let broken = try broker(programs, ["sync", "--entity", "Employee"], "[{\"id\": 2},\n{\"id\": 4}")
         #expect(broken.status == 1)
@@ -184,7 +184,7 @@ import Testing
 
     @Test func `a part that fails ends the sync, and nothing is deleted`() throws {
         let programs = try start()
-        // What is gathered and not sent yet when the input breaks is not sent any more.
+        // Gathered records that were not sent when the input breaks are not sent any more.
         for (bad, count) in [
             ("{\"id\": \"x\"}", "2 records"), ("{\"id\": 1", "1 record"), ("{\"id\": 02}", "2 records"),
         ] {

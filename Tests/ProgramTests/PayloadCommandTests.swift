@@ -55,7 +55,7 @@ import Testing
         #expect(try rows("SELECT _entity, count(*) FROM Animal GROUP BY 1") == ["Cat|125", "Dog|125"])
     }
 
-    @Test func `what is wrong with a payload is told, and fails`() throws {
+    @Test func `a fault of a payload is reported, and the command fails`() throws {
         let remote = try submit([], #"{"error": "try again later"}"#)
         #expect(remote.status == 1)
         #expect(remote.complaints.contains("try again later"), "\(remote.complaints)")

@@ -66,7 +66,7 @@ final class Programs {
         let output = Pipe()
         if waitsUntilReady { process.standardOutput = output } else { process.standardOutput = FileHandle.nullDevice }
         try process.run()
-        // Whoever reads them then sees their end with the server's.
+        // A reader of the pipes sees their end with the server's.
         if complaints !== FileHandle.nullDevice { try complaints.close() }
         servers.append(process)
         guard waitsUntilReady else { return process }

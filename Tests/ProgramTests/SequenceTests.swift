@@ -2,11 +2,11 @@ import BrokerClient
 import Foundation
 import Testing
 
-/// A number that was told belongs to one job for ever: real processes, killed.
+/// A sequence that was sent to a client belongs to one job for ever: real processes, killed.
 @Suite(.timeLimit(.minutes(5))) struct SequenceTests {
     private func job(_ number: Int) -> BrokerClient.Job { .process(Array(#"{"id": \#(number)}"#.utf8), as: "Employee") }
 
-    /// The numbers that jobs are told when they are accepted.
+    /// The sequences in the jobs' `accepted` messages.
     private func accepted(_ programs: Programs, _ jobs: [BrokerClient.Job], areCompleted: Bool = true) async throws
         -> [Int64]
     {
@@ -26,7 +26,9 @@ import Testing
         server.waitUntilExit()
     }
 
-    @Test func `what was accepted and never committed keeps its number, though the server is killed`() async throws {
+    @Test func `an accepted job that was never committed retains its sequence, though the server is killed`()
+        async throws
+    {
         let programs = try Programs()
         let server = try programs.startServer()
         let lock = try StoreLocker(programs.path("store.sqlite"))

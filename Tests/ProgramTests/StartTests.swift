@@ -2,7 +2,7 @@ import BrokerClient
 import Foundation
 import Testing
 
-/// brokerd refuses what cannot be meant with one line, and leaves no file behind.
+/// brokerd refuses invalid options with one line, and leaves no file.
 @Suite(.timeLimit(.minutes(5))) struct StartTests {
     private let programs: Programs
 
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `what is no store is one line, status 1, and is not touched`() throws {
+    @Test func `a file that is no store is refused with one line and status 1, and does not change`() throws {
         try programs.write(String(repeating: "this is no database\n", count: 99), to: "garbage")
         #expect(try programs.shell("sqlite3 foreign 'CREATE TABLE t (x)'; mkfifo fifo; mkdir dir").status == 0)
         for (store, told) in [
@@ -81,7 +81,7 @@ import Testing
         #expect(try String(contentsOfFile: programs.path("model.json"), encoding: .utf8) == model)
     }
 
-    @Test func `a start that fails behind the store takes the store away again, but none that was there`() throws {
+    @Test func `a start that fails after creating the store deletes it again, but no existing store`() throws {
         let before = try names
         let arguments = ["--model", "model.json", "--store", "store.sqlite", "--socket", "missing/new.sock"]
         #expect(try programs.run("brokerd", arguments).status == 1)

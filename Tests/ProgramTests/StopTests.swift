@@ -32,7 +32,7 @@ import Testing
     /// Jobs with keys in their answers, about 100 KB each.
     private func sendJobs(_ count: Int, _ client: RawClient) throws {
         for number in 0..<count {
-            // Another name each time, so that every key is told each time.
+            // Another name each time, so that every key is reported each time.
             let records = (0..<20_000).map { #"{"id": \#($0 * 7_919 % 1_000_003), "name": "\#(number)"}"# }
                 .joined(separator: ",")
             try client.send(#"{"id": "\#(number)", "reply": "keys", "entity": "Department", "json": [\#(records)]}"#)
@@ -140,7 +140,7 @@ import Testing
         #expect(server.terminationStatus == 0)
     }
 
-    @Test func `SIGHUP reads the model anew, and the log says so`() throws {
+    @Test func `SIGHUP reads the model again, and the log reports it`() throws {
         let programs = try Programs()
         let complaints = Pipe()
         let server = try programs.startServer(complaints: complaints.fileHandleForWriting)
@@ -152,7 +152,7 @@ import Testing
         #expect(server.terminationStatus == 0)
     }
 
-    @Test func `a socket in a missing folder leaves no store behind`() throws {
+    @Test func `a socket in a missing folder leaves no store`() throws {
         let programs = try Programs()
         let refused = try programs.run(
             "brokerd", ["--model", "model.json", "--store", "s.sqlite", "--socket", "missing/broker.sock"])
@@ -165,12 +165,12 @@ import Testing
     /// Seconds of processor time that the process has used (proc(5), stat).
     private func processorSeconds(_ process: Int32) throws -> Double {
         let line = try String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)
-        // The name in parentheses may hold anything; utime and stime are the twelfth and the thirteenth behind it.
+        // The name in parentheses may contain anything; utime and stime are the twelfth and the thirteenth field after it.
         let fields = line.drop { $0 != ")" }.split(separator: " ")
         return (Double(fields[12])! + Double(fields[13])!) / Double(sysconf(Int32(_SC_CLK_TCK)))
     }
 
-    @Test func `without descriptors the server waits, tells it once, and goes on when there are some`() throws {
+    @Test func `without descriptors the server waits, logs it once, and continues when there are some`() throws {
         let programs = try Programs()
         let complaints = Pipe()
         let server = try programs.startServer(complaints: complaints.fileHandleForWriting, descriptors: 64)

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `what was not read follows what was not committed, in one command`() throws {
+    @Test func `unread records follow uncommitted ones, in one command`() throws {
         #expect(
             try lines(
                 ["--entity", "E", "a", "b", "c"], read: [10, 5, 0], committed: [[1...10], [1...2], []], ended: 1)
@@ -59,7 +59,7 @@ import Testing
                 == ["to go on, correct b and run: --entity E --id load-after-2.7 --skip 7 b"])
     }
 
-    @Test func `what has an id and was not answered is sent again as it was`() throws {
+    @Test func `an unanswered job with an id is sent again unchanged`() throws {
         #expect(
             try lines(["--entity", "E", "--id", "load", "--skip", "1", "a"], read: [10], committed: [[2...5]])
                 == [

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What `broker submit` says and does when not everything can be submitted.
+/// The reports and the exit status of `broker submit` when a part of the input cannot be submitted.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct SubmitFaultTests {
     private func submit(_ programs: Programs, _ arguments: [String], _ input: String = "") throws -> Programs.Result {
         try programs.run(
@@ -14,7 +14,8 @@ import Testing
 
     private func lines(_ ids: ClosedRange<Int>) -> String { ids.map { "{\"id\": \($0)}\n" }.joined() }
 
-    @Test func `a broken last line is told by its place, what stands before it is committed, and the rest can follow`()
+    @Test
+    func `a broken last line is reported with its position, records before it are committed, and the rest can follow`()
         throws
     {
         let programs = try Programs()
@@ -50,7 +51,7 @@ import Testing
         ("\u{1E}{\"id\": 1\u{1E}{\"id\": 2}", 0, "saw a record separator"),
         (String(repeating: "[", count: 600), 0, "nested deeper than 508 levels"),
     ])
-    func `whole records before a fault are committed, and the fault is told where it is`(
+    func `complete records before a fault are committed, and the fault is reported with its position`(
         input: String, committed: Int, place: String
     ) throws {
         let programs = try Programs()
@@ -147,7 +148,7 @@ import Testing
         #expect(try submit(programs, ["--root", "/a~2"], "{}").status == 2)
     }
 
-    @Test func `a missing file, a failed job and a broken file are all told, and the rest is committed`() throws {
+    @Test func `a missing file, a failed job and a broken file are all reported, and the rest is committed`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         try programs.write("{\"id\": 1}\n{\"id\": \"x\"}\n{\"id\": 3}\n", to: "bad.ndjson")

@@ -12,9 +12,11 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `when the server goes away, it is told what is committed, what is in doubt, and how to go on`(
-        hasID: Bool
-    ) throws {
+    func
+        `when the server is lost, the report has the committed records, those in doubt, and the command that continues`(
+            hasID: Bool
+        ) throws
+    {
         let programs = try Programs()
         let server = try programs.startServer()
         let arguments = ["--batch-records", "100", "--reconnect-timeout", "0"] + (hasID ? ["--id", "load"] : [])

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What comes from outside writes nothing to a terminal but characters.
+/// External text writes only characters to a terminal.
 @Suite(.timeLimit(.minutes(5))) struct TerminalOutputTests {
     private let programs: Programs
     private static let escape = "\u{1B}[2J\u{9B}31m\u{202E}\n"

@@ -42,7 +42,7 @@ import Testing
 
     // MARK: - What it does
 
-    @Test func `one command makes a store and fills it, and leaves nothing else behind`() throws {
+    @Test func `one command creates a store and fills it, and leaves no other file`() throws {
         let first = try submit()
         #expect(first.status == 0, "\(first.complaints)")
         #expect(first.complaints.isEmpty)
@@ -88,7 +88,7 @@ import Testing
         #expect(try submit(["--id", "load", "--json"]).output.contains(#""duplicates":1,"#))
     }
 
-    @Test func `it tells what is left out and what fails by its exit status`() throws {
+    @Test func `rejections and failures are reported by the exit status`() throws {
         let records = #"[{"id": "x"}, {"id": 4}]"#
         let skipped = try submit(["--on-invalid", "skip"], records)
         #expect(skipped.status == 3)
@@ -123,7 +123,7 @@ import Testing
         #expect(try Database(programs.path("store.sqlite")).rows("SELECT count(*) FROM Employee") == ["0"])
     }
 
-    @Test func `of two commands at once, the second is refused with the process of the first`() throws {
+    @Test func `the second of two commands at once is refused with the process of the first`() throws {
         let first = try RunningSubmission(programs, ["--batch-records", "10"], to: Self.local)
         try first.write(1...11)
         try wait(forEmployees: 10)
@@ -225,7 +225,7 @@ import Testing
         #expect(try files == ["model.json"])
     }
 
-    @Test func `a model that cannot be used is told with all its faults, and no store is made`() throws {
+    @Test func `an unusable model is reported with all its faults, and no store is created`() throws {
         try programs.write(#"{"entities": {"A": {"attributes": {"x": "int", "y": "text"}}}}"#, to: "bad.json")
         let result = try programs.run(
             "broker", ["submit", "--store", "app.sqlite", "--model", "bad.json", "--entity", "A"], input: "[]")
@@ -253,7 +253,7 @@ import Testing
         #expect(try files == ["model.json"])
     }
 
-    @Test func `what is no store is one line, and is not touched`() throws {
+    @Test func `a file that is no store is refused with one line, and does not change`() throws {
         try programs.write(String(repeating: "this is no database\n", count: 99), to: "app.sqlite")
         let result = try submit()
         #expect(result.status == 1)

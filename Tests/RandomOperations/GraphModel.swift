@@ -8,7 +8,7 @@ public enum GraphModel {
         let inverse: String?
         let rule: String
         let replaces: Bool
-        /// Of a pair of relationships, one at most is.
+        /// At most one of a pair of relationships.
         let isOrdered: Bool
 
         init(

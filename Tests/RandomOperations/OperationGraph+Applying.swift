@@ -8,7 +8,7 @@ extension OperationGraph {
         case unknown
     }
 
-    /// What is kept in mind from a job's beginning to its end.
+    /// The state between a job's beginning and its end.
     struct Job {
         let skips: Bool
         let linksBefore: Set<Link>
@@ -33,7 +33,7 @@ extension OperationGraph {
         case unknown
     }
 
-    /// Operations that are one thing to the contract: objects must be complete behind all of them.
+    /// Operations that are one step by the contract: objects must be complete after all of them.
     private static func steps(_ readings: [OperationReading]) -> [[OperationReading]] {
         var steps: [[OperationReading]] = []
         for reading in readings {
@@ -80,7 +80,7 @@ extension OperationGraph {
         switch operation.action {
         case .process(nil): _ = try process(step, nil, later, nil, &job)
         case .process(let object?):
-            // A record that is left out says nothing of the object.
+            // A rejected record asserts nothing about the object.
             if step[0].keyFaults.isEmpty, let fault = step[0].names[0].fault { return job.rejections.append(fault) }
             let identity = operation.records[0].identity
             guard let subject = try settle(entity, object, identity, step[0], &job) else { return }

@@ -54,7 +54,7 @@ extension OperationGraph {
         return nil
     }
 
-    /// Where a `completed` tells something else than what a job has done, after which the graph is as it is; nil for nowhere.
+    /// The position where a `completed` differs from the job's effect, after which the graph is as it is; nil for none.
     ///
     /// - Parameter tellsKeys: it has `keys`, and the graph knows the `_pk` of its objects.
     public func difference(_ effect: Effect, from answer: Message, tellsKeys: Bool) -> String? {

@@ -27,7 +27,7 @@ extension OperationGraph {
             .filter { objects[$0] != nil }
     }
 
-    /// What `noAction` leaves to lead nowhere: columns of others. Rows of link tables go with either object.
+    /// The dangling columns that `noAction` leaves. Rows of link tables are deleted with either object.
     private func leftLinks(_ node: Node) -> Set<Link> {
         let left = objects[node]!.entity.relationships.filter { relationship in
             relationship.rule == "noAction" && relationship.inverseRelationship.map { !$0.isToMany } ?? false
@@ -35,11 +35,11 @@ extension OperationGraph {
         return left.reduce(into: []) { $0.formUnion(linkSet($1, of: node)) }
     }
 
-    /// Who gets the identity of an object that is gone gets the links that lead to it.
+    /// An object with the identity of a deleted one gets the links to it.
     mutating func inherit(_ gone: Node?, _ node: Node) throws(Stop) {
         guard let gone, objects[gone] == nil else { return }
         for link in links where link.from == gone || link.to == gone {
-            // Of one-to-one links it may have its own.
+            // It may have one-to-one links of its own.
             guard link.relationship == "Person.stay" else { throw .unknown }
             links.remove(link)
             links.insert(

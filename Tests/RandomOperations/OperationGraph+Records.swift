@@ -1,5 +1,5 @@
 extension OperationGraph {
-    /// What a name is about.
+    /// The subject of a name.
     private enum Subject: Hashable {
         case object(entity: String, identity: [String])
         case new(Int)
@@ -38,7 +38,7 @@ extension OperationGraph {
         return all
     }
 
-    // MARK: - What is left out
+    // MARK: - Rejections
 
     private func select(
         _ step: [OperationReading], hasSubject: Bool, _ later: [OperationReading],
@@ -48,7 +48,7 @@ extension OperationGraph {
         if let sync {
             for (place, name) in step[0].names.enumerated() where name.entity.name == sync.entity.name {
                 let exists = name.identity.map { find(name.entity, $0) != nil } ?? false
-                // A bare key changes nothing that could be passed over.
+                // A bare key changes nothing, so it cannot be stale.
                 if exists, !name.isBareKey, !sync.actions.contains("update") { selection.kept.insert(place) }
                 if !exists, !sync.actions.contains("insert") { selection.absent.insert(place) }
             }
@@ -142,7 +142,7 @@ extension OperationGraph {
         if let known = find(name.entity, identity) { return known }
         let gone = job.gone[name.entity.name]?.removeValue(forKey: identity)
         let node = make(name.entity, gone ?? newNode())
-        // Of a one-to-one link that `noAction` left, this side went: the contract does not say whether it comes again.
+        // This side of a one-to-one link that `noAction` left was deleted: the contract does not state whether it is restored.
         if gone != nil, links.contains(where: { $0.relationship == "Paper.cover" && $0.from == node }) {
             throw .unknown
         }
@@ -202,7 +202,7 @@ extension OperationGraph {
         }
     }
 
-    /// The objects of elements that are left out: a link to them that was there stays.
+    /// The objects of rejected elements: an existing link to them stays.
     private func spared(_ reading: OperationReading, _ nodes: [Int: Node]) -> Sets {
         var spared: Sets = [:]
         for (place, node) in nodes {
@@ -244,7 +244,7 @@ extension OperationGraph {
         number(relationship, of: node, set)
     }
 
-    /// What is named twice stands where it was named first, unless it has left in between.
+    /// An element that is named twice has the position of the first name, unless it has left in between.
     @discardableResult
     private func add(
         _ said: [Node], to relationship: GraphModel.Relationship, of node: Node, _ united: inout Sets

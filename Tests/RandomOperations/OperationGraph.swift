@@ -10,19 +10,19 @@ public struct OperationGraph {
     }
 
     struct Link: Hashable {
-        /// Of a pair of relationships, the one that is first by name.
+        /// The first by name of a pair of relationships.
         let relationship: String
         let from: Node
         let to: Node
     }
 
-    /// What the parts of a sync have said that is not complete.
+    /// The assertions of an incomplete sync's parts.
     struct Part {
         let definition: String
         var named: Set<[String]> = []
-        /// Of an entity without identity.
+        /// An object of an entity without identity.
         var nameless: Set<Node> = []
-        /// A record was left out.
+        /// A record was rejected.
         var isIncomplete = false
     }
 
@@ -97,7 +97,7 @@ public struct OperationGraph {
         links.insert(link)
     }
 
-    /// A set that was replaced stands in the order of the payload; what was left out keeps its place.
+    /// A replaced set is in the order of the payload; rejected elements retain their positions.
     mutating func number(_ relationship: GraphModel.Relationship, of node: Node, _ set: [Node]) {
         guard relationship.isOrdered else { return }
         let all = linkSet(relationship, of: node)

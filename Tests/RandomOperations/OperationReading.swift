@@ -1,4 +1,4 @@
-/// What one operation's text says, before it is held against what is there.
+/// The assertions of one operation's text, before they are compared with the objects.
 struct OperationReading {
     struct Fault: Equatable {
         let code: String
@@ -13,7 +13,7 @@ struct OperationReading {
         /// The record that it is nested in, by its place among the names.
         let parent: Int?
         var isBareKey = false
-        /// nil: a new object, or nobody knows which one.
+        /// nil: a new object, or an unknown one.
         var identity: [String]?
         /// The first fault in its text.
         var fault: Fault?
@@ -26,7 +26,7 @@ struct OperationReading {
     let path: String
     /// In the order in which they begin in the text.
     private(set) var names: [Name] = []
-    /// What is wrong with the keys of the operation itself, which stand before its records.
+    /// The faults of the operation's own keys, which precede its records.
     private(set) var keyFaults: [Fault] = []
 
     init(_ operation: RandomOperation, path: String) {

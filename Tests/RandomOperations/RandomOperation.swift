@@ -82,7 +82,7 @@ public struct RandomOperation {
 
     let entity: GraphModel.Entity
     let action: Action
-    /// Of a `relate`, one that has nothing but the relationship.
+    /// A `relate` with nothing but the relationship.
     var records: [GraphRecord] = []
 
     public var json: String {
@@ -137,7 +137,7 @@ public struct RandomOperation {
                 smaller.records[index].links[position].value = value
                 return smaller
             }
-            // The mark tells a new object from others.
+            // The mark distinguishes a new object from others.
             let values = record.values.indices.filter { record.values[$0].attribute != "mark" }
             if part < values.count {
                 smaller.records[index].values.remove(at: values[part])
@@ -153,7 +153,7 @@ public struct RandomOperation {
 public struct RandomOperationJob {
     public var operations: [RandomOperation]
     public let tellsKeys: Bool
-    /// Bad records are left out.
+    /// Invalid records are rejected.
     public let skips: Bool
 
     public var json: String {

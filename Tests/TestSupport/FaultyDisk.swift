@@ -1,9 +1,9 @@
 internal import FaultVFS
 
-/// A disk between SQLite and the files that fails when it is told to, and that can lose its power: a VFS of its own. Any
+/// A disk between SQLite and the files that fails on request, and that can lose its power: a VFS of its own. Any
 /// thread may call.
 public final class FaultyDisk: @unchecked Sendable {
-    /// What SQLite asks of the machine.
+    /// The operations that SQLite requests.
     public struct Operations: OptionSet, Sendable, CustomStringConvertible {
         public let rawValue: UInt32
 
@@ -19,7 +19,7 @@ public final class FaultyDisk: @unchecked Sendable {
         public static let delete = Operations(rawValue: UInt32(FAULT_DELETE))
         public static let sharedMap = Operations(rawValue: UInt32(FAULT_SHARED_MAP))
         public static let sharedLock = Operations(rawValue: UInt32(FAULT_SHARED_LOCK))
-        /// What changes files.
+        /// Operations that change files.
         public static let changes: Operations = [.open, .write, .truncate, .sync, .delete]
 
         public static let single: [(name: String, operation: Operations)] = [
@@ -34,13 +34,13 @@ public final class FaultyDisk: @unchecked Sendable {
     }
 
     public enum Fault: Int32, Sendable, CaseIterable {
-        /// After a failed sync nobody knows what is on the disk, and a later one does not help.
+        /// After a failed sync the contents of the disk are unknown, and a later sync does not help.
         case ioError
         case shortWrite
         case noSpace
         /// SQLite takes it for an I/O error.
         case quota
-        /// Not told: see ``FaultyDisk/losePower(at:_:into:seed:)``.
+        /// Not reported: see ``FaultyDisk/losePower(at:_:into:seed:)``.
         case powerLoss
 
         fileprivate var code: Int32 {
@@ -56,7 +56,7 @@ public final class FaultyDisk: @unchecked Sendable {
 
     /// For SQLite.
     public let name: String
-    // What is behind it has a lock of its own.
+    // The C part has a lock of its own.
     private let vfs: OpaquePointer
 
     private init() {
@@ -92,7 +92,7 @@ public final class FaultyDisk: @unchecked Sendable {
     /// The machine is sound again.
     public func mend() { fault_vfs_disarm(vfs) }
 
-    /// What was asked for last has happened.
+    /// The last request has happened.
     public var isStruck: Bool { fault_vfs_is_struck(vfs) }
 
     // MARK: - Losses of power

@@ -102,7 +102,7 @@ public struct Message: Sendable {
     public let text: String
     private let document: JSONDocument
 
-    /// A message that was kept as text.
+    /// A message that was stored as text.
     public init(text: String) throws { try self.init(JSONText(copying: Array(text.utf8))) }
 
     fileprivate init(_ content: JSONText) throws {

@@ -1,6 +1,6 @@
 import CSQLite
 
-/// What a reader of a database sees.
+/// The rows that a reader of a database sees.
 public enum SQLRows {
     public struct Failure: Error {
         public let message: String

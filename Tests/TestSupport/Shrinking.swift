@@ -1,4 +1,4 @@
-/// What can be made smaller: a random case that found a fault.
+/// A random case with a fault that can be made smaller.
 public protocol Shrinkable {
     /// Without its `part`th part; nil when it has fewer.
     func without(part: Int) -> Self?
@@ -23,7 +23,7 @@ public struct Shrinking<Case: Shrinkable> {
     public mutating func next() -> Case? {
         tried = best.without(part: part)
         if tried == nil, isSmaller {
-            // What was needed may not be needed any more.
+            // A part that was needed may not be needed any more.
             isSmaller = false
             part = 0
             tried = best.without(part: part)

@@ -12,7 +12,7 @@ import Testing
         let place = server.admit(0, 0, from: 1)
         let frame = server.opening.removeFirst()
         server.open(frame, SimulatedMessage(kind: .job, client: 0, owner: .server, id: "a"))
-        // The log is writing the job when it is to be taken back, and has room again for the cancellation.
+        // The journal is writing the job when it is cancelled, and has room again for the cancellation.
         server.gather()
         server.cancel("a", before: place + 1, as: .server, 1)
         server.tellSynced(isFull: true)
@@ -43,7 +43,7 @@ import Testing
         server.settleTransaction(took: 0)
     }
 
-    @Test func `a job that the log had no room for is too late to be taken back`() {
+    @Test func `a job that the journal had no room for is too late to be cancelled`() {
         var store = SimulatedStore(nil)
         var server = SimulatedServer(run: 0, CoordinatorLimits(workers: 1), nil, store: &store, disk: SimulatedDisk())
         let place = server.admit(0, 0, from: 1)

@@ -2,12 +2,12 @@
 enum PlantedBug: String, CaseIterable, Sendable {
     /// A job is applied though its id is committed.
     case skipDedupe
-    /// Ends are told before the transaction is durable.
+    /// Ends are sent before the transaction is durable.
     case tellBeforeCommit
     /// A job that could not be staged never reaches the merge order.
     case failedJobStalls
-    /// A job that was taken back is left out at its turn, and does not end.
+    /// A cancelled job is skipped at its turn, and does not end.
     case cancelLosesPlace
-    /// The replay after a crash leaves out the first job that the store has not applied.
+    /// The replay after a crash skips the first job that the store has not applied.
     case replayOneTooLate
 }

@@ -3,7 +3,7 @@ import BrokerJournal
 
 @testable import BrokerCoordinator
 
-/// What one run of the server hands to its log: entries that wait for the disk, and how far the store has come.
+/// The journal of one run of the server: entries that wait for the disk, and the store's position.
 final class SimulatedLog: JobJournal {
     struct State {
         var waiting: [JournalWrite] = []
@@ -37,7 +37,7 @@ final class SimulatedLog: JobJournal {
 /// The log's disk: what is in `entries` was synced, and is read again after a crash.
 struct SimulatedDisk {
     private(set) var entries: [JournalEntry] = []
-    /// Of the newest job that was ever in it.
+    /// The position of the newest job that was ever in it.
     private(set) var lastPosition: Int64 = 0
 
     mutating func sync(_ added: some Sequence<JournalEntry>) {

@@ -3,13 +3,13 @@ import BrokerStore
 
 @testable import BrokerCoordinator
 
-/// What a client can send. Messages are numbered, and their numbers stand for their bytes.
+/// A client's message. Messages are numbered, and the numbers replace their bytes.
 struct SimulatedMessage {
     enum Kind {
         case job
         case cancel
         case await
-        /// Wants to be told when every job before it has ended.
+        /// Waits until every job before it has ended.
         case barrier
         /// It is answered at once, and is no job.
         case nothing
@@ -32,7 +32,7 @@ struct SimulatedMessage {
 struct SimulatedDelivery {
     let message: Int
     let run: Int
-    /// Nil of what was read from the log: nobody is told.
+    /// Nil for a job of the journal: it has no client.
     let connection: Int?
     /// In the merge order; a search may be given another.
     var place = 0
@@ -61,7 +61,7 @@ struct SimulatedClient {
     var waiting: [Int] = []
     /// In the order in which they were sent first.
     var inFlight: [Int] = []
-    /// What is to be sent again on this connection, before anything else.
+    /// Messages to send again on this connection, before any other.
     var again: [Int] = []
     var connection: SimulatedConnection?
 }

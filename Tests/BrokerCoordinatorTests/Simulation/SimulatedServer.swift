@@ -5,7 +5,7 @@ import BrokerStore
 
 @testable import BrokerCoordinator
 
-/// What the server's parts tell, put down until whoever drives the simulation looks.
+/// Events of the server's parts, stored until the simulation takes them.
 enum SimulatedNotice: Sendable {
     case event(delivery: Int, JobEvent)
     /// A question may be asked, at its place.
@@ -42,7 +42,7 @@ struct SimulatedServer {
     /// Nil without a journal.
     var log: SimulatedLog?
     var writer: SimulatedWriter
-    /// What the thread of completions has to do, in order.
+    /// The calls of the completions thread, in order.
     var completions: [Task] = []
     var opening: [AdmittedFrame] = []
     var staging: [(run: StagingRun, isFaulty: Bool)] = []
@@ -54,7 +54,7 @@ struct SimulatedServer {
     var deliveries: [Int: Int] = [:]
     /// Entries that the log's thread is writing.
     var syncing: [JournalWrite] = []
-    /// They are on the disk, and the flight has not been told.
+    /// They are on the disk, and the job table does not know it yet.
     var areSynced = false
     /// Places of the jobs that have begun and not ended.
     var begun: Set<Int> = []
@@ -103,7 +103,7 @@ struct SimulatedServer {
 
     // MARK: - Admitting, opening
 
-    /// Whether there is room for that connection; if not, it is told when there is.
+    /// Whether there is room for that connection; if not, a notice follows when there is.
     mutating func hasRoom(for connection: Int) -> Bool {
         if jobTable.hasRoom(for: connection) { return true }
         jobTable.waitForRoom(connection) { [notices] in notices.withLock { $0.append(.room(connection: connection)) } }
@@ -156,7 +156,7 @@ struct SimulatedServer {
         perform(jobTable.skipped(frame, question))
     }
 
-    /// What is in a job is not looked at here.
+    /// The contents of a job do not matter here.
     private static let document = try? JSONDocument(parsing: JSONText(copying: Array("{}".utf8)))
 
     private mutating func begin(_ frame: AdmittedFrame, _ message: SimulatedMessage, _ delivery: Int) {

@@ -12,7 +12,7 @@ struct SimulatedStore {
 
     struct Contents {
         var ledger: [String: StoredOutcome] = [:]
-        /// What completed jobs did, in the order in which they did it.
+        /// The effects of completed jobs, in order.
         var effects: [Effect] = []
         /// Sequences of the jobs that were applied, however they ended.
         var ended: Set<Int64> = []
@@ -29,7 +29,7 @@ struct SimulatedStore {
 
     init(_ bug: PlantedBug?) { skipsDedupe = bug == .skipDedupe }
 
-    /// The newest sequence of all; so many behind it are set aside at once.
+    /// The newest sequence of all; a block after it is reserved at once.
     mutating func openSequences(_ count: Int64) -> Int64 {
         rollback()
         let newest = max(durable.newestSequence, durable.reservedThrough)

@@ -146,7 +146,7 @@ extension SimulatedServer {
         areSynced = false
     }
 
-    /// What the log's thread tells, when the disk has taken the entries or had no room for them.
+    /// The report of the journal's thread, when the disk has stored the entries or had no room for them.
     mutating func tellSynced(isFull: Bool) {
         let entries = syncing
         syncing = []

@@ -4,14 +4,17 @@ import BrokerStore
 
 @testable import BrokerCoordinator
 
-/// What was told to clients, over all runs of the server.
+/// The answers to clients, over all runs of the server.
 struct SimulationTold {
-    /// By sequence: the delivery for which it was told.
+    /// By sequence: the delivery to which it was sent.
     var sequences: [Int64: Int] = [:]
-    /// Jobs that were told accepted while there is a log.
+    /// Sequences of accepted jobs while there is a journal.
     var accepted: Set<Int64> = []
-    /// Jobs that were told to be taken back.
+    /// Sequences of jobs that were reported as cancelled.
     var cancelled: Set<Int64> = []
+    /// The jobs that failed in this run of the server, by sequence, with their ids. Their lines follow, unless the server
+    /// crashes before, a later job of the id replaces the line, or a job of the id is committed.
+    var failed: [Int64: String] = [:]
     var completed: [SimulatedStore.Effect] = []
     /// Effects that were looked at already.
     var checkedEffects = 0
@@ -54,7 +57,7 @@ extension Simulation {
         told.checkedEffects = effects.count
     }
 
-    // MARK: - Of what it tells
+    // MARK: - Checks of answers
 
     mutating func takeNotices() {
         while violation == nil {
@@ -154,7 +157,10 @@ extension Simulation {
             delivery \(delivery): \(outcome.id) failed at \(outcome.sequence ?? 0): \(String(decoding: error, as: UTF8.self))
             """)
         if let sequence = outcome.sequence { checkSequence(sequence, delivery) }
-        guard error == Self.cancelledError else { return }
+        guard error == Self.cancelledError else {
+            if let sequence = outcome.sequence { told.failed[sequence] = outcome.id }
+            return
+        }
         deliveries[delivery].wasCancelled = true
         guard let sequence = outcome.sequence else { return }
         told.cancelled.insert(sequence)
@@ -166,10 +172,10 @@ extension Simulation {
         }
     }
 
-    /// A sequence is told for one job only, whatever happens.
+    /// A sequence is sent for one job only, whatever happens.
     private mutating func checkSequence(_ sequence: Int64, _ delivery: Int) {
         if let other = told.sequences[sequence], other != delivery {
-            // A replay tells nobody, and the job is what it was; one that was sent again has a sequence of its own.
+            // A replay sends nothing, and the job is the same; one that was sent again has a sequence of its own.
             let isReplay = deliveries[delivery].connection == nil
             if !isReplay || deliveries[other].message != deliveries[delivery].message {
                 violate("\(sequence) is told for deliveries \(other) and \(delivery)")
@@ -206,7 +212,7 @@ extension Simulation {
             violate("client \(number) waits for \(client.inFlight) and has not sent \(client.waiting)")
         }
         for (number, delivery) in deliveries.enumerated() where delivery.run == server.run && !delivery.isAnswered {
-            // Who sent a job that was read from the log, and cancelled before the crash, was told then.
+            // The sender of a job of the journal, cancelled before the crash, got the answer then.
             let wasCancelled = delivery.connection == nil && messages[delivery.message].kind == .job
             if !wasCancelled { violate("delivery \(number) of message \(delivery.message) has no answer") }
         }
@@ -216,6 +222,13 @@ extension Simulation {
         }
         for sequence in told.cancelled.sorted() where !durable.ended.contains(sequence) && disk != nil {
             violate("\(sequence) was told cancelled, and lost its place")
+        }
+        for (sequence, id) in told.failed.sorted(by: { $0.key < $1.key })
+        where !durable.ended.contains(sequence) {
+            let line = durable.ledger[id]
+            if line?.isFailure ?? true, line?.sequence ?? 0 < sequence {
+                violate("\(sequence) failed, and has no line")
+            }
         }
         let sequences = durable.effects.map(\.sequence)
         if sequences != sequences.sorted() { violate("effects are not in order: \(sequences)") }

@@ -86,7 +86,7 @@ extension Simulation {
     private mutating func connect(_ number: Int) {
         clients[number].connection = SimulatedConnection(number: nextConnection, client: number)
         nextConnection += 1
-        // Of a job without an id nobody knows whether it was taken: it is not sent again.
+        // Whether a job without an id was accepted is unknown: it is not sent again.
         clients[number].inFlight.removeAll { messages[$0].id == nil }
         clients[number].again = clients[number].inFlight
     }
@@ -147,9 +147,10 @@ extension Simulation {
         note("message \(message) of sequence \(job.sequence) is delivery \(deliveries.count - 1)")
     }
 
-    /// What is not on a disk is gone; of what was being written, the beginning may be there.
+    /// Unsynced data is lost; the beginning of the bytes that were being written may be there.
     private mutating func crash() {
         chances.crashes -= 1
+        told.failed = [:]
         if disk != nil, !server.syncing.isEmpty, !server.areSynced {
             let kept = random(0...server.syncing.count)
             disk?.sync(server.syncing.prefix(kept).map(\.kept))

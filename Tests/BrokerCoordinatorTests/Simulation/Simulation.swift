@@ -7,17 +7,17 @@ import TestSupport
 /// Clients, one server after the other, its store and its log, in one thread and without a clock: a seed decides what
 /// happens next of all that could, and so the whole run.
 ///
-/// What must hold is checked at every step, and when nothing can happen any more: see `Simulation+Checks.swift`.
+/// Rules are checked at every step, and when nothing can happen any more: see `Simulation+Checks.swift`.
 struct Simulation {
     /// Steps after which it is clear that a run does not end; ordinary ones take some hundred.
     static let mostSteps = 20_000
 
     enum Kind: Int, CaseIterable {
-        // What clients and connections do.
+        // Steps of clients and connections.
         case connect, send, arrive, receive
-        // What the server's threads do.
+        // Steps of the server's threads.
         case replay, open, stage, search, complete, take, commit, settle, alone, keep, gather, sync, tellLog, trim
-        // What comes between; each happens a few times at most.
+        // Disturbances; each happens a few times at most.
         case ask, drop, pause, crash
         case resume
     }
@@ -55,7 +55,7 @@ struct Simulation {
     var steps = 0
     var told = SimulationTold()
     var violation: String?
-    /// Nil when nobody wants to know what happened.
+    /// Nil unless the run is traced.
     let trace: Trace?
 
     /// What happened, one line each.
@@ -98,7 +98,7 @@ struct Simulation {
             job.isSearch = random(0...5) == 0
             job.wantsAcceptance = random(0...1) == 0
             if random(0...5) > 0 { job.id = "c\(client)-\(number)" }
-            // Somebody else's id, perhaps with the same content.
+            // Another client's id, perhaps with the same content.
             let others = messages.filter { $0.client != client && $0.id != nil }
             if random(0...7) == 0, !others.isEmpty {
                 let other = others[random(0...others.count - 1)]

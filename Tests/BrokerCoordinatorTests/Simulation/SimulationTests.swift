@@ -5,7 +5,7 @@ import Testing
 
 /// Coordinator, log, merge order and clients in schedules that seeds decide; `scripts/simulate` runs more of them.
 @Suite(.timeLimit(.minutes(30))) struct SimulationTests {
-    /// What failed, with the seed and the last of what happened.
+    /// The violation, with the seed and the last steps.
     struct Failure: Error, CustomStringConvertible {
         let seed: UInt64
         let hasLog: Bool

@@ -35,7 +35,7 @@ import Testing
         #expect(try attribute("optional=\"YES\"") == #"{"type":"transformable"}"#)
     }
 
-    @Test func `what has no column is left out with the reason`() throws {
+    @Test func `a property without a column is skipped with the reason`() throws {
         let document = try documentOfA(
             """
             <attribute name="t" optional="YES" transient="YES" attributeType="String"/>
@@ -120,7 +120,7 @@ import Testing
         #expect(wrong.allFaults == ["4: minValueString=\"-1\" of a text is its length, a whole number from 0 on"])
     }
 
-    @Test func `an index and a renaming identifier are taken, a stray spelling is told`() throws {
+    @Test func `an index and a renaming identifier are converted, a wrong spelling is reported`() throws {
         let document = try documentOfA(
             "<attribute name=\"x\" optional=\"YES\" attributeType=\"String\" indexed=\"YES\" elementID=\"y\" defaultValue=\"z\"/>"
         )

@@ -41,12 +41,12 @@ extension ModelDocument {
         json("entities", entity, "relationships", name)
     }
 
-    /// What was noted of a part: "kind: message".
+    /// The notes about a part: "kind: message".
     func notes(_ pointer: String) -> [String] {
         notes.filter { $0.place.pointer == pointer }.map { "\($0.kind.rawValue): \($0.message)" }
     }
 
-    /// What is wrong, here or for the reader, as "line: message".
+    /// The faults, here or of the reader, as "line: message".
     var allFaults: [String] {
         do throws(ModelError) {
             _ = try ModelReader.read(self)

@@ -21,7 +21,7 @@ import Testing
         </uniquenessConstraints>
         """
 
-    @Test func `each place of an identity goes before those behind it`() throws {
+    @Test func `each source of an identity precedes the later ones`() throws {
         var inside = attributes("a", "b", "c", "d", "id", "aID", "aId", "remoteID")
         var entries = [
             "identityAttributes": "b, a", "identityAttribute": "a", "relatedByAttribute": "b",
@@ -49,7 +49,7 @@ import Testing
         #expect(try identity(attributes("x")) == nil)
     }
 
-    @Test func `a name that is no attribute is noted and passed over`() throws {
+    @Test func `a name that is no attribute is noted and ignored`() throws {
         let document = try documentOfA(
             attributes("name", "id") + "<attribute name=\"t\" transient=\"YES\" attributeType=\"String\"/>"
                 + userInfo(["identityAttributes": "nmae", "relatedByAttribute": "t"]))
@@ -63,7 +63,7 @@ import Testing
             ])
     }
 
-    @Test func `a relationship tells by which attribute the objects that it leads to are found`() throws {
+    @Test func `a relationship determines the attribute by which its destinations are found`() throws {
         let document = try document(
             """
             <entity name="A">
@@ -131,7 +131,7 @@ import Testing
         #expect(document.faults[0].message == "the entity has more than 64 ancestors; no model needs them")
     }
 
-    @Test func `other uniqueness constraints and indexes become lists, what cannot is told`() throws {
+    @Test func `other uniqueness constraints and indexes become lists, impossible ones are reported`() throws {
         let document = try documentOfA(
             attributes("id", "a", "b") + """
                 <relationship name="r" optional="YES" maxCount="1" destinationEntity="A"/>

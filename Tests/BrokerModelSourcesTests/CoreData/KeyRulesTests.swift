@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test func `of the keys of several libraries the first counts, and the others are told`() throws {
+    @Test func `the first of several libraries' keys counts, and the others are reported`() throws {
         let document = try documentOfA(
             attribute(
                 "x", ("sync.remoteKey", "s"), ("mappedKeyName", "m"), ("JSONKeyPath", "j"), ("hyper.remoteKey", "j")))

@@ -41,7 +41,7 @@ import Testing
         return (error.faults[0].message, error.faults[0].place.source)
     }
 
-    @Test func `the current version counts, with or without a slash behind the name`() throws {
+    @Test func `the current version counts, with or without a slash after the name`() throws {
         let path = try versions("One", "Two", "Three", current: "Two.xcdatamodel")
         for path in [path, path + "/"] {
             let document = try CoreDataModel.read(path)
@@ -56,7 +56,7 @@ import Testing
         #expect(try CoreDataModel.read(path + "/One.xcdatamodel").root["entities"]?.members.map(\.key) == ["One"])
     }
 
-    @Test func `several versions without a current one are told, with their names`() throws {
+    @Test func `several versions without a current one are reported, with their names`() throws {
         let path = try versions("One", "Two")
         #expect(
             try fault(path).message
@@ -64,7 +64,7 @@ import Testing
                 + "current; name one of them: \(path)/One.xcdatamodel")
     }
 
-    @Test func `a current version that is missing is told, also one outside of the folder`() throws {
+    @Test func `a missing current version is reported, also one outside of the folder`() throws {
         for name in ["Three.xcdatamodel", "../B.xcdatamodel", "/etc/passwd"] {
             let path = try versions("One", "Two", current: name)
             #expect(
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `a .xccurrentversion that says nothing is told`() throws {
+    @Test func `an empty .xccurrentversion is reported`() throws {
         let path = try versions("One", "Two")
         for (text, message) in [
             ("nonsense <", "this is no property list"), ("", "this is no property list"),
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func `whatever else is there is told`() throws {
+    @Test func `other files are reported`() throws {
         try write("x", to: "File.xcdatamodeld")
         try write("x", to: "Old.xcdatamodel/elements")
         try write("x", to: "Old.xcdatamodel/layout")

@@ -29,7 +29,7 @@ import Testing
         #expect(try relationship("maxCount=\"1\" ordered=\"YES\" elementID=\"r\"") == #"{"entity":"A"}"#)
     }
 
-    @Test func `an inverse that is left out is not named, one of an ancestor is`() throws {
+    @Test func `a skipped inverse is not named, one of an ancestor is`() throws {
         let document = try document(
             """
             <entity name="A">
@@ -52,7 +52,7 @@ import Testing
         #expect(document.faults.isEmpty)
     }
 
-    @Test func `what is not enforced is told`() throws {
+    @Test func `a rule that is not enforced is reported`() throws {
         let document = try documentOfA(
             "<relationship name=\"r\" toMany=\"YES\" minCount=\"1\" maxCount=\"4\" destinationEntity=\"A\"/>")
         #expect(

@@ -59,7 +59,7 @@ import Testing
         #expect(faults(late).first?.hasPrefix("2:1 the model is not well-formed XML") == true, "\(faults(late))")
     }
 
-    @Test func `what looks like a declaration in a comment, a string or CDATA is none`() {
+    @Test func `a text like a declaration in a comment, a string or CDATA is no declaration`() {
         let found = faults(
             """
             <model><!-- <!DOCTYPE a> --><?x <!DOCTYPE b> ?><![CDATA[<!DOCTYPE c>]]>
@@ -86,7 +86,7 @@ import Testing
         #expect(faults(model("a=''/>" + String(repeating: "<b a='' b=''/>", count: 5_000) + "<c")) == [])
     }
 
-    @Test func `what stands for a character is that character`() throws {
+    @Test func `a character reference is that character`() throws {
         let text =
             "<model><entity name='A'><attribute name='id' attributeType='String'/>"
             + "<attribute name='x' attributeType='String' defaultValueString='R&amp;D &#38;lt; &lt;&gt;&quot;&apos;&#233;'><userInfo>"
@@ -131,7 +131,7 @@ import Testing
         #expect(document.allFaults == ["5: \"Strin\" is no attribute type of Core Data's; did you mean \"String\"?"])
     }
 
-    @Test func `what is wrong in a model is told in a sentence of its own`() throws {
+    @Test func `each fault of a model is reported in a sentence of its own`() throws {
         let good = "<attribute name=\"id\" attributeType=\"String\"/>"
         func entity(_ name: String, _ inside: String = "") -> String {
             "<entity name=\"\(name)\">\(good)\(inside)</entity>"
@@ -170,7 +170,7 @@ import Testing
         #expect(faults("<plist/>").first?.contains("its outermost element is <plist>, not <model>") == true)
     }
 
-    @Test func `a hundred faults are all told, in the order of the file`() throws {
+    @Test func `a hundred faults are all reported, in the order of the file`() throws {
         let attributes = (0..<100).map { number in
             number.isMultiple(of: 2)
                 ? "<attribute name=\"a\(number)\" attributeType=\"Strong\"/>"

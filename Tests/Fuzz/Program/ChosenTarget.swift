@@ -14,7 +14,7 @@ enum ChosenTarget {
     }
 }
 
-/// What libFuzzer calls for each input.
+/// libFuzzer calls this for each input.
 @_cdecl("LLVMFuzzerTestOneInput")
 func runInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     ChosenTarget.run(UnsafeRawBufferPointer(start: bytes, count: count))

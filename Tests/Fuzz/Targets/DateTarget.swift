@@ -61,7 +61,7 @@ final class DateTarget: FuzzTarget {
             "a date that was stored as \(String(decoding: stored, as: UTF8.self)) is read as another")
     }
 
-    /// What the column holds; nil when the value is refused, or is null. What a fetch would tell is written too.
+    /// The stored value; nil when the value is refused, or is null. The value of a fetch is written, too.
     private func stored(_ json: [UInt8], _ plan: StagingPlan) throws -> [UInt8]? {
         let text = Array("{\"at\": ".utf8) + json + Array("}".utf8)
         guard let document = try? JSONDocument(parsing: JSONText(copying: text)) else { return nil }

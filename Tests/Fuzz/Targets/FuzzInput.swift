@@ -11,7 +11,7 @@ struct FuzzInput {
         return first
     }
 
-    /// What comes before the next line feed, which is passed over, or all that is left.
+    /// The bytes before the next line feed, which is skipped, or all remaining bytes.
     mutating func line() -> UnsafeRawBufferPointer {
         let end = rest.firstIndex(of: UInt8(ascii: "\n")) ?? rest.endIndex
         let line = UnsafeRawBufferPointer(rebasing: rest[..<end])
@@ -19,6 +19,6 @@ struct FuzzInput {
         return line
     }
 
-    /// What is left, as text; what is no UTF-8 is replaced.
+    /// The remaining bytes as text; invalid UTF-8 is replaced.
     var text: String { String(decoding: rest, as: UTF8.self) }
 }

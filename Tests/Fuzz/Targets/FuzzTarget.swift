@@ -1,6 +1,6 @@
 /// One door through which bytes from outside come in, and what must hold whatever they are.
 ///
-/// Made once, then given one input after the other by one thread; an input leaves nothing behind that the next one sees.
+/// Created once, then given one input after the other by one thread; an input leaves no state for the next one.
 package protocol FuzzTarget: AnyObject {
     init() throws
 

@@ -11,7 +11,7 @@ struct FuzzedCompany {
         plan = try StagingPlan(ModelReader.read(JSONText(copying: Array(Self.model.utf8))))
     }
 
-    /// Of the records below.
+    /// The model of the records below.
     static let employeeCount = 4
     /// The column of the Employees' identity.
     static let idColumn = 0

@@ -2,7 +2,7 @@ import BrokerJournal
 
 /// A segment of a journal that is not what it was: what is read is a beginning of what was written, and never anything else.
 ///
-/// The first byte chooses: bytes as they are behind a good header, or entries of the input's own of which one byte is changed
+/// The first byte chooses: arbitrary bytes after a good header, or entries of the input's own of which one byte is changed
 /// and the end is cut; and whether the segment's mark says that all of it is durable. Then no change is taken for a torn tail.
 final class JournalTarget: FuzzTarget {
     private let identity = JournalIdentity("000102030405060708090a0b0c0d0e0f")!

@@ -3,7 +3,7 @@ import BrokerWire
 
 /// Frames of any bytes: refused, or within the limits and always the same; what we compress comes back.
 ///
-/// The first byte chooses: a payload as it is, behind LZ4's magic number, or a content to compress.
+/// The first byte chooses: an arbitrary payload after LZ4's magic number, or a content to compress.
 final class LZ4Target: FuzzTarget {
     private static let limits = FrameLimits(maximumContentCount: 100_000)
     private static let known = Array(#"{"entity": "Employee", "json": [{"id": 1, "name": "Ada"}]}"#.utf8)

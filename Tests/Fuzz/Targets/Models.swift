@@ -15,7 +15,7 @@ extension Model {
     }
 }
 
-/// A model that is read can be written, read again and staged by; what is refused is told.
+/// A model that is read can be written, read again and used for staging; a refused model has an error.
 func requireReadable(_ document: ModelDocument) throws {
     do {
         let model = try ModelReader.read(document)

@@ -1,10 +1,10 @@
 import BrokerJSON
 import BrokerWire
 
-/// Bytes that no `error` message may exceed, a tag and an id included: it answers whoever sent anything.
+/// The maximum bytes of an `error` message, a tag and an id included: any client can cause one.
 private let longestError = 8_192
 
-/// What is told to the other side: one sentence of ours, in JSON, whatever was sent.
+/// The text for the client: one sentence of Broker's, in JSON, whatever was sent.
 func requireSound(_ refused: WireError) throws {
     let encoded = refused.encoded()
     try require(encoded.count <= longestError, "an error message has \(encoded.count) bytes")
