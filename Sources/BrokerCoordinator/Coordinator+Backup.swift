@@ -9,13 +9,13 @@ extension Coordinator {
     /// - Parameters:
     ///   - file: an absolute path, or one relative to this process's working directory.
     ///   - replaces: whether an existing file is replaced.
-    ///   - place: the ticket of the question, before which all frames have been opened; the copy has the effects of the
+    ///   - ticket: the ticket of the question, before which all frames have been opened; the copy has the effects of the
     ///     jobs in them. Nil copies what is committed now.
     ///   - isWanted: whether the client is still there.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
     ///   - tell: called once, on a thread of the coordinator's.
     package func backup(
-        to file: String, replaces: Bool = false, before place: Int? = nil,
+        to file: String, replaces: Bool = false, before ticket: Int? = nil,
         isWanted: @escaping @Sendable () -> Bool = { true },
         progress: @escaping @Sendable (StoreBackup.Progress) -> Void = { _ in },
         tell: @escaping @Sendable (BackupEnd) -> Void
@@ -26,7 +26,7 @@ extension Coordinator {
         let begin: @Sendable () -> Void = { [backups, completions] in
             if let refusal = backups.run(task) { completions.run { tell(.failed(refusal)) } }
         }
-        let waits = place.map { place in jobTable.withLock { $0.ends.wait(before: place, begin) } } ?? false
+        let waits = ticket.map { ticket in jobTable.withLock { $0.ends.wait(before: ticket, begin) } } ?? false
         if !waits { begin() }
     }
 }

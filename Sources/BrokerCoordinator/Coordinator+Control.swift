@@ -9,22 +9,22 @@ extension Coordinator {
     /// its turn.
     ///
     /// - Parameters:
-    ///   - place: the ticket of the cancellation; nil means all jobs that were admitted so far.
+    ///   - ticket: the ticket of the cancellation; nil means all jobs that were admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
     ///   - tell: called once, on a thread of the coordinator's, and before the job's observer.
     package func cancel(
-        _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
+        _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
         _ tell: @escaping @Sendable (Cancellation) -> Void
     ) {
         var isInFlight = false
         jobTable.change(completions) { jobTable in
-            let effects = jobTable.cancel(JobID(id), before: place, as: asker, tell)
+            let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, tell)
             isInFlight = effects != nil
             return effects ?? Effects()
         }
         if isInFlight { return }
         // A job that is not in flight has ended, or is unknown.
-        self.await(id, before: place, as: asker) { result in
+        self.await(id, before: ticket, as: asker) { result in
             switch result {
             case .success(nil): tell(.unknown)
             case .success: tell(.tooLate)
@@ -39,7 +39,7 @@ extension Coordinator {
     /// - Returns: false while the model is changed, which waits for jobs.
     package func pause() -> Bool {
         jobTable.withLock { jobTable in
-            guard jobTable.holdsBehind == nil else { return false }
+            guard jobTable.reloadTicket == nil else { return false }
             if !jobTable.isDraining { jobTable.isPaused = true }
             return true
         }

@@ -5,7 +5,7 @@ extension Coordinator {
     /// Fetches objects beside the writer. Does not block: the caller gets a call later.
     ///
     /// - Parameters:
-    ///   - place: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
+    ///   - ticket: the ticket of the question, before which all frames have been opened; the fetch sees the effects of
     ///     those of the source. Nil asks after everything admitted so far from that source.
     ///   - source: the client; sources take turns.
     ///   - envelope: the text around the objects.
@@ -13,16 +13,16 @@ extension Coordinator {
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
     ///   - tell: called once, on a thread of the coordinator's.
     package func fetch(
-        _ request: FetchRequest, before place: Int? = nil, from source: Int = 0, in envelope: FetchEnvelope = .none,
+        _ request: FetchRequest, before ticket: Int? = nil, from source: Int = 0, in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true }, mayBeLong: @escaping @Sendable () -> Bool = { true },
         tell: @escaping @Sendable (FetchEnd) -> Void
     ) {
-        guard let place else {
+        guard let ticket else {
             // A frame of its own, which holds only the question.
             return admit(from: source, payloadBytes: 0) { [self] _ in
-                .question { place in
+                .question { ticket in
                     self.fetch(
-                        request, before: place, from: source, in: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
+                        request, before: ticket, from: source, in: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
                         tell: tell)
                 }
             } refuse: { _ in
@@ -32,7 +32,7 @@ extension Coordinator {
         let task = FetchTask(
             request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong, tell: tell)
         let waits = jobTable.withLock { jobTable in
-            jobTable.ends.wait(before: place, from: source) { [readers] in readers.fetch(task) }
+            jobTable.ends.wait(before: ticket, from: source) { [readers] in readers.fetch(task) }
         }
         if !waits { readers.fetch(task) }
     }

@@ -35,34 +35,34 @@ extension Coordinator {
 
     private func hold(for plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
         // A frame of its own, which holds only the question whether everything before it has ended.
-        let begun: (place: Int, memory: JobMemory)
+        let begun: (ticket: Int, memory: JobMemory)
         switch beginHolding() {
         case .success(let holding): begun = holding
         case .failure(let fault): return tell(.failure(fault))
         }
         let frame = AdmittedFrame(
-            place: begun.place, arrival: begun.place, source: Self.ownSource, payloadBytes: 0,
+            ticket: begun.ticket, arrival: begun.ticket, source: Self.ownSource, payloadBytes: 0,
             contentBytesAtMost: 0, weight: 0, memory: begun.memory, refusal: nil,
             admittedAt: monotonicMicroseconds(), logged: nil, payload: nil,
             open: { _ in .nothing }, refuse: { _ in })
         // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
-        skip(frame) { [self] place in
-            let waits = jobTable.withLock { $0.ends.wait(before: place) { self.change(to: plan, tell) } }
+        skip(frame) { [self] ticket in
+            let waits = jobTable.withLock { $0.ends.wait(before: ticket) { self.change(to: plan, tell) } }
             if !waits { change(to: plan, tell) }
         }
     }
 
-    private func beginHolding() -> Result<(place: Int, memory: JobMemory), Fault> {
+    private func beginHolding() -> Result<(ticket: Int, memory: JobMemory), Fault> {
         jobTable.withLock { jobTable in
-            guard jobTable.holdsBehind == nil, !jobTable.isPaused, !jobTable.isDraining else {
+            guard jobTable.reloadTicket == nil, !jobTable.isPaused, !jobTable.isDraining else {
                 return .failure(.notNow)
             }
             // The jobs before it wait for a store that takes no writes; the others should not wait with them.
             if let refusal = jobTable.refusal { return .failure(refusal) }
-            let place = jobTable.admit(0, from: Self.ownSource)
-            jobTable.holdsBehind = place
-            return .success((place, memory.admit(place, payloadBytes: 0)))
+            let ticket = jobTable.admit(0, from: Self.ownSource)
+            jobTable.reloadTicket = ticket
+            return .success((ticket, memory.admit(ticket, payloadBytes: 0)))
         }
     }
 
@@ -89,7 +89,7 @@ extension Coordinator {
     /// Opens the frames that have waited again.
     private func release() {
         jobTable.change(completions) { jobTable in
-            jobTable.holdsBehind = nil
+            jobTable.reloadTicket = nil
             var frames: [AdmittedFrame] = []
             swap(&frames, &jobTable.heldFrames)
             let opening: [Effects.Call] = frames.map { frame in { [self] in open(frame) } }
@@ -102,7 +102,7 @@ extension Coordinator {
     /// Whether the frame waits for the new model; opening it with the old one was in vain.
     func holds(_ frame: AdmittedFrame) -> Bool {
         jobTable.withLock { jobTable in
-            guard let place = jobTable.holdsBehind, frame.place > place else { return false }
+            guard let ticket = jobTable.reloadTicket, frame.ticket > ticket else { return false }
             jobTable.heldFrames.append(frame)
             return true
         }

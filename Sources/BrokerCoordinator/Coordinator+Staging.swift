@@ -71,8 +71,8 @@ extension Coordinator {
         var goesOn = true
         jobTable.change(completions) { jobTable in
             let effects: Effects
-            (goesOn, effects) = jobTable.opened(frame.place, from: frame.source, content) { [self] place in
-                let again = frame.again(at: place, memory.admit(place, payloadBytes: frame.payloadBytes))
+            (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) { [self] ticket in
+                let again = frame.again(at: ticket, memory.admit(ticket, payloadBytes: frame.payloadBytes))
                 return { self.open(again) }
             }
             return effects
@@ -89,7 +89,7 @@ extension Coordinator {
     }
 
     private func begin(_ job: Job, _ frame: AdmittedFrame, _ openedAt: Int64) -> StagingRun {
-        let id = frame.logged?.id ?? job.id ?? madeId(frame.place)
+        let id = frame.logged?.id ?? job.id ?? madeId(frame.ticket)
         let progress =
             job.wantsProgress
             ? JobProgress(JobID(id), waitsForAcceptance: job.wantsAcceptance, completions, job.observer) : nil
@@ -187,7 +187,7 @@ extension Coordinator {
         let ready = run.ready(work)
         jobTable.change(completions) { jobTable in
             // The observer of a cancelled job has been called.
-            if !jobTable.cancelled.contains(ready.place) { ready.progress?.note(staged: ready.rowCount) }
+            if !jobTable.cancelled.contains(ready.ticket) { ready.progress?.note(staged: ready.rowCount) }
             return jobTable.finish(ready)
         }
         // The frame will not be opened again.

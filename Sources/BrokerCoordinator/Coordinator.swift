@@ -137,17 +137,17 @@ package final class Coordinator: Sendable {
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
         let weight = most > CoordinatorLimits.largeBytes ? most * CoordinatorLimits.unopenedFactor : most
-        let (place, memory, refusal, isAlone) = jobTable.withLock { jobTable in
-            let place = jobTable.admit(weight, from: source, logged)
+        let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
+            let ticket = jobTable.admit(weight, from: source, logged)
             let refusal = logged == nil ? jobTable.refusal : nil
             // A job of the journal was accepted under the limits of an earlier server, so the limits of this one do not
             // apply to it.
             let limit = logged == nil ? nil : Int.max
-            let memory = self.memory.admit(place, payloadBytes: payloadBytes, limit: limit)
-            return (place, memory, refusal, jobTable.count == 1)
+            let memory = self.memory.admit(ticket, payloadBytes: payloadBytes, limit: limit)
+            return (ticket, memory, refusal, jobTable.count == 1)
         }
         let frame = AdmittedFrame(
-            place: place, arrival: place, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
+            ticket: ticket, arrival: ticket, source: source, payloadBytes: payloadBytes, contentBytesAtMost: most,
             weight: weight, memory: memory, refusal: refusal, admittedAt: monotonicMicroseconds(),
             logged: logged, payload: payload, open: open, refuse: refuse)
         if mayOpenHere, isAlone, plan.isBrief, most <= CoordinatorLimits.openedHereBytes {
@@ -192,7 +192,7 @@ package final class Coordinator: Sendable {
     }
 
     /// The id of a job that was sent without one.
-    func madeId(_ place: Int) -> String { "broker-\(run)-\(place)" }
+    func madeId(_ ticket: Int) -> String { "broker-\(run)-\(ticket)" }
 
     // MARK: - Awaiting, stopping
 
@@ -202,21 +202,21 @@ package final class Coordinator: Sendable {
     /// before the question counts: its end is waited for, and its failure is reported.
     ///
     /// - Parameters:
-    ///   - place: the ticket of the question; nil asks after everything admitted so far.
+    ///   - ticket: the ticket of the question; nil asks after everything admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
     ///   - tell: called once, on a thread of the coordinator's.
     package func await(
-        _ id: String, before place: Int? = nil, as asker: JobOwner = .server,
+        _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
         _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
         let key = JobID(id)
         let (wait, cancelled, kept) = jobTable.withLock { jobTable in
             // A cancelled job has ended, though its turn, which a pause may delay, has not come.
-            let cancelled = jobTable.running.cancellation(of: key, before: place, as: asker)
+            let cancelled = jobTable.running.cancellation(of: key, before: ticket, as: asker)
             let waiter = RunningJobs.Waiter(asker: asker) { tell(.success($0)) }
             return (
-                cancelled == nil ? jobTable.running.await(key, before: place, waiter) : nil, cancelled,
-                jobTable.kept.outcome(of: key, as: asker)
+                cancelled == nil ? jobTable.running.await(key, before: ticket, waiter) : nil, cancelled,
+                jobTable.unrecorded.outcome(of: key, as: asker)
             )
         }
         // A job leaves the job table after its COMMIT, so a job that is not there is in the ledger, among the

@@ -100,8 +100,8 @@ final class Requests: Sendable {
                 guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
                 do throws(Fault) {
                     let request = try coordinator.plan.fetchRequest(FetchDescription(message))
-                    return .question { place in
-                        coordinator.fetch(request, before: place, isWanted: { isWanted.value }) { end in
+                    return .question { ticket in
+                        coordinator.fetch(request, before: ticket, isWanted: { isWanted.value }) { end in
                             answer.finish(Result(end))
                         }
                     }
@@ -155,7 +155,7 @@ final class Requests: Sendable {
                 // the id when it has opened the job, so the cancellation is a frame after the job's.
                 coordinator.admit(
                     payloadBytes: 0,
-                    open: { _ in .question { place in coordinator.cancel(id, before: place) { _ in } } },
+                    open: { _ in .question { ticket in coordinator.cancel(id, before: ticket) { _ in } } },
                     refuse: { _ in })
             }
         })

@@ -35,7 +35,7 @@ final class Connection: Sendable {
     fileprivate enum Source {
         /// - lostObjects: the number of objects that the ledger lacks; nil when none were asked for.
         case job(sequence: Int64?, isDuplicate: Bool, lostObjects: Int?)
-        case question(place: Int)
+        case question(ticket: Int)
     }
 
     private struct Outbox {
@@ -142,22 +142,22 @@ final class Connection: Sendable {
     /// Asks for the outcome of a job, and sends it when the job has ended.
     ///
     /// - Parameters:
-    ///   - place: the ticket of the question.
+    ///   - ticket: the ticket of the question.
     ///   - whenTold: called once, also when the client has left.
     func answer(
-        awaitOf id: String, before place: Int, about frame: FrameReference, whenTold: @escaping @Sendable () -> Void
+        awaitOf id: String, before ticket: Int, about frame: FrameReference, whenTold: @escaping @Sendable () -> Void
     ) {
         // The ledger is not asked twice for a client that has much to read.
         if isSomethingWaiting {
             whenTold()
-            return wait(.stored(id: id, frame, .question(place: place)))
+            return wait(.stored(id: id, frame, .question(ticket: ticket)))
         }
-        coordinator.await(id, before: place, as: peer.owner) { [self] result in
+        coordinator.await(id, before: ticket, as: peer.owner) { [self] result in
             whenTold()
             if case .success(let outcome?) = result, case .completed = outcome.result,
                 outcome.byteCount > Self.smallAnswerBytes, !mayHoldLarge
             {
-                return wait(.stored(id: id, frame, .question(place: place)))
+                return wait(.stored(id: id, frame, .question(ticket: ticket)))
             }
             put(awaited: result, id, frame)
         }
@@ -179,7 +179,7 @@ final class Connection: Sendable {
         _ tell: @escaping @Sendable (FetchEnd) -> Void
     ) {
         coordinator.fetch(
-            fetch.request, before: fetch.place, from: source,
+            fetch.request, before: fetch.ticket, from: source,
             in: FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) { [tag = fetch.frame.tag] hasMore in
                 ServerMessageWriter.objectsEnding(hasMore: hasMore, tag: tag)
             }, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
@@ -251,9 +251,9 @@ final class Connection: Sendable {
             case .frame(let frame): put(frame, finishing: true)
             case .fetch(let fetch): return read(fetch)
             case .stored(let id, let frame, let source):
-                var place: Int?
-                if case .question(let asked) = source { place = asked }
-                return coordinator.await(id, before: place, as: peer.owner) { [self] result in
+                var ticket: Int?
+                if case .question(let asked) = source { ticket = asked }
+                return coordinator.await(id, before: ticket, as: peer.owner) { [self] result in
                     sendStored(result, id, frame, source)
                     outbox.withLock { $0.isReading = false }
                     sendWaiting()

@@ -20,8 +20,8 @@ extension PeerCredentials {
 
 /// Cancellation, and the operator's commands.
 extension MessageHandler {
-    func cancelJob(_ id: String, before place: Int, _ frame: FrameReference, _ connection: Connection) {
-        coordinator.cancel(id, before: place, as: connection.peer.owner) { result in
+    func cancelJob(_ id: String, before ticket: Int, _ frame: FrameReference, _ connection: Connection) {
+        coordinator.cancel(id, before: ticket, as: connection.peer.owner) { result in
             switch result {
             case .cancelled: connection.send(ServerMessageWriter.cancelled(id: id, tag: frame.tag), about: frame)
             case .tooLate:

@@ -9,7 +9,7 @@ internal import BrokerWire
 struct PendingFetch: Sendable {
     let request: FetchRequest
     /// The ticket of the question.
-    let place: Int
+    let ticket: Int
     let frame: FrameReference
     /// Its part of the budget of all waiting fetches.
     let share: BudgetShare
@@ -26,8 +26,8 @@ extension MessageHandler {
         do throws(Fault) {
             let request = try coordinator.plan.fetchRequest(FetchDescription(message))
             let bytes = Self.bytesPerFetch + content.count * Self.memoryPerFetchByte
-            return .question { [self] place in
-                ask(request, bytes, before: place, frame, connection)
+            return .question { [self] ticket in
+                ask(request, bytes, before: ticket, frame, connection)
             }
         } catch {
             connection.send(error, about: frame)
@@ -36,7 +36,7 @@ extension MessageHandler {
     }
 
     private func ask(
-        _ request: FetchRequest, _ bytes: Int, before place: Int, _ frame: FrameReference, _ connection: Connection
+        _ request: FetchRequest, _ bytes: Int, before ticket: Int, _ frame: FrameReference, _ connection: Connection
     ) {
         guard fetches.hasRoom(connection.peer.process) else {
             let error = WireError.busy("Too many fetches of this process wait. Ask again when some have ended.")
@@ -45,7 +45,7 @@ extension MessageHandler {
         }
         connection.answer(
             PendingFetch(
-                request: request, place: place, frame: frame,
+                request: request, ticket: ticket, frame: frame,
                 share: BudgetShare(of: fetches, bytes, connection.peer.process)))
     }
 

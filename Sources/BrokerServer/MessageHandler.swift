@@ -124,16 +124,16 @@ final class MessageHandler: Sendable {
             coordinator.model.write(to: &writer)
             connection.send(ServerMessageWriter.model(writer.bytes, tag: tag), about: frame)
         case .fetch(let message): return try fetch(message, content, memory, frame, connection)
-        case .cancel(let id): return .question { [self] place in cancelJob(id, before: place, frame, connection) }
+        case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, frame, connection) }
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, frame, connection)
         case .backup(let backup): backUp(backup, frame, connection)
-        case .await(let id): return .question { [self] place in awaitJob(id, before: place, frame, connection) }
+        case .await(let id): return .question { [self] ticket in awaitJob(id, before: ticket, frame, connection) }
         }
         return .nothing
     }
 
-    private func awaitJob(_ id: String, before place: Int, _ frame: FrameReference, _ connection: Connection) {
+    private func awaitJob(_ id: String, before ticket: Int, _ frame: FrameReference, _ connection: Connection) {
         let bytes = Self.bytesPerAwait + (frame.tag?.count ?? 0)
         let process = connection.peer.process
         guard awaits.hasRoom(process) else {
@@ -143,7 +143,7 @@ final class MessageHandler: Sendable {
             return connection.onHandler { $0.breakOff(error) }
         }
         awaits.add(bytes, process)
-        connection.answer(awaitOf: id, before: place, about: frame) { [awaits] in awaits.remove(bytes, process) }
+        connection.answer(awaitOf: id, before: ticket, about: frame) { [awaits] in awaits.remove(bytes, process) }
     }
 
     private func job(

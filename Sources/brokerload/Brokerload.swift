@@ -13,7 +13,7 @@ struct Brokerload: AsyncParsableCommand {
             when records were rejected, 4 when there is no server.
             """,
         subcommands: [
-            RunCommand.self, SweepCommand.self, ReplayCommand.self, CompareCommand.self, FloorCommand.self,
+            RunCommand.self, SweepCommand.self, ReplayCommand.self, CompareCommand.self, BaselineCommand.self,
             RecordsCommand.self, ModelCommand.self,
         ],
         defaultSubcommand: RunCommand.self)

@@ -7,7 +7,7 @@ import Glibc
 struct CompareCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "compare",
-        abstract: "Runs Broker, the floor and other programs on the same records, and prints the ratios.",
+        abstract: "Runs Broker, the baseline and other programs on the same records, and prints the ratios.",
         discussion: """
             Each peer gets files and a server of its own in a temporary folder, and is ended by its process. Peers that are \
             not installed are named as skipped.
@@ -60,7 +60,7 @@ struct CompareCommand: AsyncParsableCommand {
     private func chosenPeers() throws -> Set<Peer> {
         Set(
             try peers.split(separator: ",", omittingEmptySubsequences: false).map { name in
-                guard let peer = Peer(rawValue: String(name)) else {
+                guard let peer = name == "floor" ? .baseline : Peer(rawValue: String(name)) else {
                     throw ValidationError(
                         "--peers: \"\(name)\" is none of \(Peer.allCases.map(\.rawValue).joined(separator: ", ")).")
                 }

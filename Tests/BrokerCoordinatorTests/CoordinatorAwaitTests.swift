@@ -150,16 +150,16 @@ import TestSupport
         as asker: JobOwner = .server, _ tell: @escaping @Sendable (JobCompletion) -> Void = { _ in }
     ) -> RunningJobs.Waiter { RunningJobs.Waiter(asker: asker, tell: tell) }
 
-    private func begin(_ running: inout RunningJobs, _ place: Int, of owner: JobOwner = .server) {
-        running.began(id, place, of: owner) { _ in }
+    private func begin(_ running: inout RunningJobs, _ ticket: Int, of owner: JobOwner = .server) {
+        running.began(id, ticket, of: owner) { _ in }
     }
 
-    @Test func `jobs of one id end in the order of their places, however they were opened`() {
+    @Test func `jobs of one id end in the order of their tickets, however they were opened`() {
         let told = Monitor<[Int]>([])
         var running = RunningJobs()
-        for place in [5, 3, 9, 7] { begin(&running, place) }
-        for place in [4, 6, 8, 10] {
-            let ticket = running.await(id, before: place, waiter { _ in told.withLock { $0.append(place) } })
+        for ticket in [5, 3, 9, 7] { begin(&running, ticket) }
+        for ticket in [4, 6, 8, 10] {
+            let ticket = running.await(id, before: ticket, waiter { _ in told.withLock { $0.append(ticket) } })
             #expect(ticket != nil)
         }
         let early = running.await(id, before: 3, waiter())
@@ -171,8 +171,8 @@ import TestSupport
 
     @Test func `a committed job's end is returned to all callers that await the id`() {
         var running = RunningJobs()
-        for place in 0..<3 { begin(&running, place) }
-        for place in 1...3 { _ = running.await(id, before: place, waiter()) }
+        for ticket in 0..<3 { begin(&running, ticket) }
+        for ticket in 1...3 { _ = running.await(id, before: ticket, waiter()) }
         let told = [true, true, false].map { running.ended(id, isCommitted: $0, owner: .server).count }
         #expect(told == [3, 0, 0])
         #expect(running.isEmpty)
@@ -198,8 +198,8 @@ import TestSupport
         begin(&running, 1, of: other)
         #expect(running.await(id, before: 1, waiter(as: other)) == nil)
         #expect(running.await(id, before: nil, waiter(as: other)) != nil)
-        #expect(running.find(id, before: nil, as: other).map(\.place) == [1])
-        #expect(running.find(id, before: nil, as: .server).map(\.place) == [0, 1])
+        #expect(running.find(id, before: nil, as: other).map(\.ticket) == [1])
+        #expect(running.find(id, before: nil, as: .server).map(\.ticket) == [0, 1])
         let told = (0..<2).map { _ in running.ended(id, isCommitted: true, owner: one).count }
         #expect(told == [0, 1])
     }

@@ -159,8 +159,8 @@ import TestSupport
         test.coordinator.admit(
             payloadBytes: 1,
             open: { [coordinator = test.coordinator, file = folder.path("copy")] _ in
-                .question { place in
-                    coordinator.backup(to: file, before: place) { told in
+                .question { ticket in
+                    coordinator.backup(to: file, before: ticket) { told in
                         end.broadcast {
                             $0 = told
                             return true

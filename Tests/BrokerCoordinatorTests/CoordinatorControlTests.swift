@@ -13,7 +13,7 @@ import TestSupport
 
     private func row(_ id: Int, _ value: Int = 0) -> String { "{\"Row\": {\"id\": \(id), \"value\": \(value)}}" }
 
-    @Test func `a cancelled job ends at once, changes nothing, and fills its place`() throws {
+    @Test func `a cancelled job ends at once, changes nothing, and fills its ticket`() throws {
         let test = try TestCoordinator(model)
         _ = test.coordinator.pause()
         for number in 1...3 { test.submit(row(number), id: "\(number)", wantsAcceptance: true) }

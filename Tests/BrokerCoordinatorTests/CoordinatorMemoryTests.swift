@@ -16,7 +16,7 @@ import TestSupport
         "{\"Row\": [" + (first..<first + count).map { "{\"id\": \($0)}" }.joined(separator: ",") + "]}"
     }
 
-    @Test func `a job that finds no room waits, and takes effect in its place`() throws {
+    @Test func `a job that finds no room waits, and takes effect in its ticket`() throws {
         // Some 6,000 rows take half a MiB and more: only the first in order may have that.
         let test = try TestCoordinator(model) {
             $0.limits.memory = 300_000

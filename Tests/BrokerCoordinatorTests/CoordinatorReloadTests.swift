@@ -87,6 +87,6 @@ import TestSupport
 extension TestCoordinator {
     /// Waits until a reload holds what comes.
     fileprivate func waitUntilHolding() {
-        while coordinator.jobTable.withLock({ $0.holdsBehind == nil }) { sched_yield() }
+        while coordinator.jobTable.withLock({ $0.reloadTicket == nil }) { sched_yield() }
     }
 }

@@ -4,9 +4,9 @@ import Testing
 
 /// The distribution of memory, and the waiting holders.
 @Suite(.timeLimit(.minutes(5))) struct MemorySharesTests {
-    private func shares(_ places: Int, shared: Int = 100, one: Int = 300) -> MemoryShares<String> {
+    private func shares(_ tickets: Int, shared: Int = 100, one: Int = 300) -> MemoryShares<String> {
         var shares = MemoryShares<String>(shared: shared, one: one)
-        for place in 0..<places { shares.add(place, bytes: 0) }
+        for ticket in 0..<tickets { shares.add(ticket, bytes: 0) }
         return shares
     }
 
@@ -87,7 +87,7 @@ import Testing
 
     @Test func `the first is the oldest that is left, however the others go`() {
         var shares = shares(1_000)
-        for place in (1..<1_000).reversed() where place != 700 { shares.remove(place) }
+        for ticket in (1..<1_000).reversed() where ticket != 700 { shares.remove(ticket) }
         #expect(shares.first == 0)
         shares.remove(0)
         #expect(shares.first == 700)

@@ -6,20 +6,20 @@ import TestSupport
 /// The order of merging as a pure value, without threads.
 @Suite(.timeLimit(.minutes(5))) struct MergeOrderTests {
     private func sequences(_ settled: [MergeOrder<String>.Settled]) -> [String] {
-        settled.map { "\($0.place):\($0.sequence.map(String.init) ?? "-")" }
+        settled.map { "\($0.ticket):\($0.sequence.map(String.init) ?? "-")" }
     }
 
-    @Test func `sequences follow places, whatever is opened first`() {
+    @Test func `sequences follow tickets, whatever is opened first`() {
         var order = MergeOrder<String>(after: 41, reservedThrough: 100)
-        let places = (0..<3).map { _ in order.reserve() }
-        #expect(sequences(order.open(places[2], isJob: true)) == [])
-        #expect(sequences(order.open(places[0], isJob: true)) == ["0:42"])
-        #expect(sequences(order.open(places[1], isJob: true)) == ["1:43", "2:44"])
+        let tickets = (0..<3).map { _ in order.reserve() }
+        #expect(sequences(order.open(tickets[2], isJob: true)) == [])
+        #expect(sequences(order.open(tickets[0], isJob: true)) == ["0:42"])
+        #expect(sequences(order.open(tickets[1], isJob: true)) == ["1:43", "2:44"])
     }
 
-    @Test func `work leaves in the order of places, whatever is finished first`() {
+    @Test func `work leaves in the order of tickets, whatever is finished first`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 100)
-        for place in (0..<3).map({ _ in order.reserve() }) { _ = order.open(place, isJob: true) }
+        for ticket in (0..<3).map({ _ in order.reserve() }) { _ = order.open(ticket, isJob: true) }
         order.finish(2, "c")
         order.finish(1, "b")
         #expect(!order.hasReady)
@@ -30,7 +30,7 @@ import TestSupport
         #expect(order.isEmpty)
     }
 
-    @Test func `a place that holds no job takes no sequence and stalls nothing`() {
+    @Test func `a ticket that holds no job takes no sequence and stalls nothing`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         for _ in 0..<4 { _ = order.reserve() }
         #expect(sequences(order.open(1, isJob: false)) == [])
@@ -43,12 +43,12 @@ import TestSupport
         #expect(order.isEmpty)
     }
 
-    @Test func `places that hold no job are gone when they are settled, whatever waits before them`() {
+    @Test func `tickets that hold no job are gone when they are settled, whatever waits before them`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 100)
         _ = order.open(order.reserve(), isJob: true)
-        for place in 1...10_000 {
-            #expect(order.reserve() == place)
-            #expect(sequences(order.open(place, isJob: false)) == ["\(place):-"])
+        for ticket in 1...10_000 {
+            #expect(order.reserve() == ticket)
+            #expect(sequences(order.open(ticket, isJob: false)) == ["\(ticket):-"])
             #expect(order.count == 1)
         }
         let (opening, void, job) = (order.reserve(), order.reserve(), order.reserve())
@@ -88,7 +88,7 @@ import TestSupport
 
     @Test func `work without a sequence is not ready, but starved once it is its turn`() {
         var order = MergeOrder<String>(after: 0, reservedThrough: 1)
-        for place in (0..<3).map({ _ in order.reserve() }) { _ = order.open(place, isJob: true) }
+        for ticket in (0..<3).map({ _ in order.reserve() }) { _ = order.open(ticket, isJob: true) }
         order.finish(1, "b")
         #expect(!order.isStarved)
         order.finish(0, "a")
@@ -136,7 +136,7 @@ import TestSupport
     // MARK: - All of it
 
     @Test(arguments: 0..<20)
-    func `any interleaving gives dense sequences in the order of places, each work once`(round: Int) {
+    func `any interleaving gives dense sequences in the order of tickets, each work once`(round: Int) {
         var generator = SeededGenerator(for: "merge order \(round)")
         var order = MergeOrder<Int>(after: 100, reservedThrough: 100_000)
         var model = OrderModel(nextSequence: 101)
@@ -144,26 +144,26 @@ import TestSupport
             switch Int.random(in: 0..<5, using: &generator) {
             case 0: #expect(order.reserve() == model.reserve())
             case 1, 2:
-                guard let place = model.random(.opening, &generator) else { continue }
+                guard let ticket = model.random(.opening, &generator) else { continue }
                 let isJob = Int.random(in: 0..<3, using: &generator) > 0
-                let settled = order.open(place, isJob: isJob)
-                #expect(settled.map(\.place) == model.open(place, isJob: isJob))
-                #expect(settled.map(\.sequence) == settled.map { model.sequences[$0.place] })
+                let settled = order.open(ticket, isJob: isJob)
+                #expect(settled.map(\.ticket) == model.open(ticket, isJob: isJob))
+                #expect(settled.map(\.sequence) == settled.map { model.sequences[$0.ticket] })
             case 3:
-                guard let place = model.random(.staging, &generator) else { continue }
-                order.finish(place, place)
-                model.finish(place)
+                guard let ticket = model.random(.staging, &generator) else { continue }
+                order.finish(ticket, ticket)
+                model.finish(ticket)
             default: take(&order, &model)
             }
             #expect(order.hasReady == (model.nextReady != nil))
         }
-        for place in model.all(.opening) {
-            _ = order.open(place, isJob: true)
-            _ = model.open(place, isJob: true)
+        for ticket in model.all(.opening) {
+            _ = order.open(ticket, isJob: true)
+            _ = model.open(ticket, isJob: true)
         }
-        for place in model.all(.staging) {
-            order.finish(place, place)
-            model.finish(place)
+        for ticket in model.all(.staging) {
+            order.finish(ticket, ticket)
+            model.finish(ticket)
         }
         // A work that does not leave when it should must not be waited for.
         for _ in 0..<model.states.count where model.nextReady != nil { take(&order, &model) }
@@ -201,8 +201,8 @@ private struct OrderModel {
     }
 
     /// The places that this settled.
-    mutating func open(_ place: Int, isJob: Bool) -> [Int] {
-        states[place] = isJob ? .staging : .void
+    mutating func open(_ ticket: Int, isJob: Bool) -> [Int] {
+        states[ticket] = isJob ? .staging : .void
         let first = settled
         while settled < states.count, states[settled] != .opening {
             if states[settled] != .void {
@@ -214,7 +214,7 @@ private struct OrderModel {
         return Array(first..<settled)
     }
 
-    mutating func finish(_ place: Int) { states[place] = .ready }
+    mutating func finish(_ ticket: Int) { states[ticket] = .ready }
 
     /// The place whose work leaves next; nil while it is not ready.
     var nextReady: Int? {
@@ -222,9 +222,9 @@ private struct OrderModel {
         return states[first] == .ready ? first : nil
     }
 
-    mutating func take(_ place: Int) {
-        states[place] = .taken
-        taken.append(sequences[place]!)
+    mutating func take(_ ticket: Int) {
+        states[ticket] = .taken
+        taken.append(sequences[ticket]!)
     }
 
     func all(_ state: State) -> [Int] { states.indices.filter { states[$0] == state } }

@@ -10,7 +10,7 @@ import Testing
     /// The machine with places as a merge order gives them, and what went on where. A frame is its arrival.
     private final class Order {
         var turns = ScanScheduler<Int>()
-        private var nextPlace = 0
+        private var nextTicket = 0
         /// By arrival.
         private(set) var sources: [Int: Int] = [:]
         private var contents: [Int: Content] = [:]
@@ -19,17 +19,17 @@ import Testing
         private(set) var searching: [Int] = []
 
         func admit(from source: Int) -> Int {
-            defer { nextPlace += 1 }
-            turns.admit(nextPlace, from: source)
-            sources[nextPlace] = source
-            return nextPlace
+            defer { nextTicket += 1 }
+            turns.admit(nextTicket, from: source)
+            sources[nextTicket] = source
+            return nextTicket
         }
 
         @discardableResult func open(_ arrival: Int, _ content: Content) -> Bool {
             contents[arrival] = content
             let goesOn = turns.opened(arrival, from: sources[arrival]!, content, arrival)
             if goesOn, content != .nothing { go(arrival, at: arrival) }
-            take(turns.call(sources[arrival]!, from: nextPlace))
+            take(turns.call(sources[arrival]!, from: nextTicket))
             callNext()
             return goesOn
         }
@@ -41,18 +41,18 @@ import Testing
         }
 
         private func callNext() {
-            while let source = turns.next() { take(turns.call(source, from: nextPlace)) }
+            while let source = turns.next() { take(turns.call(source, from: nextTicket)) }
         }
 
         private func take(_ called: [Int]) {
             for arrival in called {
-                go(arrival, at: nextPlace)
-                nextPlace += 1
+                go(arrival, at: nextTicket)
+                nextTicket += 1
             }
         }
 
-        private func go(_ arrival: Int, at place: Int) {
-            gone[place] = arrival
+        private func go(_ arrival: Int, at ticket: Int) {
+            gone[ticket] = arrival
             if contents[arrival] == .search { searching.append(arrival) }
         }
 

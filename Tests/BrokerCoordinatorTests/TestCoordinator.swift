@@ -151,9 +151,9 @@ final class TestCoordinator: Sendable {
     }
 
     /// Takes a job back, and gives what is said of that: `cancelled`, `tooLate`, `unknown`.
-    func cancel(_ id: String, before place: Int? = nil, as asker: JobOwner = .server) -> String {
+    func cancel(_ id: String, before ticket: Int? = nil, as asker: JobOwner = .server) -> String {
         let told = Monitor<String?>(nil)
-        coordinator.cancel(id, before: place, as: asker) { result in
+        coordinator.cancel(id, before: ticket, as: asker) { result in
             told.broadcast {
                 $0 = "\(result)"
                 return true
@@ -191,7 +191,7 @@ final class TestCoordinator: Sendable {
         coordinator.admit(
             payloadBytes: 1,
             open: { [coordinator] _ in
-                .question { place in coordinator.await(id, before: place) { awaited.tell($0) } }
+                .question { ticket in coordinator.await(id, before: ticket) { awaited.tell($0) } }
             }, refuse: { _ in })
         return awaited
     }

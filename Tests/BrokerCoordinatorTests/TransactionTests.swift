@@ -17,22 +17,23 @@ import Testing
         var jobTable = JobTable(after: 0, reservedThrough: 10_000, CoordinatorLimits(workers: 1))
         let budget = MemoryBudget(shared: 1 << 20, one: 1 << 20)
         for weight in weights {
-            let place = jobTable.order.reserve()
-            _ = jobTable.order.open(place, isJob: true)
+            let ticket = jobTable.order.reserve()
+            _ = jobTable.order.open(ticket, isJob: true)
             // The weight of the frame without its content.
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame(
-                place: place, arrival: place, source: 0, payloadBytes: payloadBytes, contentBytesAtMost: 0, weight: 0,
-                memory: budget.admit(place, payloadBytes: 0), refusal: nil, admittedAt: 0, logged: nil, payload: nil,
+                ticket: ticket, arrival: ticket, source: 0, payloadBytes: payloadBytes, contentBytesAtMost: 0,
+                weight: 0,
+                memory: budget.admit(ticket, payloadBytes: 0), refusal: nil, admittedAt: 0, logged: nil, payload: nil,
                 open: { _ in .nothing }, refuse: { _ in })
             let job = Job(
                 id: nil, document: document, operations: [], policy: .fail, wantsKeys: false, wantsAcceptance: false,
                 content: document.text, observer: { _ in })
             let accepted = AcceptedJob(
-                job, id: JobID("job \(place)"), frame, openedAt: 0, progress: nil)
+                job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)
             jobTable.order.finish(
-                place, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
+                ticket, StagingRun(frame: frame, accepted: accepted).ready(.refused(Fault(.busy, ""))))
         }
         return jobTable
     }

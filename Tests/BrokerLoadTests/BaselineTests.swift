@@ -29,18 +29,18 @@ struct BaselineTests {
     }
 
     @Test(arguments: RecordShape.allCases, RecordKeys.allCases)
-    func `the floor keeps every record of every shape`(shape: RecordShape, keys: RecordKeys) throws {
+    func `the baseline keeps every record of every shape`(shape: RecordShape, keys: RecordKeys) throws {
         for (presence, order) in [(1.0, RecordKeyOrder.declared), (0.5, .random)] {
             let options = RecordOptions(shape: shape, presence: presence, nulls: 0.2, keyOrder: order, keys: keys)
-            var floor = Baseline(path: folder.path("f"), records: options)
-            floor.transactionRows = 33
-            let results = try floor.load([payloads(options), payloads(options)])
+            var baseline = Baseline(path: folder.path("f"), records: options)
+            baseline.transactionRows = 33
+            let results = try baseline.load([payloads(options), payloads(options)])
             #expect(results.map(\.records) == [200, 200])
             #expect(try value("SELECT count(*) FROM \(RecordLayout(options).entity)") == "200")
         }
     }
 
-    @Test func `the floor writes what the records say`() throws {
+    @Test func `the baseline writes what the records say`() throws {
         let options = RecordOptions(shape: .nested, keyOrder: .random)
         _ = try Baseline(path: folder.path("f"), records: options).load([payloads(options)])
         #expect(
@@ -63,15 +63,15 @@ struct BaselineTests {
 
     @Test func `a link that is absent leaves the one that was there`() throws {
         let options = RecordOptions(shape: .flat, presence: 0.5, seed: 4)
-        let floor = Baseline(path: folder.path("f"), records: options)
-        _ = try floor.load([payloads(RecordOptions(shape: .flat, presence: 1)), payloads(options)])
+        let baseline = Baseline(path: folder.path("f"), records: options)
+        _ = try baseline.load([payloads(RecordOptions(shape: .flat, presence: 1)), payloads(options)])
         #expect(try value("SELECT count(*) FROM Employee WHERE department IS NULL OR name IS NULL") == "0")
     }
 
-    @Test(arguments: [1, 7, GroupFloor.mostInFlight])
+    @Test(arguments: [1, 7, GroupBaseline.mostInFlight])
     func `the group floor answers every job and commits for groups`(inFlight: Int) throws {
-        let floor = GroupFloor(path: folder.path("f"), records: RecordOptions(), inFlight: inFlight, jobs: 500)
-        let result = try floor.run()
+        let baseline = GroupBaseline(path: folder.path("f"), records: RecordOptions(), inFlight: inFlight, jobs: 500)
+        let result = try baseline.run()
         #expect(result.jobs == 500)
         #expect(result.latencies.count == 500)
         #expect(result.commits <= 500 && result.commits * inFlight >= 500)
@@ -79,9 +79,9 @@ struct BaselineTests {
     }
 
     @Test func `the group floor with a ledger notes every job once, in the order of answers`() throws {
-        var floor = GroupFloor(path: folder.path("f"), records: RecordOptions(), inFlight: 7, jobs: 300)
-        floor.hasLedger = true
-        #expect(try floor.run().jobs == 300)
+        var baseline = GroupBaseline(path: folder.path("f"), records: RecordOptions(), inFlight: 7, jobs: 300)
+        baseline.hasLedger = true
+        #expect(try baseline.run().jobs == 300)
         #expect(try value("SELECT count(*) || ' ' || min(sequence) || ' ' || max(sequence) FROM ledger") == "300 1 300")
         #expect(try value("SELECT count(DISTINCT id) FROM ledger WHERE outcome LIKE '%\"inserted\":1%'") == "300")
     }

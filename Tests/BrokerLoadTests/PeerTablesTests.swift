@@ -20,7 +20,7 @@ import TestSupport
     }
 
     @Test(arguments: RecordShape.allCases, RecordKeys.allCases)
-    func `SQLite's statements make the rows and links that the floor makes, also a second time`(
+    func `SQLite's statements make the rows and links that the baseline makes, also a second time`(
         shape: RecordShape, keys: RecordKeys
     ) throws {
         let options = RecordOptions(shape: shape, nulls: 0.2, keys: keys)

@@ -118,13 +118,14 @@ struct LoadCommandTests {
             "brokerload",
             [
                 "compare", "--jobs", "2", "--records", "100", "--small-jobs", "50", "--shape", shape, "--peers",
-                "floor,broker,sqlite-utils,sqlite3", "--sqlite-utils", "no-such-program", "--folder", ".", "--json",
+                "baseline,broker,sqlite-utils,sqlite3", "--sqlite-utils", "no-such-program", "--folder", ".", "--json",
             ])
         #expect(result.status == 0, "\(result.complaints)")
         let results = try #require(try json(result.output)["results"] as? [[String: Any]])
         try #require(
             results.map { "\($0["peer"] ?? "") \($0["work"] ?? "")" } == [
-                "floor bulk", "broker bulk", "sqlite-utils bulk", "sqlite3 bulk", "floor oneByOne", "broker oneByOne",
+                "baseline bulk", "broker bulk", "sqlite-utils bulk", "sqlite3 bulk", "baseline oneByOne",
+                "broker oneByOne",
             ])
         #expect(results[0]["brokerRatio"] as? Double != nil)
         #expect(results[2]["skipped"] as? String == "no-such-program is not installed")
@@ -132,10 +133,10 @@ struct LoadCommandTests {
         #expect(!left.contains { $0.hasPrefix("brokerload-") })
     }
 
-    @Test func `floor loads its database, once or in groups`() throws {
+    @Test func `baseline loads its database, once or in groups`() throws {
         let bulk = try programs.run(
             "brokerload",
-            ["floor", "--store", "f", "--jobs", "2", "--records", "50", "--then", "unchanged:1", "--json"])
+            ["baseline", "--store", "f", "--jobs", "2", "--records", "50", "--then", "unchanged:1", "--json"])
         #expect(bulk.status == 0, "\(bulk.complaints)")
         #expect(bulk.output.split(separator: "\n").count == 2)
         #expect(try Database(programs.path("f")).rows("SELECT count(*) FROM Employee") == ["100"])
@@ -174,7 +175,7 @@ struct LoadCommandTests {
         #expect(result.complaints.split(separator: "\n").count == 1, "\(result.complaints)")
     }
 
-    @Test(arguments: ["run", "sweep", "replay", "compare", "floor", "records", "model"])
+    @Test(arguments: ["run", "sweep", "replay", "compare", "baseline", "records", "model"])
     func `every command has help, and the shell completes it`(command: String) throws {
         let help = try programs.run("brokerload", [command, "--help"])
         #expect(help.status == 0)

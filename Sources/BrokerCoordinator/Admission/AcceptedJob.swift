@@ -9,7 +9,7 @@ final class AcceptedJob: Sendable {
     /// The server made the id, because the client sent none.
     let isIDMade: Bool
     let owner: JobOwner
-    let place: Int
+    let ticket: Int
     /// The job's key in ``ScanScheduler``.
     let arrival: Int
     /// The owner of the job.
@@ -43,7 +43,7 @@ final class AcceptedJob: Sendable {
         self.id = id
         isIDMade = job.id == nil
         owner = job.owner
-        place = frame.place
+        ticket = frame.ticket
         arrival = frame.arrival
         source = frame.source
         contentHash = job.id == nil ? nil : job.contentHash
@@ -84,7 +84,7 @@ struct ReadyJob: Sendable {
 
     var id: JobID { accepted.id }
     var owner: JobOwner { accepted.owner }
-    var place: Int { accepted.place }
+    var ticket: Int { accepted.ticket }
     var wantsObjects: Bool { accepted.wantsObjects && skipReason == nil }
     /// Nil when no client wants progress, or none any more.
     var progress: JobProgress? { skipReason == nil ? accepted.progress : nil }

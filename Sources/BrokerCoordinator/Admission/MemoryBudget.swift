@@ -21,20 +21,20 @@ final class MemoryBudget: Sendable {
     /// - Parameters:
     ///   - payloadBytes: bytes of the frame, which is in memory already. Tickets are admitted in their order.
     ///   - limit: bytes that the job may take when it is the first; nil is `one`.
-    func admit(_ place: Int, payloadBytes: Int, limit: Int? = nil) -> JobMemory {
-        shares.withLock { $0.add(place, bytes: payloadBytes, limit: limit) }
-        return JobMemory(self, place, payloadBytes)
+    func admit(_ ticket: Int, payloadBytes: Int, limit: Int? = nil) -> JobMemory {
+        shares.withLock { $0.add(ticket, bytes: payloadBytes, limit: limit) }
+        return JobMemory(self, ticket, payloadBytes)
     }
 
-    fileprivate func take(_ bytes: Int, for place: Int, passesWaiting: Bool) -> MemoryShares<Waiter>.Answer {
-        shares.withLock { $0.take(bytes, for: place, passesWaiting: passesWaiting) }
+    fileprivate func take(_ bytes: Int, for ticket: Int, passesWaiting: Bool) -> MemoryShares<Waiter>.Answer {
+        shares.withLock { $0.take(bytes, for: ticket, passesWaiting: passesWaiting) }
     }
 
-    fileprivate func takeInTurn(_ bytes: Int, for place: Int) -> Bool {
-        shares.withLock { $0.takeInTurn(bytes, for: place) }
+    fileprivate func takeInTurn(_ bytes: Int, for ticket: Int) -> Bool {
+        shares.withLock { $0.takeInTurn(bytes, for: ticket) }
     }
 
-    fileprivate func isFirst(_ place: Int) -> Bool { shares.withLock { $0.first == place } }
+    fileprivate func isFirst(_ ticket: Int) -> Bool { shares.withLock { $0.first == ticket } }
 
     /// Changes the shares, and wakes the holders that this helps.
     fileprivate func change(_ body: (inout MemoryShares<Waiter>) -> Void) {
@@ -68,16 +68,16 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     }
 
     private let budget: MemoryBudget
-    private let place: Int
+    private let ticket: Int
     private let state: Monitor<State>
 
-    fileprivate init(_ budget: MemoryBudget, _ place: Int, _ payloadBytes: Int) {
+    fileprivate init(_ budget: MemoryBudget, _ ticket: Int, _ payloadBytes: Int) {
         self.budget = budget
-        self.place = place
+        self.ticket = ticket
         state = Monitor(State(payloadBytes: payloadBytes))
     }
 
-    deinit { budget.change { $0.remove(place) } }
+    deinit { budget.change { $0.remove(ticket) } }
 
     // MARK: - RecordDecision
 
@@ -89,7 +89,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
             if let limit = state.briefLimit {
                 guard wanted <= limit else { return false }
             } else if wanted > state.granted {
-                switch budget.take(wanted - state.granted, for: place, passesWaiting: passesWaiting) {
+                switch budget.take(wanted - state.granted, for: ticket, passesWaiting: passesWaiting) {
                 case .granted: state.granted = wanted
                 case .later: return state.refuse(wanted)
                 case .never:
@@ -104,7 +104,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
 
     /// Takes memory while the job is merged: up to its limit, whatever the others hold, because its turn has come.
     func takeInTurn(_ bytes: Int) -> Bool {
-        guard budget.takeInTurn(bytes, for: place) else { return false }
+        guard budget.takeInTurn(bytes, for: ticket) else { return false }
         state.withLock { state in
             state.granted += bytes
             state.used += bytes
@@ -118,7 +118,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
             state.granted += bytes
             state.used += bytes
         }
-        budget.change { $0.hold(bytes, for: place) }
+        budget.change { $0.hold(bytes, for: ticket) }
     }
 
     package func giveBack(_ bytes: Int) {
@@ -139,7 +139,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     }
 
     private func returnToBudget(_ bytes: Int) {
-        if bytes > 0 { budget.change { $0.giveBack(bytes, of: place) } }
+        if bytes > 0 { budget.change { $0.giveBack(bytes, of: ticket) } }
     }
 
     // MARK: - Attempts
@@ -151,7 +151,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     ///
     /// - Parameter granted: bytes of the budget for this attempt.
     func begin(granted: Int) {
-        let isFirst = budget.isFirst(place)
+        let isFirst = budget.isFirst(ticket)
         state.withLock { state in
             state.briefLimit = nil
             state.granted += granted
@@ -189,7 +189,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
     /// Gives back everything, with the ticket; the object is not used any more.
     func leave() {
         state.withLock { $0 = State(payloadBytes: 0) }
-        budget.change { $0.remove(place) }
+        budget.change { $0.remove(ticket) }
     }
 
     /// Gives back the frame's own bytes.
@@ -213,7 +213,7 @@ package final class JobMemory: MemoryAllowance, StagingAllowance {
         let reached = state.withLock { $0.refusedAt }
         // With too low a number the same would be staged again and again.
         let probable = max(Self.memoryPerContentByte * contentBytes, Self.growth * reached)
-        budget.change { $0.wait(place, for: min(probable, $0.shared), retry) }
+        budget.change { $0.wait(ticket, for: min(probable, $0.shared), retry) }
     }
 
     /// The size that ordinary JSON reaches: its text, its tape and its rows.

@@ -18,7 +18,7 @@ internal import DequeModule
 /// A pure value: no threads, no locks.
 struct MemoryShares<Waiter> {
     /// A job's ticket in merge order: rising numbers, each added once.
-    typealias Place = Int
+    typealias Ticket = Int
 
     enum Answer: Equatable {
         case granted
@@ -29,7 +29,7 @@ struct MemoryShares<Waiter> {
     }
 
     private struct Holder {
-        let place: Place
+        let ticket: Ticket
         var bytes: Int
         /// Bytes that the holder may have when it is the first.
         let limit: Int
@@ -47,44 +47,44 @@ struct MemoryShares<Waiter> {
     private var holders = Deque<Holder>()
     private var goneCount = 0
     /// The waiting holders, in order; few, because each has at least begun.
-    private var waiting: [Place] = []
+    private var waiting: [Ticket] = []
 
     init(shared: Int, one: Int) {
         self.shared = shared
         self.one = one
     }
 
-    var first: Place? { holders.first?.place }
+    var first: Ticket? { holders.first?.ticket }
 
     private var takenByOthers: Int { total - (holders.first?.bytes ?? 0) }
 
     /// The index of a holder that has not left.
-    private func position(of place: Place) -> Int? {
+    private func position(of ticket: Ticket) -> Int? {
         var low = 0
         var high = holders.count
         while low < high {
             let middle = (low + high) / 2
-            if holders[middle].place < place { low = middle + 1 } else { high = middle }
+            if holders[middle].ticket < ticket { low = middle + 1 } else { high = middle }
         }
-        return low < holders.count && holders[low].place == place && !holders[low].isGone ? low : nil
+        return low < holders.count && holders[low].ticket == ticket && !holders[low].isGone ? low : nil
     }
 
     /// Adds a holder after all others, with the bytes that it has already.
     ///
     /// - Parameter limit: bytes that it may have when it is the first; nil is `one`.
-    mutating func add(_ place: Place, bytes: Int, limit: Int? = nil) {
-        holders.append(Holder(place: place, bytes: bytes, limit: limit ?? one))
+    mutating func add(_ ticket: Ticket, bytes: Int, limit: Int? = nil) {
+        holders.append(Holder(ticket: ticket, bytes: bytes, limit: limit ?? one))
         total += bytes
     }
 
     /// - Parameter passesWaiting: takes room also where an earlier holder waits for it, because the amount is small.
-    mutating func take(_ bytes: Int, for place: Place, passesWaiting: Bool = false) -> Answer {
-        guard let position = position(of: place) else { return .never }
+    mutating func take(_ bytes: Int, for ticket: Ticket, passesWaiting: Bool = false) -> Answer {
+        guard let position = position(of: ticket) else { return .never }
         let (held, limit) = (holders[position].bytes, holders[position].limit)
         if position == 0 {
             guard held + bytes <= limit else { return .never }
         } else {
-            let hasRoom = takenByOthers + bytes <= shared && (passesWaiting || !isWaiting(before: place))
+            let hasRoom = takenByOthers + bytes <= shared && (passesWaiting || !isWaiting(before: ticket))
             guard hasRoom else { return held + bytes <= limit ? .later : .never }
         }
         holders[position].bytes += bytes
@@ -93,36 +93,36 @@ struct MemoryShares<Waiter> {
     }
 
     /// Takes bytes for a job that is being merged, up to its limit, whatever the others hold: nothing is before it.
-    mutating func takeInTurn(_ bytes: Int, for place: Place) -> Bool {
-        guard let position = position(of: place), holders[position].bytes + bytes <= holders[position].limit else {
+    mutating func takeInTurn(_ bytes: Int, for ticket: Ticket) -> Bool {
+        guard let position = position(of: ticket), holders[position].bytes + bytes <= holders[position].limit else {
             return false
         }
-        hold(bytes, for: place)
+        hold(bytes, for: ticket)
         return true
     }
 
     /// The holder has taken that much already, whether there is room or not.
-    mutating func hold(_ bytes: Int, for place: Place) {
-        guard let position = position(of: place) else { return }
+    mutating func hold(_ bytes: Int, for ticket: Ticket) {
+        guard let position = position(of: ticket) else { return }
         holders[position].bytes += bytes
         total += bytes
     }
 
-    mutating func giveBack(_ bytes: Int, of place: Place) {
-        guard let position = position(of: place) else { return }
+    mutating func giveBack(_ bytes: Int, of ticket: Ticket) {
+        guard let position = position(of: ticket) else { return }
         holders[position].bytes -= bytes
         total -= bytes
     }
 
     /// The holder gives back everything.
-    mutating func remove(_ place: Place) {
-        guard let position = position(of: place) else { return }
+    mutating func remove(_ ticket: Ticket) {
+        guard let position = position(of: ticket) else { return }
         total -= holders[position].bytes
         holders[position].isGone = true
         holders[position].bytes = 0
         if holders[position].waiting != nil {
             holders[position].waiting = nil
-            waiting.removeAll { $0 == place }
+            waiting.removeAll { $0 == ticket }
         }
         goneCount += 1
         while let first = holders.first, first.isGone {
@@ -137,10 +137,10 @@ struct MemoryShares<Waiter> {
     }
 
     /// The holder waits for `bytes` of room beside what it has, or until it is the first.
-    mutating func wait(_ place: Place, for bytes: Int, _ waiter: Waiter) {
-        guard let position = position(of: place) else { return }
+    mutating func wait(_ ticket: Ticket, for bytes: Int, _ waiter: Waiter) {
+        guard let position = position(of: ticket) else { return }
         holders[position].waiting = (bytes, waiter)
-        waiting.insert(place, at: waiting.firstIndex { $0 > place } ?? waiting.count)
+        waiting.insert(ticket, at: waiting.firstIndex { $0 > ticket } ?? waiting.count)
     }
 
     /// Takes the holders that need not wait any longer, in order. The room that each waited for is its own now; the
@@ -148,11 +148,11 @@ struct MemoryShares<Waiter> {
     mutating func takeWoken() -> [(waiter: Waiter, granted: Int)] {
         guard !waiting.isEmpty else { return [] }
         var woken: [(Waiter, Int)] = []
-        for place in waiting {
-            guard let position = position(of: place), let (bytes, waiter) = holders[position].waiting else { continue }
-            if take(bytes, for: place) == .granted {
+        for ticket in waiting {
+            guard let position = position(of: ticket), let (bytes, waiter) = holders[position].waiting else { continue }
+            if take(bytes, for: ticket) == .granted {
                 woken.append((waiter, bytes))
-            } else if place == first {
+            } else if ticket == first {
                 woken.append((waiter, 0))
             } else {
                 // A later holder must not take the room for which an earlier one waits.
@@ -164,5 +164,5 @@ struct MemoryShares<Waiter> {
         return woken
     }
 
-    private func isWaiting(before place: Place) -> Bool { waiting.first.map { $0 < place } ?? false }
+    private func isWaiting(before ticket: Ticket) -> Bool { waiting.first.map { $0 < ticket } ?? false }
 }

@@ -100,9 +100,9 @@ struct ScanScheduler<Frame> {
 
     /// Calls the frames of that source that need not wait any longer, one scan at most.
     ///
-    /// - Parameter place: the ticket for the first of them; the others get those after it.
+    /// - Parameter ticket: the ticket for the first of them; the others get those after it.
     /// - Returns: frames in the order of their new tickets.
-    mutating func call(_ source: Int, from place: Int) -> [Frame] {
+    mutating func call(_ source: Int, from ticket: Int) -> [Frame] {
         guard !turns.isEmpty, var own = sources.removeValue(forKey: source) else { return [] }
         defer { if !own.opening.isEmpty || !own.waiting.isEmpty { sources[source] = own } }
         guard !own.waiting.isEmpty else { return [] }
@@ -116,7 +116,7 @@ struct ScanScheduler<Frame> {
             }
             own.waiting.removeFirst()
             own.newestGone = first.arrival
-            own.newestCalled = place + called.count
+            own.newestCalled = ticket + called.count
             called.append(first.frame)
         }
         if own.waiting.isEmpty { turns.removeAll { $0 == source } }

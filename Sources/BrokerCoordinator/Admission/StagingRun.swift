@@ -4,7 +4,7 @@ internal import BrokerStore
 
 /// A frame between admission and the merge order; it is retained until its job is staged, to be opened again.
 struct AdmittedFrame: Sendable {
-    let place: Int
+    let ticket: Int
     /// Its first ticket, which it keeps unless it has to wait for its turn to scan.
     let arrival: Int
     let source: Int
@@ -26,12 +26,12 @@ struct AdmittedFrame: Sendable {
     let refuse: @Sendable (_ message: String) -> Void
 
     /// The frame has waited for its turn, or has its ticket for good, and goes on whatever it holds.
-    var isCalled: Bool { place != arrival || logged != nil }
+    var isCalled: Bool { ticket != arrival || logged != nil }
 
     /// The same frame, not opened yet.
-    func again(at place: Int, _ memory: JobMemory) -> AdmittedFrame {
+    func again(at ticket: Int, _ memory: JobMemory) -> AdmittedFrame {
         AdmittedFrame(
-            place: place, arrival: arrival, source: source, payloadBytes: payloadBytes,
+            ticket: ticket, arrival: arrival, source: source, payloadBytes: payloadBytes,
             contentBytesAtMost: contentBytesAtMost, weight: weight, memory: memory,
             refusal: refusal, admittedAt: admittedAt, logged: logged, payload: payload, open: open, refuse: refuse)
     }
@@ -52,7 +52,7 @@ struct StagingRun: Sendable {
     /// The journal's entry for the job, but for its sequence.
     var logEntry: JournalWrite {
         JournalWrite(
-            kind: .job, place: accepted.place, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
+            kind: .job, ticket: accepted.ticket, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
             owner: accepted.owner, time: accepted.acceptedAt, payload: frame.payload ?? { [] })
     }
 }

@@ -95,7 +95,7 @@ package enum Opened: Sendable {
     case nothing
     /// A question about jobs. The coordinator calls it with its own ticket when every frame before it has been opened,
     /// so that it sees the jobs in them; on a thread of the coordinator's.
-    case question(@Sendable (_ place: Int) -> Void)
+    case question(@Sendable (_ ticket: Int) -> Void)
     /// The memory was refused. Nothing was answered, and nothing is retained.
     case noRoom
 }

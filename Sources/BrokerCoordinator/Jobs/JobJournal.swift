@@ -27,7 +27,7 @@ protocol JobJournal: Sendable {
 struct JournalWrite: Sendable {
     let kind: JournalEntry.Kind
     /// The ticket in the merge order of this run of the server.
-    let place: Int
+    let ticket: Int
     /// The job's sequence.
     var position: Int64
     let id: JobID

@@ -14,26 +14,26 @@ struct CompletionBarrier {
     /// Waiters whose condition is met, until ``takeReady()``.
     private var ready: [Waiter] = []
 
-    mutating func began(_ place: Int, from source: Int) {
-        all.began(place)
-        lines[source, default: Line()].began(place)
+    mutating func began(_ ticket: Int, from source: Int) {
+        all.began(ticket)
+        lines[source, default: Line()].began(ticket)
     }
 
-    mutating func ended(_ place: Int, from source: Int) {
-        all.ended(place, &ready)
+    mutating func ended(_ ticket: Int, from source: Int) {
+        all.ended(ticket, &ready)
         guard var line = lines.removeValue(forKey: source) else { return }
-        line.ended(place, &ready)
+        line.ended(ticket, &ready)
         if !line.isEmpty { lines[source] = line }
     }
 
     /// Registers a waiter for the end of every job before the ticket. All of those jobs must have begun.
     ///
     /// - Returns: false when there is nothing to wait for; the waiter is then not registered.
-    mutating func wait(before place: Int, _ waiter: @escaping Waiter) -> Bool { all.wait(before: place, waiter) }
+    mutating func wait(before ticket: Int, _ waiter: @escaping Waiter) -> Bool { all.wait(before: ticket, waiter) }
 
     /// The same for the jobs of one source.
-    mutating func wait(before place: Int, from source: Int, _ waiter: @escaping Waiter) -> Bool {
-        lines[source]?.wait(before: place, waiter) ?? false
+    mutating func wait(before ticket: Int, from source: Int, _ waiter: @escaping Waiter) -> Bool {
+        lines[source]?.wait(before: ticket, waiter) ?? false
     }
 
     /// Takes the waiters whose condition is met; the caller calls each once.
@@ -45,37 +45,37 @@ struct CompletionBarrier {
 
     private struct Line {
         /// Tickets of the jobs in flight, rising.
-        private var places = Deque<Int>()
+        private var tickets = Deque<Int>()
         /// Waiters, by rising tickets.
-        private var waiting = Deque<(place: Int, waiter: Waiter)>()
+        private var waiting = Deque<(ticket: Int, waiter: Waiter)>()
 
         /// No job is in flight, so no caller waits.
-        var isEmpty: Bool { places.isEmpty }
+        var isEmpty: Bool { tickets.isEmpty }
 
-        mutating func began(_ place: Int) {
-            let position = (places.lastIndex { $0 < place } ?? -1) + 1
-            places.insert(place, at: position)
+        mutating func began(_ ticket: Int) {
+            let position = (tickets.lastIndex { $0 < ticket } ?? -1) + 1
+            tickets.insert(ticket, at: position)
         }
 
-        mutating func ended(_ place: Int, _ ready: inout [Waiter]) {
-            if places.first == place {
-                places.removeFirst()
-            } else if let position = places.firstIndex(of: place) {
-                places.remove(at: position)
+        mutating func ended(_ ticket: Int, _ ready: inout [Waiter]) {
+            if tickets.first == ticket {
+                tickets.removeFirst()
+            } else if let position = tickets.firstIndex(of: ticket) {
+                tickets.remove(at: position)
             }
-            while let first = waiting.first, !hasJob(before: first.place) {
+            while let first = waiting.first, !hasJob(before: first.ticket) {
                 ready.append(first.waiter)
                 waiting.removeFirst()
             }
         }
 
-        mutating func wait(before place: Int, _ waiter: @escaping Waiter) -> Bool {
-            guard hasJob(before: place) else { return false }
-            let position = (waiting.lastIndex { $0.place <= place } ?? -1) + 1
-            waiting.insert((place, waiter), at: position)
+        mutating func wait(before ticket: Int, _ waiter: @escaping Waiter) -> Bool {
+            guard hasJob(before: ticket) else { return false }
+            let position = (waiting.lastIndex { $0.ticket <= ticket } ?? -1) + 1
+            waiting.insert((ticket, waiter), at: position)
             return true
         }
 
-        private func hasJob(before place: Int) -> Bool { places.first.map { $0 < place } ?? false }
+        private func hasJob(before ticket: Int) -> Bool { tickets.first.map { $0 < ticket } ?? false }
     }
 }

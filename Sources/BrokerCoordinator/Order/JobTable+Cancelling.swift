@@ -10,40 +10,40 @@ extension JobTable {
     ///   the cancellation is in it.
     /// - Returns: nil when no such job is in flight; the asker is then not answered.
     mutating func cancel(
-        _ id: JobID, before place: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
+        _ id: JobID, before ticket: Int?, as asker: JobOwner, _ answer: @escaping @Sendable (Cancellation) -> Void
     ) -> Effects? {
-        var found = running.find(id, before: place, as: asker)
+        var found = running.find(id, before: ticket, as: asker)
         // The journal names a job by its sequence.
-        if logging.isOn { found.removeAll { order.holds($0.place) && order.sequence(at: $0.place) == nil } }
+        if logging.isOn { found.removeAll { order.holds($0.ticket) && order.sequence(at: $0.ticket) == nil } }
         guard !found.isEmpty else { return nil }
         // A job that the journal has no room for fails for that reason.
-        guard found.allSatisfy({ order.holds($0.place) && logging.fault(at: $0.place) == nil }) else {
+        guard found.allSatisfy({ order.holds($0.ticket) && logging.fault(at: $0.ticket) == nil }) else {
             return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
         }
         guard logging.isOn else {
             let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) }
             return Effects(completions: completions, notifies: hasWork)
         }
-        let fresh = found.filter { !cancelled.contains($0.place) }
+        let fresh = found.filter { !cancelled.contains($0.ticket) }
         guard let last = fresh.last else {
             return Effects(completions: [{ answer(.cancelled) }], notifies: hasWork)
         }
         for job in fresh {
             let entry = JournalWrite(
-                kind: .cancellation, place: job.place, position: order.sequence(at: job.place) ?? 0, id: id,
+                kind: .cancellation, ticket: job.ticket, position: order.sequence(at: job.ticket) ?? 0, id: id,
                 isIDMade: false, owner: asker, time: wallClockMilliseconds(), payload: { [] })
-            logging.cancel(entry, job, job.place == last.place ? answer : nil)
+            logging.cancel(entry, job, job.ticket == last.ticket ? answer : nil)
         }
         return Effects(notifies: hasWork)
     }
 
     /// Marks the job as cancelled. Returns the calls of its observer and waiters.
     private mutating func markCancelled(_ job: RunningJobs.Found, _ id: JobID) -> [@Sendable () -> Void] {
-        guard cancelled.insert(job.place).inserted else { return [] }
-        order.change(job.place) { $0.cancelled() }
-        let sequence = order.sequence(at: job.place)
+        guard cancelled.insert(job.ticket).inserted else { return [] }
+        order.change(job.ticket) { $0.cancelled() }
+        let sequence = order.sequence(at: job.ticket)
         let told = JobCompletion.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
-        let waiters = running.cancelled(id, at: job.place, told)
+        let waiters = running.cancelled(id, at: job.ticket, told)
         return [
             {
                 job.observer(.ended(told))
@@ -56,9 +56,9 @@ extension JobTable {
     mutating func logged(_ entries: [JournalWrite]) -> Effects {
         var tasks = logging.logged(entries)
         for entry in entries where entry.kind == .cancellation {
-            if let wish = logging.takeWish(at: entry.place) {
+            if let wish = logging.takeWish(at: entry.ticket) {
                 // The journal had no room for the job itself, which fails, or has failed, for that reason.
-                let isThere = order.holds(entry.place) && logging.fault(at: entry.place) == nil
+                let isThere = order.holds(entry.ticket) && logging.fault(at: entry.ticket) == nil
                 let told = isThere ? markCancelled(wish.job, entry.id) : []
                 tasks += wish.answer.map { answer in [{ answer(isThere ? .cancelled : .tooLate) }] } ?? []
                 tasks += told
@@ -74,9 +74,9 @@ extension JobTable {
         var tasks: [@Sendable () -> Void] = []
         for entry in entries {
             switch entry.kind {
-            case .job: if order.holds(entry.place) { order.change(entry.place) { $0.unjournaled(fault) } }
+            case .job: if order.holds(entry.ticket) { order.change(entry.ticket) { $0.unjournaled(fault) } }
             case .cancellation:
-                if let wish = logging.takeWish(at: entry.place) {
+                if let wish = logging.takeWish(at: entry.ticket) {
                     tasks += wish.answer.map { answer in [{ answer(.failed(error)) }] } ?? []
                 }
             }

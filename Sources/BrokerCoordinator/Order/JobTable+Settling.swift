@@ -16,7 +16,9 @@ extension JobTable {
         takeMore(&turn.batch)
         writerTasks = []
         if turn.batch.isEmpty { swap(&turn.reload, &reload) }
-        if turn.batch.isEmpty, turn.tasks.isEmpty, turn.reload == nil, !order.isStarved { return isStopped ? .end : nil }
+        if turn.batch.isEmpty, turn.tasks.isEmpty, turn.reload == nil, !order.isStarved {
+            return isStopped ? .end : nil
+        }
         turn.reservation = order.reservationDue(block: limits.sequenceBlock)
         return .turn(turn)
     }
@@ -56,11 +58,11 @@ extension JobTable {
                 took: applied.mergedMicroseconds, at: committedAt)
             completions.append(report(applied, waiters))
             guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-            kept.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
+            unrecorded.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
         }
         // The waiters for these ends follow the ends themselves.
         completions += ends.takeReady()
-        settlement.hasUnrecordedFailures = !kept.isEmpty
+        settlement.hasUnrecordedFailures = !unrecorded.isEmpty
         settlement.hasWork = hasWork
         settlement.effects = effects(completions, notifies: isDraining || count == 0)
         return settlement

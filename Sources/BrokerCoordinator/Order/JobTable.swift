@@ -23,7 +23,7 @@ struct JobTable {
     /// No job is merged until `resume`.
     var isPaused = false
     /// During a reload of the model: jobs and questions after this ticket wait for the new model.
-    var holdsBehind: Int?
+    var reloadTicket: Int?
     /// Frames that wait for the new model, in the order of arrival; a worker opens them again with it.
     var heldFrames: [AdmittedFrame] = []
     /// A request that the writer open the store with another model.
@@ -36,7 +36,7 @@ struct JobTable {
     /// Callers that wait for room; each is called once.
     private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn to scan. Called with its new ticket; returns a task to run without the lock.
-    typealias WaitingFrame = @Sendable (_ place: Int) -> @Sendable () -> Void
+    typealias WaitingFrame = @Sendable (_ ticket: Int) -> @Sendable () -> Void
     private var turns = ScanScheduler<WaitingFrame>()
     /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
     private var turnWaiters: [Int: [@Sendable () -> Void]] = [:]
@@ -46,7 +46,7 @@ struct JobTable {
     private var whenSettled: [Int: @Sendable (Int64?) -> Void] = [:]
     var running = RunningJobs()
     var ends = CompletionBarrier()
-    var kept = UnrecordedFailures()
+    var unrecorded = UnrecordedFailures()
     /// When jobs stop waiting for a store that another program has locked, in microseconds of the monotonic clock; nil for
     /// never.
     var lockDeadline: Int64?
@@ -67,7 +67,7 @@ struct JobTable {
         guard isPaused || logging.isOn else { return true }
         guard let (sequence, job) = order.next else { return false }
         if job.skipReason == .unjournaled { return true }
-        return logging.has(sequence, job.place) && (!isPaused || job.skipReason != nil)
+        return logging.has(sequence, job.ticket) && (!isPaused || job.skipReason != nil)
     }
 
     /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.
@@ -94,7 +94,7 @@ struct JobTable {
     var hasRoomWaiters: Bool { !roomWaiters.isEmpty }
 
     var hasRoom: Bool {
-        holdsBehind == nil && count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
+        reloadTicket == nil && count < limits.jobs && unopened < CoordinatorLimits.unopenedFrames
             && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
 
@@ -114,22 +114,22 @@ struct JobTable {
         bytes += weight
         count += 1
         unopened += 1
-        let place = order.reserve(sequence: logged?.sequence)
-        if logged == nil { turns.admit(place, from: source) }
-        if logged?.isCancelled == true { cancelled.insert(place) }
-        return place
+        let ticket = order.reserve(sequence: logged?.sequence)
+        if logged == nil { turns.admit(ticket, from: source) }
+        if logged?.isCancelled == true { cancelled.insert(ticket) }
+        return ticket
     }
 
     /// A frame was opened at its first ticket, so that its content is known.
     ///
     /// - Returns: whether the frame continues with its ticket now.
     mutating func opened(
-        _ place: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: @escaping WaitingFrame
+        _ ticket: Int, from source: Int, _ content: ScanScheduler<WaitingFrame>.Content, _ again: @escaping WaitingFrame
     ) -> (goesOn: Bool, Effects) {
-        let goesOn = turns.opened(place, from: source, content, again)
+        let goesOn = turns.opened(ticket, from: source, content, again)
         if !goesOn { unopened -= 1 }
-        let completions = goesOn ? [] : tell(order.open(place, isJob: false))
-        take(turns.call(source, from: order.nextPlace), of: source)
+        let completions = goesOn ? [] : tell(order.open(ticket, isJob: false))
+        take(turns.call(source, from: order.nextTicket), of: source)
         callNext()
         return (goesOn, effects(completions, notifies: !goesOn && hasWork))
     }
@@ -145,7 +145,7 @@ struct JobTable {
     }
 
     private mutating func callNext() {
-        while let source = turns.next() { take(turns.call(source, from: order.nextPlace), of: source) }
+        while let source = turns.next() { take(turns.call(source, from: order.nextTicket), of: source) }
     }
 
     /// The frame held a job.
@@ -153,15 +153,15 @@ struct JobTable {
         _ run: StagingRun, addedWeight: Int, _ acceptance: (@Sendable (Int64?) -> Void)?
     ) -> Effects {
         let job = run.accepted
-        let place = job.place
+        let ticket = job.ticket
         bytes += addedWeight
         unopened -= 1
-        running.began(job.id, place, of: job.owner, job.observer)
-        ends.began(place, from: job.source)
+        running.began(job.id, ticket, of: job.owner, job.observer)
+        ends.began(ticket, from: job.source)
         jobCount += 1
-        whenSettled[place] = acceptance
+        whenSettled[ticket] = acceptance
         if logging.isOn, run.frame.logged == nil { logging.willLog(run.logEntry) }
-        let completions = tell(order.open(place, isJob: true))
+        let completions = tell(order.open(ticket, isJob: true))
         return effects(completions, notifies: hasWork)
     }
 
@@ -171,14 +171,14 @@ struct JobTable {
     mutating func skipped(
         _ frame: AdmittedFrame, _ question: (@Sendable (Int) -> Void)?
     ) -> Effects {
-        let place = frame.place
+        let ticket = frame.ticket
         turns.ended(frame.arrival)
         callNext()
         bytes -= frame.weight
         count -= 1
         unopened -= 1
-        if let question { whenSettled[place] = { _ in question(place) } }
-        let completions = tell(order.open(place, isJob: false))
+        if let question { whenSettled[ticket] = { _ in question(ticket) } }
+        let completions = tell(order.open(ticket, isJob: false))
         // The writer may go on; a caller that drains waits for the last ticket.
         return effects(completions, notifies: hasWork || isDraining || count == 0)
     }
@@ -208,20 +208,20 @@ struct JobTable {
         bytes -= job.weight
         count -= 1
         jobCount -= 1
-        ends.ended(job.place, from: job.source)
+        ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)
         callNext()
-        if !cancelled.isEmpty { cancelled.remove(job.place) }
-        logging.ended(job.place)
+        if !cancelled.isEmpty { cancelled.remove(job.ticket) }
+        logging.ended(job.ticket)
         return running.ended(job.id, isCommitted: isCommitted, owner: owner)
     }
 
     /// The job is staged, or its staging has failed.
     mutating func finish(_ job: ReadyJob) -> Effects {
-        if let fault = logging.fault(at: job.place) {
-            order.finish(job.place, job.unjournaled(fault))
+        if let fault = logging.fault(at: job.ticket) {
+            order.finish(job.ticket, job.unjournaled(fault))
         } else {
-            order.finish(job.place, cancelled.contains(job.place) ? job.cancelled() : job)
+            order.finish(job.ticket, cancelled.contains(job.ticket) ? job.cancelled() : job)
         }
         return Effects(notifies: hasWork)
     }
@@ -240,11 +240,11 @@ struct JobTable {
     mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
         guard !whenSettled.isEmpty || logging.isOn else { return [] }
         var tasks: [@Sendable () -> Void] = []
-        for place in settled {
-            let tell = whenSettled.removeValue(forKey: place.place)
-            let sequence = place.sequence
+        for ticket in settled {
+            let tell = whenSettled.removeValue(forKey: ticket.ticket)
+            let sequence = ticket.sequence
             // A question is asked at once; `accepted` is sent when the journal has the job.
-            if let sequence, logging.log(place.place, sequence, tell) { continue }
+            if let sequence, logging.log(ticket.ticket, sequence, tell) { continue }
             if let tell { tasks.append { tell(sequence) } }
         }
         return tasks

@@ -31,22 +31,22 @@ struct JournalProgress {
     }
 
     /// Whether the journal allows the merge of the job.
-    func has(_ sequence: Int64, _ place: Int) -> Bool {
-        sequence <= loggedThrough && cancellationRequests[place] == nil
+    func has(_ sequence: Int64, _ ticket: Int) -> Bool {
+        sequence <= loggedThrough && cancellationRequests[ticket] == nil
     }
 
     /// Why the job of that ticket has failed.
-    func fault(at place: Int) -> Fault? { faults.isEmpty ? nil : faults[place] }
+    func fault(at ticket: Int) -> Fault? { faults.isEmpty ? nil : faults[ticket] }
 
     /// The job of that entry goes into the journal as soon as it has its sequence.
-    mutating func willLog(_ entry: JournalWrite) { waiting[entry.place] = entry }
+    mutating func willLog(_ entry: JournalWrite) { waiting[entry.ticket] = entry }
 
     /// A job has its sequence.
     ///
     /// - Parameter tell: reports that it is accepted; retained until the journal has the job.
     /// - Returns: whether the job goes into the journal. If not, it is there already, or there is none.
-    mutating func log(_ place: Int, _ sequence: Int64, _ tell: (@Sendable (Int64?) -> Void)?) -> Bool {
-        guard let log, var entry = waiting.removeValue(forKey: place) else { return false }
+    mutating func log(_ ticket: Int, _ sequence: Int64, _ tell: (@Sendable (Int64?) -> Void)?) -> Bool {
+        guard let log, var entry = waiting.removeValue(forKey: ticket) else { return false }
         entry.position = sequence
         if let tell { acceptances.append((sequence, tell)) }
         log.append(entry)
@@ -57,15 +57,15 @@ struct JournalProgress {
     mutating func cancel(
         _ entry: JournalWrite, _ job: RunningJobs.Found, _ answer: (@Sendable (Cancellation) -> Void)?
     ) {
-        cancellationRequests[entry.place, default: []].append(CancellationRequest(job: job, answer: answer))
+        cancellationRequests[entry.ticket, default: []].append(CancellationRequest(job: job, answer: answer))
         log?.append(entry)
     }
 
     /// The first cancellation of that ticket has been decided.
-    mutating func takeWish(at place: Int) -> CancellationRequest? {
-        guard var known = cancellationRequests.removeValue(forKey: place) else { return nil }
+    mutating func takeWish(at ticket: Int) -> CancellationRequest? {
+        guard var known = cancellationRequests.removeValue(forKey: ticket) else { return nil }
         let first = known.removeFirst()
-        if !known.isEmpty { cancellationRequests[place] = known }
+        if !known.isEmpty { cancellationRequests[ticket] = known }
         return first
     }
 
@@ -79,7 +79,7 @@ struct JournalProgress {
     mutating func unjournaled(_ entries: [JournalWrite], _ fault: Fault) {
         for entry in entries where entry.kind == .job {
             loggedThrough = entry.position
-            faults[entry.place] = fault
+            faults[entry.ticket] = fault
         }
         // Everything in the journal is reported already.
         while let first = acceptances.first, first.sequence <= loggedThrough { acceptances.removeFirst() }
@@ -94,9 +94,9 @@ struct JournalProgress {
         return tasks
     }
 
-    mutating func ended(_ place: Int) {
-        if !faults.isEmpty { faults[place] = nil }
+    mutating func ended(_ ticket: Int) {
+        if !faults.isEmpty { faults[ticket] = nil }
         // It never had a sequence.
-        if !waiting.isEmpty { waiting[place] = nil }
+        if !waiting.isEmpty { waiting[ticket] = nil }
     }
 }

@@ -19,11 +19,11 @@ internal import DequeModule
 ///
 /// A pure value: no threads, no clocks.
 struct MergeOrder<Work> {
-    typealias Place = Int
+    typealias Ticket = Int
 
     /// A ticket that is opened, with everything before it.
     struct Settled: Equatable {
-        let place: Place
+        let ticket: Ticket
         /// The job's sequence; nil when the frame held no job.
         let sequence: Int64?
     }
@@ -36,7 +36,7 @@ struct MergeOrder<Work> {
     }
 
     private struct Entry {
-        let place: Place
+        let ticket: Ticket
         var state: State
         var sequence: Int64?
     }
@@ -44,7 +44,7 @@ struct MergeOrder<Work> {
     /// By rising tickets.
     private var entries = Deque<Entry>()
     /// The ticket that is given next.
-    private(set) var nextPlace = 0
+    private(set) var nextTicket = 0
     /// The first ticket that is not settled.
     private var nextToSettle = 0
     /// The newest sequence that was given, by this order or before it; 0 for none.
@@ -67,31 +67,31 @@ struct MergeOrder<Work> {
     var count: Int { entries.count }
 
     /// The index of the first entry whose ticket is not lower.
-    private func position(from place: Place) -> Int {
+    private func position(from ticket: Ticket) -> Int {
         var low = 0
         var high = entries.count
         while low < high {
             let middle = (low + high) / 2
-            if entries[middle].place < place { low = middle + 1 } else { high = middle }
+            if entries[middle].ticket < ticket { low = middle + 1 } else { high = middle }
         }
         return low
     }
 
-    private func position(of place: Place) -> Int? {
-        let position = position(from: place)
-        return position < entries.count && entries[position].place == place ? position : nil
+    private func position(of ticket: Ticket) -> Int? {
+        let position = position(from: ticket)
+        return position < entries.count && entries[position].ticket == ticket ? position : nil
     }
 
     /// - Parameter sequence: the one that a job of the journal has: below all that are given later.
-    mutating func reserve(sequence: Int64? = nil) -> Place {
-        entries.append(Entry(place: nextPlace, state: .opening, sequence: sequence))
-        nextPlace += 1
-        return nextPlace - 1
+    mutating func reserve(sequence: Int64? = nil) -> Ticket {
+        entries.append(Entry(ticket: nextTicket, state: .opening, sequence: sequence))
+        nextTicket += 1
+        return nextTicket - 1
     }
 
     /// The frame was opened: a job, or not. Returns the tickets that this settled, in order.
-    mutating func open(_ place: Place, isJob: Bool) -> [Settled] {
-        entries[position(of: place)!].state = isJob ? .staging : .void
+    mutating func open(_ ticket: Ticket, isJob: Bool) -> [Settled] {
+        entries[position(of: ticket)!].state = isJob ? .staging : .void
         return settle()
     }
 
@@ -117,9 +117,9 @@ struct MergeOrder<Work> {
     /// Takes the next work without a sequence; it never gets one. Nil when the next work is not starved.
     mutating func takeStarved() -> (work: Work, settled: [Settled])? {
         guard let first = entries.first, case .ready(let work) = first.state, first.sequence == nil else { return nil }
-        let own = Settled(place: first.place, sequence: nil)
+        let own = Settled(ticket: first.ticket, sequence: nil)
         entries.removeFirst()
-        nextToSettle = first.place + 1
+        nextToSettle = first.ticket + 1
         return (work, [own] + settle())
     }
 
@@ -130,23 +130,23 @@ struct MergeOrder<Work> {
         // Tickets without a job are removed together: removed one by one, each would move its neighbours.
         var kept = position
         loop: while position < entries.count {
-            let place = entries[position].place
+            let ticket = entries[position].ticket
             switch entries[position].state {
             case .opening: break loop
             case .void:
-                settled.append(Settled(place: place, sequence: nil))
+                settled.append(Settled(ticket: ticket, sequence: nil))
             case .staging, .ready:
                 if entries[position].sequence == nil {
                     guard newestSequence < reservedThrough else { break loop }
                     newestSequence += 1
                     entries[position].sequence = newestSequence
                 }
-                settled.append(Settled(place: place, sequence: entries[position].sequence))
+                settled.append(Settled(ticket: ticket, sequence: entries[position].sequence))
                 if kept < position { entries.swapAt(kept, position) }
                 kept += 1
             }
             position += 1
-            nextToSettle = place + 1
+            nextToSettle = ticket + 1
         }
         entries.removeSubrange(kept..<position)
         return settled
@@ -155,13 +155,13 @@ struct MergeOrder<Work> {
     // MARK: - Work
 
     /// The job is staged, or has failed: it can be merged when its turn comes.
-    mutating func finish(_ place: Place, _ work: Work) {
-        entries[position(of: place)!].state = .ready(work)
+    mutating func finish(_ ticket: Ticket, _ work: Work) {
+        entries[position(of: ticket)!].state = .ready(work)
     }
 
     /// Whether the job is still in the order, staged or not.
-    func holds(_ place: Place) -> Bool {
-        guard let position = position(of: place) else { return false }
+    func holds(_ ticket: Ticket) -> Bool {
+        guard let position = position(of: ticket) else { return false }
         switch entries[position].state {
         case .staging, .ready: return true
         case .opening, .void: return false
@@ -169,11 +169,11 @@ struct MergeOrder<Work> {
     }
 
     /// The sequence of a job that is still in the order; nil before its ticket is settled.
-    func sequence(at place: Place) -> Int64? { entries[position(of: place)!].sequence }
+    func sequence(at ticket: Ticket) -> Int64? { entries[position(of: ticket)!].sequence }
 
     /// Changes the work of that ticket, if it is ready.
-    mutating func change(_ place: Place, _ body: (Work) -> Work) {
-        if let position = position(of: place), case .ready(let work) = entries[position].state {
+    mutating func change(_ ticket: Ticket, _ body: (Work) -> Work) {
+        if let position = position(of: ticket), case .ready(let work) = entries[position].state {
             entries[position].state = .ready(body(work))
         }
     }
@@ -208,17 +208,17 @@ struct MergeOrder<Work> {
 extension MergeOrder {
     /// Checks the invariants in linear time; the simulation calls it after every change.
     func checkInvariants() throws(InvariantViolation) {
-        var lastPlace = -1
+        var lastTicket = -1
         var lastSequence: Int64 = 0
         var isSettled = true
         for entry in entries {
-            try InvariantViolation.require(entry.place > lastPlace && entry.place < nextPlace, "tickets rise")
-            lastPlace = entry.place
+            try InvariantViolation.require(entry.ticket > lastTicket && entry.ticket < nextTicket, "tickets rise")
+            lastTicket = entry.ticket
             if let sequence = entry.sequence {
                 try InvariantViolation.require(sequence > lastSequence, "sequences rise with tickets")
                 lastSequence = sequence
             }
-            isSettled = isSettled && entry.place < nextToSettle
+            isSettled = isSettled && entry.ticket < nextToSettle
             switch entry.state {
             case .opening, .void: try InvariantViolation.require(!isSettled, "a settled ticket has a job")
             case .staging, .ready:

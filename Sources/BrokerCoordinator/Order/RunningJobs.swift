@@ -18,13 +18,13 @@ struct RunningJobs {
     /// Names a waiter, to remove it with ``forget(_:)``.
     struct Wait {
         fileprivate let id: JobID
-        fileprivate let place: Int
+        fileprivate let ticket: Int
         fileprivate let number: Int
     }
 
     /// A job that may be cancelled.
     struct Found {
-        let place: Int
+        let ticket: Int
         let owner: JobOwner
         let observer: @Sendable (JobEvent) -> Void
     }
@@ -46,12 +46,12 @@ struct RunningJobs {
     var isEmpty: Bool { jobs.isEmpty }
 
     mutating func began(
-        _ id: JobID, _ place: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
+        _ id: JobID, _ ticket: Int, of owner: JobOwner, _ observer: @escaping @Sendable (JobEvent) -> Void
     ) {
-        let job = Running(job: Found(place: place, owner: owner, observer: observer))
+        let job = Running(job: Found(ticket: ticket, owner: owner, observer: observer))
         guard var others = jobs.updateValue([job], forKey: id) else { return }
         // Frames are opened out of order, though rarely by much.
-        others.insert(job, at: (others.lastIndex { $0.job.place < place } ?? -1) + 1)
+        others.insert(job, at: (others.lastIndex { $0.job.ticket < ticket } ?? -1) + 1)
         jobs[id] = others
     }
 
@@ -74,31 +74,31 @@ struct RunningJobs {
 
     /// Registers a waiter; nil when no job of that id is in flight that the asker may see.
     ///
-    /// - Parameter place: the question's ticket; nil asks for the newest job.
-    mutating func await(_ id: JobID, before place: Int?, _ waiter: Waiter) -> Wait? {
+    /// - Parameter ticket: the question's ticket; nil asks for the newest job.
+    mutating func await(_ id: JobID, before ticket: Int?, _ waiter: Waiter) -> Wait? {
         let position = jobs[id]?.lastIndex { running in
-            running.job.place < place ?? .max && waiter.asker.maySee(jobOf: running.job.owner)
+            running.job.ticket < ticket ?? .max && waiter.asker.maySee(jobOf: running.job.owner)
         }
         guard let known = jobs[id], let position else { return nil }
         nextNumber += 1
         jobs[id]?[position].waiters[nextNumber] = waiter
-        return Wait(id: id, place: known[position].job.place, number: nextNumber)
+        return Wait(id: id, ticket: known[position].job.ticket, number: nextNumber)
     }
 
     /// Removes a waiter; false when it has been called already.
     mutating func forget(_ wait: Wait) -> Bool {
-        guard let position = jobs[wait.id]?.firstIndex(where: { $0.job.place == wait.place }) else { return false }
+        guard let position = jobs[wait.id]?.firstIndex(where: { $0.job.ticket == wait.ticket }) else { return false }
         return jobs[wait.id]?[position].waiters.removeValue(forKey: wait.number) != nil
     }
 
     /// The jobs of that id before a ticket that the asker may see, by rising tickets.
-    func find(_ id: JobID, before place: Int?, as asker: JobOwner) -> [Found] {
-        (jobs[id] ?? []).map(\.job).filter { $0.place < place ?? .max && asker.maySee(jobOf: $0.owner) }
+    func find(_ id: JobID, before ticket: Int?, as asker: JobOwner) -> [Found] {
+        (jobs[id] ?? []).map(\.job).filter { $0.ticket < ticket ?? .max && asker.maySee(jobOf: $0.owner) }
     }
 
     /// The job of that ticket is cancelled: its end is known before its turn. Returns its waiters.
-    mutating func cancelled(_ id: JobID, at place: Int, _ end: JobCompletion) -> [Waiter] {
-        guard let position = jobs[id]?.firstIndex(where: { $0.job.place == place }) else { return [] }
+    mutating func cancelled(_ id: JobID, at ticket: Int, _ end: JobCompletion) -> [Waiter] {
+        guard let position = jobs[id]?.firstIndex(where: { $0.job.ticket == ticket }) else { return [] }
         defer {
             jobs[id]?[position].waiters = [:]
             jobs[id]?[position].end = end
@@ -108,9 +108,9 @@ struct RunningJobs {
 
     /// The end of the newest job of that id before a ticket, when every job in flight that the asker would wait for is
     /// cancelled; nil when there is none, or one of them may still be committed.
-    func cancellation(of id: JobID, before place: Int?, as asker: JobOwner) -> JobCompletion? {
+    func cancellation(of id: JobID, before ticket: Int?, as asker: JobOwner) -> JobCompletion? {
         let visible = (jobs[id] ?? []).filter {
-            $0.job.place < place ?? .max && asker.maySee(jobOf: $0.job.owner)
+            $0.job.ticket < ticket ?? .max && asker.maySee(jobOf: $0.job.owner)
         }
         guard visible.allSatisfy({ $0.end != nil }) else { return nil }
         return visible.last?.end

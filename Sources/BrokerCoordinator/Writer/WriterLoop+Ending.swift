@@ -21,12 +21,12 @@ extension WriterLoop {
 
     /// Records the failures that are retained, and the newest sequence.
     private func finishLedger(newestSequence: Int64?) throws(StoreError) {
-        let kept = jobTable.withLock { $0.kept.jobs }
+        let kept = jobTable.withLock { $0.unrecorded.jobs }
         _ = try transaction { () throws(StoreError) in
             for job in kept { _ = try store.apply(job) }
             if let newestSequence { try store.reserveSequences(through: newestSequence) }
         }
-        jobTable.withLock { $0.kept.remove(kept) }
+        jobTable.withLock { $0.unrecorded.remove(kept) }
     }
 
     /// Prepares the store for the next server.

@@ -66,8 +66,8 @@ package struct Comparison {
     private static func result(_ peer: Peer, _ work: PeerResult.Work) -> PeerResult? {
         let means: String
         switch (peer, work) {
-        case (.floor, .bulk): means = "one thread, simdjson, prepared upserts, 10,000 rows a transaction"
-        case (.floor, .oneByOne): means = "one thread, a commit for all that is there, over a pair of sockets"
+        case (.baseline, .bulk): means = "one thread, simdjson, prepared upserts, 10,000 rows a transaction"
+        case (.baseline, .oneByOne): means = "one thread, a commit for all that is there, over a pair of sockets"
         case (.broker, .bulk): means = "jobs of many records"
         case (.broker, .oneByOne): means = "one-record jobs with ids"
         case (.sqliteUtils, .bulk): means = "sqlite-utils upsert, with the start of Python"
@@ -82,7 +82,7 @@ package struct Comparison {
     private func missing(_ peer: Peer) -> String? {
         let program: String
         switch peer {
-        case .floor: return nil
+        case .baseline: return nil
         case .broker: program = options.brokerd
         case .sqliteUtils: program = options.sqliteUtils
         case .sqlite3: program = "sqlite3"
@@ -112,8 +112,8 @@ package struct Comparison {
 
     private func run(_ peer: Peer, _ work: PeerResult.Work) throws(LoadError) -> Double {
         switch (peer, work) {
-        case (.floor, .bulk): return try floor()
-        case (.floor, .oneByOne): return try groupFloor()
+        case (.baseline, .bulk): return try baseline()
+        case (.baseline, .oneByOne): return try groupBaseline()
         case (.broker, _): return try broker(work)
         case (.sqliteUtils, _): return try sqliteUtils()
         case (.sqlite3, _): return try sqlite3()
@@ -132,15 +132,15 @@ package struct Comparison {
         return job
     }
 
-    private func floor() throws(LoadError) -> Double {
-        let floor = Baseline(path: folder.file("floor.sqlite"), records: options.records)
+    private func baseline() throws(LoadError) -> Double {
+        let baseline = Baseline(path: folder.file("baseline.sqlite"), records: options.records)
         let payloads = Baseline.payloads(jobOptions(options.recordsOfJob), jobs: options.jobs)
-        return try floor.load([payloads])[0].recordsPerSecond
+        return try baseline.load([payloads])[0].recordsPerSecond
     }
 
-    private func groupFloor() throws(LoadError) -> Double {
-        let inFlight = min(options.inFlight, GroupFloor.mostInFlight)
-        return try GroupFloor(
+    private func groupBaseline() throws(LoadError) -> Double {
+        let inFlight = min(options.inFlight, GroupBaseline.mostInFlight)
+        return try GroupBaseline(
             path: folder.file("group.sqlite"), records: options.records, inFlight: inFlight, jobs: options.smallJobs
         ).run().jobsPerSecond
     }

@@ -1,6 +1,6 @@
 /// Another way to the same rows.
 package enum Peer: String, CaseIterable, Sendable {
-    case floor
+    case baseline
     case broker
     case sqliteUtils = "sqlite-utils"
     case sqlite3

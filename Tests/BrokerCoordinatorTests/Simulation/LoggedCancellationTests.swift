@@ -9,12 +9,12 @@ import Testing
     func `a job that the log has no room for ends once, and its cancellation comes too late`(hasEnded: Bool) {
         var store = SimulatedStore(nil)
         var server = SimulatedServer(run: 0, CoordinatorLimits(workers: 1), nil, store: &store, disk: SimulatedDisk())
-        let place = server.admit(0, 0, from: 1)
+        let ticket = server.admit(0, 0, from: 1)
         let frame = server.opening.removeFirst()
         server.open(frame, SimulatedMessage(kind: .job, client: 0, owner: .server, id: "a"))
         // The journal is writing the job when it is cancelled, and has room again for the cancellation.
         server.gather()
-        server.cancel("a", before: place + 1, as: .server, 1)
+        server.cancel("a", before: ticket + 1, as: .server, 1)
         server.tellSynced(isFull: true)
         server.stage(0)
         if hasEnded { end(&server, &store) }
@@ -46,12 +46,12 @@ import Testing
     @Test func `a job that the journal had no room for is too late to be cancelled`() {
         var store = SimulatedStore(nil)
         var server = SimulatedServer(run: 0, CoordinatorLimits(workers: 1), nil, store: &store, disk: SimulatedDisk())
-        let place = server.admit(0, 0, from: 1)
+        let ticket = server.admit(0, 0, from: 1)
         let frame = server.opening.removeFirst()
         server.open(frame, SimulatedMessage(kind: .job, client: 0, owner: .server, id: "a"))
         server.gather()
         server.tellSynced(isFull: true)
-        server.cancel("a", before: place + 1, as: .server, 1)
+        server.cancel("a", before: ticket + 1, as: .server, 1)
         #expect(server.log?.hasWaiting == false)
     }
 }

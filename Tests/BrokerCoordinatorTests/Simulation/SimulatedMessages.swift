@@ -35,7 +35,7 @@ struct SimulatedDelivery {
     /// Nil for a job of the journal: it has no client.
     let connection: Int?
     /// In the merge order; a search may be given another.
-    var place = 0
+    var ticket = 0
     /// It has its answer, and may have no other.
     var isAnswered = false
     var wasCancelled = false

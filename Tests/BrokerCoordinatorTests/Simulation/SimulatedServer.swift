@@ -9,7 +9,7 @@ import BrokerStore
 enum SimulatedNotice: Sendable {
     case event(delivery: Int, JobEvent)
     /// A question may be asked, at its place.
-    case question(delivery: Int, place: Int)
+    case question(delivery: Int, ticket: Int)
     case cancellation(delivery: Int, Cancellation)
     case awaited(delivery: Int, JobCompletion?)
     /// Every job before the delivery has ended.
@@ -111,15 +111,15 @@ struct SimulatedServer {
     }
 
     mutating func admit(_ delivery: Int, _ message: Int, from source: Int, _ logged: JournaledJob? = nil) -> Int {
-        let place = jobTable.admit(10, from: source, logged)
-        deliveries[place] = delivery
+        let ticket = jobTable.admit(10, from: source, logged)
+        deliveries[ticket] = delivery
         let payload = Array("\(message)".utf8)
         opening.append(
             AdmittedFrame(
-                place: place, arrival: place, source: source, payloadBytes: 10, contentBytesAtMost: 10, weight: 10,
-                memory: memory.admit(place, payloadBytes: 10), refusal: nil, admittedAt: 0, logged: logged,
+                ticket: ticket, arrival: ticket, source: source, payloadBytes: 10, contentBytesAtMost: 10, weight: 10,
+                memory: memory.admit(ticket, payloadBytes: 10), refusal: nil, admittedAt: 0, logged: logged,
                 payload: { payload }, open: { _ in .nothing }, refuse: { _ in }))
-        return place
+        return ticket
     }
 
     mutating func open(_ frame: AdmittedFrame, _ message: SimulatedMessage) {
@@ -131,8 +131,8 @@ struct SimulatedServer {
             note(.passed(delivery: delivery))
         case .cancel, .await, .barrier:
             guard goesOn(frame, .question) else { return }
-            skip(frame) { [notices] place in
-                notices.withLock { $0.append(.question(delivery: delivery, place: place)) }
+            skip(frame) { [notices] ticket in
+                notices.withLock { $0.append(.question(delivery: delivery, ticket: ticket)) }
             }
         case .job:
             if goesOn(frame, message.isSearch ? .search : .job) { begin(frame, message, delivery) }
@@ -143,9 +143,9 @@ struct SimulatedServer {
         _ frame: AdmittedFrame, _ content: ScanScheduler<JobTable.WaitingFrame>.Content
     ) -> Bool {
         guard !frame.isCalled else { return true }
-        let (goesOn, effects) = jobTable.opened(frame.place, from: frame.source, content) {
-            [memory, notices] place in
-            let again = frame.again(at: place, memory.admit(place, payloadBytes: 10))
+        let (goesOn, effects) = jobTable.opened(frame.ticket, from: frame.source, content) {
+            [memory, notices] ticket in
+            let again = frame.again(at: ticket, memory.admit(ticket, payloadBytes: 10))
             return { notices.withLock { $0.append(.reopened(again)) } }
         }
         perform(effects)
@@ -167,7 +167,7 @@ struct SimulatedServer {
             wantsAcceptance: message.wantsAcceptance,
             content: JSONText(copying: Array("\(message.content)".utf8)),
             observer: { event in notices.withLock { $0.append(.event(delivery: delivery, event)) } })
-        let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.place)"
+        let id = frame.logged?.id ?? message.id ?? "broker-\(run)-\(frame.ticket)"
         let accepted = AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)
         let begun = StagingRun(frame: frame, accepted: accepted)
         var acceptance: (@Sendable (Int64?) -> Void)?
@@ -175,7 +175,7 @@ struct SimulatedServer {
             acceptance = { if let sequence = $0 { job.observer(.accepted(id: id, sequence: sequence)) } }
         }
         perform(jobTable.began(begun, addedWeight: accepted.weight - frame.weight, acceptance))
-        self.begun.insert(frame.place)
+        self.begun.insert(frame.ticket)
         staging.append((begun, message.isFaulty))
     }
 
@@ -188,21 +188,21 @@ struct SimulatedServer {
         perform(jobTable.finish(run.ready(work)))
     }
 
-    mutating func cancel(_ id: String, before place: Int, as asker: JobOwner, _ delivery: Int) {
+    mutating func cancel(_ id: String, before ticket: Int, as asker: JobOwner, _ delivery: Int) {
         let tell: @Sendable (Cancellation) -> Void = { [notices] told in
             notices.withLock { $0.append(.cancellation(delivery: delivery, told)) }
         }
-        if let effects = jobTable.cancel(JobID(id), before: place, as: asker, tell) { return perform(effects) }
-        self.await(id, before: place, as: asker) { tell($0 == nil ? .unknown : .tooLate) }
+        if let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, tell) { return perform(effects) }
+        self.await(id, before: ticket, as: asker) { tell($0 == nil ? .unknown : .tooLate) }
     }
 
     mutating func await(
-        _ id: String, before place: Int, as asker: JobOwner, _ tell: @escaping @Sendable (JobCompletion?) -> Void
+        _ id: String, before ticket: Int, as asker: JobOwner, _ tell: @escaping @Sendable (JobCompletion?) -> Void
     ) {
         let key = JobID(id)
-        let wait = jobTable.running.await(key, before: place, RunningJobs.Waiter(asker: asker) { tell($0) })
+        let wait = jobTable.running.await(key, before: ticket, RunningJobs.Waiter(asker: asker) { tell($0) })
         searches.append(
-            Search(id: id, asker: asker, wait: wait, kept: jobTable.kept.outcome(of: key, as: asker), tell: tell))
+            Search(id: id, asker: asker, wait: wait, kept: jobTable.unrecorded.outcome(of: key, as: asker), tell: tell))
     }
 
     /// The ledger's thread looks for an outcome.
@@ -222,8 +222,8 @@ struct SimulatedServer {
         }
     }
 
-    mutating func passJobs(before place: Int, _ delivery: Int) {
+    mutating func passJobs(before ticket: Int, _ delivery: Int) {
         let tell: Task = { [notices] in notices.withLock { $0.append(.passed(delivery: delivery)) } }
-        if !jobTable.ends.wait(before: place, tell) { tell() }
+        if !jobTable.ends.wait(before: ticket, tell) { tell() }
     }
 }

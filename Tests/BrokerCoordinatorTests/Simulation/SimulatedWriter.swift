@@ -120,7 +120,7 @@ extension SimulatedServer {
     }
 
     private mutating func settle(_ applied: [AppliedJob], _ reservation: Int64?) {
-        for applied in applied { begun.remove(applied.job.place) }
+        for applied in applied { begun.remove(applied.job.ticket) }
         let settlement = jobTable.settle(applied, reservation: reservation, at: time) { applied, waiters in
             { applied.tell(waiters, 0) }
         }
@@ -130,10 +130,10 @@ extension SimulatedServer {
 
     /// Failures that the store did not take before.
     mutating func writeKept(_ store: inout SimulatedStore) {
-        let kept = jobTable.kept.jobs
+        let kept = jobTable.unrecorded.jobs
         for job in kept { _ = store.apply(job) }
         store.commit()
-        jobTable.kept.remove(kept)
+        jobTable.unrecorded.remove(kept)
     }
 
     /// After a commit, the log need not keep what is durable in the store.

@@ -75,7 +75,7 @@ extension Simulation {
         case .event(let delivery, .accepted(let id, let sequence)): accepted(delivery, id, sequence)
         case .event(let delivery, .ended(let outcome)): ended(delivery, outcome)
         case .event(_, .progress): break
-        case .question(let delivery, let place): asked(delivery, place)
+        case .question(let delivery, let ticket): asked(delivery, ticket)
         case .cancellation(let delivery, let answer):
             note("delivery \(delivery): \(answer)")
             answered(delivery)
@@ -83,13 +83,13 @@ extension Simulation {
             if let outcome, outcome.isCommitted { checkCommitted(outcome) }
             answered(delivery)
         case .passed(let delivery):
-            let place = deliveries[delivery].place
-            if messages[deliveries[delivery].message].kind == .barrier, server.begun.contains(where: { $0 < place }) {
-                violate("a job before place \(place) has not ended, and who waits for it is told")
+            let ticket = deliveries[delivery].ticket
+            if messages[deliveries[delivery].message].kind == .barrier, server.begun.contains(where: { $0 < ticket }) {
+                violate("a job before ticket \(ticket) has not ended, and who waits for it is told")
             }
             answered(delivery)
         case .reopened(let frame):
-            deliveries[server.deliveries[frame.arrival]!].place = frame.place
+            deliveries[server.deliveries[frame.arrival]!].ticket = frame.ticket
             server.opening.append(frame)
         case .room(let connection):
             for number in clients.indices where clients[number].connection?.number == connection {
@@ -98,17 +98,17 @@ extension Simulation {
         }
     }
 
-    private mutating func asked(_ delivery: Int, _ place: Int) {
+    private mutating func asked(_ delivery: Int, _ ticket: Int) {
         let message = messages[deliveries[delivery].message]
-        deliveries[delivery].place = place
+        deliveries[delivery].ticket = ticket
         switch message.kind {
-        case .cancel: server.cancel(message.id!, before: place, as: message.owner, delivery)
+        case .cancel: server.cancel(message.id!, before: ticket, as: message.owner, delivery)
         case .await:
             let notices = server.notices
-            server.await(message.id!, before: place, as: message.owner) { outcome in
+            server.await(message.id!, before: ticket, as: message.owner) { outcome in
                 notices.withLock { $0.append(.awaited(delivery: delivery, outcome)) }
             }
-        case .barrier: server.passJobs(before: place, delivery)
+        case .barrier: server.passJobs(before: ticket, delivery)
         case .job, .nothing: violate("delivery \(delivery) is no question")
         }
     }
@@ -203,7 +203,8 @@ extension Simulation {
             violate(
                 "\(jobTable.count) frames are in flight at the end, \(jobTable.jobCount) jobs, \(jobTable.bytes) bytes")
         }
-        if !jobTable.order.isEmpty || !jobTable.running.isEmpty || !jobTable.cancelled.isEmpty || !jobTable.kept.isEmpty
+        if !jobTable.order.isEmpty || !jobTable.running.isEmpty || !jobTable.cancelled.isEmpty
+            || !jobTable.unrecorded.isEmpty
         {
             violate("something is left in the flight at the end")
         }
@@ -221,7 +222,7 @@ extension Simulation {
             violate("\(sequence) was told accepted, and never applied")
         }
         for sequence in told.cancelled.sorted() where !durable.ended.contains(sequence) && disk != nil {
-            violate("\(sequence) was told cancelled, and lost its place")
+            violate("\(sequence) was told cancelled, and lost its ticket")
         }
         for (sequence, id) in told.failed.sorted(by: { $0.key < $1.key })
         where !durable.ended.contains(sequence) {

@@ -134,16 +134,16 @@ extension Simulation {
         let message = connection.toServer[0]
         clients[number].connection?.toServer.removeFirst()
         deliveries.append(SimulatedDelivery(message: message, run: server.run, connection: connection.number))
-        let place = server.admit(deliveries.count - 1, message, from: connection.number)
-        deliveries[deliveries.count - 1].place = place
-        note("message \(message) is delivery \(deliveries.count - 1) at place \(place)")
+        let ticket = server.admit(deliveries.count - 1, message, from: connection.number)
+        deliveries[deliveries.count - 1].ticket = ticket
+        note("message \(message) is delivery \(deliveries.count - 1) at ticket \(ticket)")
     }
 
     private mutating func replay() {
         let (job, message) = server.pending.removeFirst()
         deliveries.append(SimulatedDelivery(message: message, run: server.run, connection: nil))
-        let place = server.admit(deliveries.count - 1, message, from: 0, job)
-        deliveries[deliveries.count - 1].place = place
+        let ticket = server.admit(deliveries.count - 1, message, from: 0, job)
+        deliveries[deliveries.count - 1].ticket = ticket
         note("message \(message) of sequence \(job.sequence) is delivery \(deliveries.count - 1)")
     }
 

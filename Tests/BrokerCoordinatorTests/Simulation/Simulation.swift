@@ -173,7 +173,7 @@ struct Simulation {
         add(.commit, if: writer.transaction?.isDurable == false)
         add(.settle, if: writer.transaction?.isDurable == true)
         add(.alone, if: writer.isAlone)
-        add(.keep, if: writer.isIdle && !server.jobTable.kept.isEmpty)
+        add(.keep, if: writer.isIdle && !server.jobTable.unrecorded.isEmpty)
         if let log = server.log {
             add(.gather, if: server.syncing.isEmpty && log.hasWaiting)
             add(.sync, if: !server.syncing.isEmpty && !server.areSynced)

@@ -8,7 +8,7 @@ internal import Glibc
 ///
 /// For a record it does the work of a loop in C: walk over the parsed record, bind, step. Texts are bound without a
 /// copy.
-final class FloorDatabase {
+final class BaselineDatabase {
     private let connection: Connection
     /// The owners of the handles below, which are bound and stepped without checks.
     private var statements: [Statement] = []
@@ -137,7 +137,8 @@ final class FloorDatabase {
 
     private func column(of key: JSONValue) throws(LoadError) -> Int {
         guard let place = columns.firstIndex(where: { key.hasSameBytes(as: $0.key) }) else {
-            throw LoadError(.failed, "The floor does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
+            throw LoadError(
+                .failed, "The baseline does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
         }
         return place
     }

@@ -4,14 +4,15 @@ import BrokerJSON
 import BrokerLoad
 
 /// The least that the work costs.
-struct FloorCommand: AsyncParsableCommand {
+struct BaselineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "floor",
+        commandName: "baseline",
         abstract: "Loads the same records without Broker: parse, then step prepared upserts, on one thread.",
         discussion: """
             With --group, one-record jobs over a pair of sockets instead: a loop reads what is there, upserts, commits once \
             for all of it, and answers; so many jobs are in flight.
-            """)
+            """,
+        aliases: ["floor"])
 
     @Option(help: "The SQLite database; made anew.", completion: .file())
     var store: String
@@ -44,7 +45,7 @@ struct FloorCommand: AsyncParsableCommand {
     mutating func validate() throws {
         try [
             NumberOption("--transaction", transaction, in: 1...1_000_000_000),
-            NumberOption("--group", group ?? 1, in: 1...GroupFloor.mostInFlight),
+            NumberOption("--group", group ?? 1, in: 1...GroupBaseline.mostInFlight),
         ].check()
         if group == nil, ledger || !savepoints {
             throw ValidationError("--ledger and --no-savepoints are of one-record jobs in groups: add --group N.")
@@ -62,16 +63,16 @@ struct FloorCommand: AsyncParsableCommand {
 
     func run() async throws {
         if let group { return try runGroup(group) }
-        var floor = Baseline(path: store, records: record.options)
-        floor.transactionRows = transaction
+        var baseline = Baseline(path: store, records: record.options)
+        baseline.transactionRows = transaction
         let results = try told { () throws(LoadError) in
             var passes = [payloads(.allNew)]
             for mix in mixes { passes.append(payloads(try RecordMix(parsing: mix))) }
-            return try floor.load(passes)
+            return try baseline.load(passes)
         }
         for result in results {
-            let report = FloorReport(
-                name: "floor", amount: result.records, unit: "records", seconds: result.seconds,
+            let report = BaselineReport(
+                name: "baseline", amount: result.records, unit: "records", seconds: result.seconds,
                 processorSeconds: result.processorSeconds)
             try report.say(json: json)
         }
@@ -86,18 +87,18 @@ struct FloorCommand: AsyncParsableCommand {
     }
 
     private func runGroup(_ group: Int) throws {
-        var floor = GroupFloor(path: store, records: record.options, inFlight: group, jobs: size.jobs)
-        floor.hasSavepoints = savepoints
-        floor.hasLedger = ledger
-        let result = try told { () throws(LoadError) in try floor.run() }
-        var report = FloorReport(name: "floor", amount: result.jobs, unit: "jobs", seconds: result.seconds)
+        var baseline = GroupBaseline(path: store, records: record.options, inFlight: group, jobs: size.jobs)
+        baseline.hasSavepoints = savepoints
+        baseline.hasLedger = ledger
+        let result = try told { () throws(LoadError) in try baseline.run() }
+        var report = BaselineReport(name: "baseline", amount: result.jobs, unit: "jobs", seconds: result.seconds)
         report.commits = result.commits
         report.latencies = result.latencies
         try report.say(json: json)
     }
 }
 
-extension FloorReport {
+extension BaselineReport {
     func say(json: Bool) throws(CommandFailure) {
         try Program.write(json ? String(decoding: self.json, as: UTF8.self) : text)
     }

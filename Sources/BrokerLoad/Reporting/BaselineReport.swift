@@ -1,7 +1,7 @@
 internal import BrokerJSON
 
 /// The result of a loop without Broker, or of another program.
-package struct FloorReport: Sendable {
+package struct BaselineReport: Sendable {
     package var name: String
     package var amount: Int
     /// The counted unit: `records` or `jobs`.

@@ -7,7 +7,7 @@ internal import Synchronization
 /// socket, upserts, commits once for all of it, and answers. Neither LZ4 nor ids, and a ledger only if it is asked for.
 ///
 /// A job is a 4-byte length and the JSON of a record, an answer is one byte.
-package struct GroupFloor {
+package struct GroupBaseline {
     package var path: String
     package var records: RecordOptions
     /// Jobs without an answer, which is how many one commit serves at most.
@@ -43,7 +43,7 @@ package struct GroupFloor {
             throw LoadError(.failed, "There is no pair of sockets: \(String(cString: strerror(errno))).")
         }
         defer { for socket in sockets { close(socket) } }
-        let database = try FloorDatabase(path: path, options: records)
+        let database = try BaselineDatabase(path: path, options: records)
         if hasLedger { try database.makeLedger() }
         let (client, server) = (sockets[0], sockets[1])
         let frames = makeFrames()
@@ -76,7 +76,7 @@ package struct GroupFloor {
     // MARK: - The loop
 
     /// - Returns: how many commits it made.
-    private func serve(_ socket: Int32, _ database: FloorDatabase) throws(LoadError) -> Int {
+    private func serve(_ socket: Int32, _ database: BaselineDatabase) throws(LoadError) -> Int {
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         var filled = 0
         var (commits, noted) = (0, Int64(0))
@@ -106,14 +106,14 @@ package struct GroupFloor {
     }
 
     private func upsert(
-        _ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: FloorDatabase
+        _ record: ArraySlice<UInt8>, _ sequence: Int64, _ database: BaselineDatabase
     ) throws(LoadError) {
         let text = record.withUnsafeBytes { JSONText(copying: $0) }
         let document: JSONDocument
         do throws(JSONError) {
             document = try JSONDocument(parsing: text)
         } catch {
-            throw LoadError(.failed, "The floor's record is no JSON: \(error)")
+            throw LoadError(.failed, "The baseline's record is no JSON: \(error)")
         }
         if hasSavepoints { try database.savepoint() }
         try database.upsert(document.root)

@@ -28,7 +28,7 @@ package struct Baseline {
     /// - Parameter passes: each an array of JSON arrays of records.
     /// - Returns: a result for each pass.
     package func load(_ passes: [[JSONText]]) throws(LoadError) -> [Result] {
-        let database = try FloorDatabase(path: path, options: records)
+        let database = try BaselineDatabase(path: path, options: records)
         var results: [Result] = []
         for payloads in passes {
             let start = monotonicNanoseconds()
@@ -42,7 +42,7 @@ package struct Baseline {
         return results
     }
 
-    private func load(_ payloads: [JSONText], into database: FloorDatabase) throws(LoadError) -> Int {
+    private func load(_ payloads: [JSONText], into database: BaselineDatabase) throws(LoadError) -> Int {
         var rows = 0
         try database.begin()
         for payload in payloads {
@@ -50,7 +50,7 @@ package struct Baseline {
             do throws(JSONError) {
                 document = try JSONDocument(parsing: payload)
             } catch {
-                throw LoadError(.failed, "The floor's payload is no JSON: \(error)")
+                throw LoadError(.failed, "The baseline's payload is no JSON: \(error)")
             }
             for record in document.root.elements {
                 if rows > 0, rows % transactionRows == 0 {
