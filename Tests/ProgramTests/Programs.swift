@@ -124,9 +124,13 @@ final class Programs {
         return process
     }
 
-    /// The programs lie beside the bundle of tests that is running.
+    /// The folder of programs that were built for release; nil to run those beside the tests.
+    static let releaseFolder = ProcessInfo.processInfo.environment["BROKER_RELEASE_PROGRAMS"]
+
+    /// The programs are beside the bundle of the running tests, unless the environment names a folder.
     func executable(_ program: String) -> URL {
-        Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }
+        if let folder = Self.releaseFolder { return URL(fileURLWithPath: folder).appendingPathComponent(program) }
+        return Bundle.allBundles.first { $0.bundlePath.hasSuffix(".xctest") }
             .map { URL(fileURLWithPath: $0.bundlePath).deletingLastPathComponent() }
             .map { $0.appendingPathComponent(program) } ?? Self.besideTests(program)
     }
