@@ -12,7 +12,7 @@ internal import Glibc
 /// | 40 | 8 | the newest position before this segment, 0 for none |
 /// | 48 | 16 | ``SegmentMark``; not in format 1 |
 ///
-/// Segments of format 1 are read. Records are appended to segments of ``currentFormat`` only.
+/// Segments of format 1 are read. Records are appended to segments of `currentFormat` only.
 package struct JournalSegment {
     static let currentFormat: UInt32 = 2
     package static let headerCount = markOffset + SegmentMark.count

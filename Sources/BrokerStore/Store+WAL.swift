@@ -1,6 +1,6 @@
 /// SQLite's write-ahead log (WAL) beside the store.
 extension Store {
-    /// Copies the WAL into the database if it has reached its working size. To be called after every ``commit()``, when
+    /// Copies the WAL into the database if it has reached its working size. To be called after every `commit()`, when
     /// the replies to its jobs have been sent: it may take as long as the disk does.
     package func copyLogIfDue() {
         if loss == nil, failure == nil { walCheckpointer.copyIfDue() }

@@ -5,8 +5,8 @@ internal import CSQLite
 
 /// The one connection that writes. Belongs to one thread; synchronous; starts no thread.
 ///
-/// A transaction has the jobs that were ready: ``begin()``, ``apply(_:)`` for each in the order of their sequences,
-/// ``commit()``.
+/// A transaction has the jobs that were ready: `begin()`, `apply(_:)` for each in the order of their sequences,
+/// `commit()`.
 package final class Store {
     let connection: Connection
     /// The changes made when it was opened.
@@ -27,7 +27,7 @@ package final class Store {
     private(set) var loss: StoreError?
 
     /// The disk has failed, or the file is damaged, and the store accepts no more jobs. Jobs applied since the last
-    /// ``commit()`` that returned, and no others, may or may not be in the file: the server must report neither before
+    /// `commit()` that returned, and no others, may or may not be in the file: the server must report neither before
     /// the store has been opened again.
     package var failure: StoreError? { connection.failure }
 
@@ -237,10 +237,10 @@ package final class Store {
         if defersForeignKeys { try connection.execute("PRAGMA defer_foreign_keys = ON") }
     }
 
-    /// Makes everything applied since ``begin()`` durable and visible to readers.
+    /// Makes everything applied since `begin()` durable and visible to readers.
     ///
     /// - Throws: ``StoreError``; `unavailable` permanently when the store's files were deleted, moved or replaced,
-    ///   because no other process would find what is written to them. If there is a ``failure`` then, the transaction
+    ///   because no other process would find what is written to them. If there is a `failure` then, the transaction
     ///   may be durable all the same.
     package func commit() throws(StoreError) {
         do throws(StoreError) {
@@ -260,12 +260,12 @@ package final class Store {
         if let error = loss ?? failure { throw error }
     }
 
-    /// Rolls back everything applied since ``begin()``; does nothing when SQLite did that by itself.
+    /// Rolls back everything applied since `begin()`; does nothing when SQLite did that by itself.
     package func rollback() {
         merger.resetRowKeys()
         ledger.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
-        // If the rollback fails, the transaction stays open, and the next ``begin()`` throws.
+        // If the rollback fails, the transaction stays open, and the next `begin()` throws.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
     }
 

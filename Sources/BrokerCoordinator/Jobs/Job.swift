@@ -13,10 +13,10 @@ package struct Job: @unchecked Sendable {
     // Offsets into the immutable tape of `document`, which is retained here beside them.
     package var operations: [JobOperation]
     package var policy: InvalidRecordPolicy
-    /// Whether a record with a key that the model does not name is rejected, as ``policy`` says.
+    /// Whether a record with a key that the model does not name is rejected, as `policy` says.
     package var refusesUnknownKeys = false
     package var wantsKeys: Bool
-    /// Whether ``JobCompletion/objects`` are wanted.
+    /// Whether `JobCompletion.objects` are wanted.
     package var wantsObjects: Bool
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     package var wantsAcceptance: Bool

@@ -45,7 +45,7 @@ package struct PredicateRelation {
 package struct PredicateTerm {
     package enum Kind {
         case path([PredicateName])
-        /// Index among the predicate's own constants (``PredicateText/literals``).
+        /// Index among the predicate's own constants (`PredicateText.literals`).
         case literal(Int)
         /// `%@`: index among the arguments.
         case argument(Int)

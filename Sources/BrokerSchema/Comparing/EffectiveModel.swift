@@ -8,7 +8,7 @@ package import BrokerModel
 /// later model has it.
 package struct EffectiveModel {
     package let model: Model
-    /// The match of the stored model with ``model``.
+    /// The match of the stored model with `model`.
     package let match: ModelMatch
     /// Some part is retained.
     package let keepsParts: Bool

@@ -127,7 +127,7 @@ package struct StoreMeta {
         case formatVersion, model, heldModel
         /// The owner of the tables that the model names: ``foreign``, or absent where Broker made them.
         case tables
-        /// The journal whose jobs are applied to the store, and the position reached (``StateDigest/text``); absent
+        /// The journal whose jobs are applied to the store, and the position reached (`StateDigest.text`); absent
         /// without a journal.
         case log, logApplied
         /// In a table without a mark of its own, no row key up to this one is assigned again.

@@ -3,7 +3,7 @@ package import BrokerModel
 /// The memory that one job may still use. The threads that stage the job ask for it in steps, before they use it. Its
 /// owner gives back the granted memory when it releases the job's rows.
 package protocol StagingAllowance: AnyObject, Sendable {
-    /// Whether `bytes` more may be used. If not, staging ends with ``StagingRefusal/noRoom``.
+    /// Whether `bytes` more may be used. If not, staging ends with `StagingRefusal.noRoom`.
     func take(_ bytes: Int) -> Bool
 }
 

@@ -85,7 +85,7 @@ package final class StagedRows: Sendable {
 
     private var document: JSONDocument { collections[0].document }
 
-    /// Returns the offset of the record or bare key that first named the row, for ``located(_:at:)``.
+    /// Returns the offset of the record or bare key that first named the row, for `located(_:at:)`.
     package func offset(entity: Int, row: Int) -> Int { Int(tables[entity]!.offsets[row]) }
 
     /// Returns the fault with the path, as a JSON Pointer into the message, of the value at that offset.
