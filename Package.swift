@@ -86,7 +86,10 @@ let package = Package(
             name: "BrokerSchema", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite"], swiftSettings: strict),
         .target(
             name: "BrokerStore",
-            dependencies: ["BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerSQLite", "BrokerStaging", "CSQLite"],
+            dependencies: [
+                "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerSQLite", "BrokerStaging", "CSQLite",
+                .product(name: "HeapModule", package: "swift-collections"),
+            ],
             swiftSettings: strict),
         .target(name: "BrokerJournal", dependencies: ["CZlib"], swiftSettings: strict),
         .target(

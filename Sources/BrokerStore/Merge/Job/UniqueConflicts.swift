@@ -1,3 +1,5 @@
+internal import HeapModule
+
 /// Decides which objects of one staging are rejected for their unique values. A pure value: the caller reads the store.
 ///
 /// An object claims a value of a list of unique attributes when the job would give it one that it does not have. Values
@@ -57,7 +59,7 @@ struct UniqueConflicts {
     /// By object: objects with claims inside its records.
     private var enclosed: [[Int]]
     /// Claims on values that other objects retain.
-    private var lost = SmallestFirst()
+    private var lost = Heap<Int>()
     /// By object, the list for which it is rejected.
     private(set) var rejected: [Int: Int] = [:]
 
@@ -91,7 +93,7 @@ struct UniqueConflicts {
         }
         owners = Array(repeating: nil, count: values.count)
         for (value, number) in values where try isRetained(value.list, value.key) {
-            claimants[number].forEach { lost.add($0) }
+            lost.insert(contentsOf: claimants[number])
         }
         for (object, own) in objects.enumerated() {
             for claim in own where claim.isGivingUp {
@@ -114,7 +116,7 @@ struct UniqueConflicts {
     }
 
     private mutating func rejectLosers() {
-        while let claim = lost.removeSmallest() {
+        while let claim = lost.popMin() {
             if states[claims[claim].object] == .included { reject(claims[claim]) }
         }
     }
@@ -124,36 +126,6 @@ struct UniqueConflicts {
         states[object] = .rejected
         rejected[object] = claim.list
         for other in enclosed[object] where states[other] == .included { states[other] = .undecided }
-        for value in givenUp[object] { claimants[value].forEach { lost.add($0) } }
-    }
-}
-
-/// A binary heap of numbers.
-private struct SmallestFirst {
-    private var numbers: [Int] = []
-
-    mutating func add(_ number: Int) {
-        var place = numbers.count
-        numbers.append(number)
-        while place > 0, numbers[(place - 1) / 2] > numbers[place] {
-            numbers.swapAt(place, (place - 1) / 2)
-            place = (place - 1) / 2
-        }
-    }
-
-    mutating func removeSmallest() -> Int? {
-        guard let smallest = numbers.first else { return nil }
-        let last = numbers.removeLast()
-        guard !numbers.isEmpty else { return smallest }
-        numbers[0] = last
-        var place = 0
-        while 2 * place + 1 < numbers.count {
-            var child = 2 * place + 1
-            if child + 1 < numbers.count, numbers[child + 1] < numbers[child] { child += 1 }
-            guard numbers[child] < numbers[place] else { break }
-            numbers.swapAt(place, child)
-            place = child
-        }
-        return smallest
+        for value in givenUp[object] { lost.insert(contentsOf: claimants[value]) }
     }
 }
