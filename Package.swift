@@ -32,6 +32,7 @@ func tests(_ target: String, also: [Target.Dependency] = []) -> Target {
 let package = Package(
     name: "Broker",
     products: [
+        .library(name: "Broker", targets: ["Broker"]),
         .library(name: "BrokerClient", targets: ["BrokerClient"]),
         .library(name: "BrokerEmbedded", targets: ["BrokerEmbedded"]),
         .executable(name: "brokerd", targets: ["brokerd"]),
@@ -39,16 +40,21 @@ let package = Package(
         .executable(name: "brokerload", targets: ["brokerload"]),
     ],
     traits: [
+        .trait(
+            name: "ServiceLifecycle",
+            description: "BrokerClient is a service of swift-service-lifecycle, with a graceful shutdown."),
         .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
         .trait(
             name: "Programs", description: "The server and the commands, with the packages that only they need.",
-            enabledTraits: ["Embedding"]),
+            enabledTraits: ["Embedding", "ServiceLifecycle"]),
         .default(enabledTraits: ["Programs"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
@@ -118,10 +124,20 @@ let package = Package(
                 .product(name: "NIOPosix", package: nio),
             ],
             swiftSettings: strict),
+        // The public values of both libraries, the same as messages of the protocol, and the library that talks to a server.
+        .target(name: "Broker", dependencies: ["BrokerJSON"], swiftSettings: strict),
+        .target(
+            name: "BrokerRequests", dependencies: ["Broker", "BrokerJSON", "BrokerWire"], swiftSettings: strict),
         .target(
             name: "BrokerClient",
             dependencies: [
-                "BrokerJSON", "BrokerPaths", "BrokerWire",
+                "Broker", "BrokerJSON", "BrokerRequests", "BrokerWire",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "Tracing", package: "swift-distributed-tracing"),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle",
+                    condition: .when(traits: ["ServiceLifecycle"])),
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOPosix", package: nio),
@@ -131,8 +147,8 @@ let package = Package(
         .target(
             name: "BrokerEmbedded",
             dependencies: [
-                "BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "BrokerWire", "BrokerCoordinator",
-                "BrokerMessages", "BrokerClient",
+                "Broker", "BrokerCoordinator", "BrokerJSON", "BrokerMessages", "BrokerModel", "BrokerRequests",
+                "BrokerSchema", "BrokerStaging", "BrokerStore", "BrokerWire",
                 forCoordinator("Logging", "swift-log"),
             ],
             swiftSettings: strict),
@@ -171,7 +187,8 @@ let package = Package(
             name: "broker",
             dependencies: [
                 "BrokerCommandLine", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel", "BrokerSchema",
-                "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "BrokerClient",
+                "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
+                "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
             ],
@@ -199,6 +216,8 @@ let package = Package(
         tests("BrokerPaths"),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["BrokerJSON"]),
+        tests("Broker", also: ["BrokerWire"]),
+        tests("BrokerRequests", also: ["Broker", "BrokerJSON", "BrokerWire"]),
         tests("BrokerLoad", also: ["BrokerJSON", "BrokerWire", "CSQLite", "CZlib"]),
         tests("BrokerStaging", also: ["BrokerJSON", "BrokerModel"]),
         tests("BrokerModelSources", also: ["BrokerJSON", "BrokerModel", "BrokerStaging", "BrokerStore", "CSQLite"]),
@@ -221,18 +240,23 @@ let package = Package(
         tests(
             "BrokerClient",
             also: [
-                "BrokerJSON", "BrokerWire",
+                "Broker", "BrokerJSON", "BrokerRequests", "BrokerWire",
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
+                .product(name: "Logging", package: "swift-log"),
+                forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
+                forPrograms("ServiceLifecycleTestKit", "swift-service-lifecycle"),
                 .product(name: "NIOCore", package: nio),
                 .product(name: "NIOEmbedded", package: nio),
                 .product(name: "NIOPosix", package: nio),
             ]),
         tests(
             "BrokerEmbedded",
-            also: ["BrokerClient", "BrokerStore", forCoordinator("Logging", "swift-log")]),
+            also: ["Broker", "BrokerJSON", "BrokerModel", "BrokerStore", forCoordinator("Logging", "swift-log")]),
         .executableTarget(
-            name: "Embedding", dependencies: ["BrokerEmbedded"], path: "Tests/Embedding", swiftSettings: strict),
+            name: "Embedding", dependencies: ["Broker", "BrokerEmbedded"], path: "Tests/Embedding",
+            swiftSettings: strict),
         .executableTarget(
-            name: "Handling", dependencies: ["BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
+            name: "Handling", dependencies: ["Broker", "BrokerEmbedded"], path: "Tests/Handling", swiftSettings: strict),
         .executableTarget(
             name: "CrashTest",
             dependencies: [
@@ -256,10 +280,7 @@ let package = Package(
             name: "ProgramTests",
             dependencies: [
                 "brokerd", "broker", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
-                "BrokerClient",
-                "BrokerJSON",
-                "BrokerWire",
-                "CSQLite", "TestSupport",
+                "Broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport",
             ],
             swiftSettings: strict),
     ],

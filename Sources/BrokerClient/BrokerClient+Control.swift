@@ -1,94 +1,83 @@
+public import Broker
+internal import BrokerRequests
 internal import BrokerWire
 
-// Cancellation of jobs, and administration of the server.
+// Questions, and administration of the server.
 extension BrokerClient {
-    /// Cancels the jobs of that id: they fail with `cancelled` and have no effect. Either all jobs of that id that have
-    /// not ended are cancelled, or none is.
+    public func fetch(_ query: Query) async throws -> QueryResult {
+        let members = try query.members()
+        let answer = try await request { ClientMessageWriter.fetch(members: members, tag: $0) }
+        guard case .objects(let json, let hasMore) = answer.message else { throw unexpected(answer, to: "fetch") }
+        return QueryResult(objects: RawJSON(json), hasMore: hasMore)
+    }
+
+    /// Returns when the server has answered.
+    public func ping() async throws {
+        let answer = try await request { ClientMessageWriter.ping(tag: $0) }
+        guard case .pong = answer.message else { throw unexpected(answer, to: "ping") }
+    }
+
+    /// The server's description of itself, from the newest connection; connects if there was none yet.
     ///
-    /// - Throws: `refused` with the code `tooLate` when the merge of one has begun or it has ended, with `unknownJob`
-    ///   when the server does not know it or it belongs to another user; `outcomeUnknown` when the connection was lost,
-    ///   or the task was cancelled, before the answer came.
-    public func cancel(_ id: String) async throws {
-        guard JobID.byteCounts.contains(id.utf8.count) else { throw BrokerError.invalidID(id) }
-        do {
-            let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.waitCancelled(id)) {
-                ClientMessageWriter.cancel(id: id, tag: $0)
-            }
-            guard case .cancelled = answer.message else { throw unexpected(answer, to: "cancel") }
-        } catch let error as BrokerError {
-            guard case .connectionLost = error else { throw error }
-            throw error.doubting(JobID(id))
-        }
+    /// - Throws: ``/Broker/BrokerError``
+    public func serverInformation() async throws -> ServerInformation {
+        if let server = driver.server { return server }
+        try await ping()
+        guard let server = driver.server else { throw BrokerError.protocolViolation("the server sent no welcome") }
+        return server
     }
 
-    /// The administrative actions of a server.
-    public enum AdminAction: String, Sendable, CaseIterable {
-        /// Jobs are accepted, and none is merged.
-        case pause
-        case resume
-        /// New jobs are refused, those accepted are finished, and the server ends.
-        case drain
-        /// SQLite's WAL is copied into the database.
-        case checkpoint
-        /// The model is read again, and applied completely or not at all.
-        case reload
+    public func statistics() async throws -> Statistics {
+        let answer = try await request { ClientMessageWriter.stats(tag: $0) }
+        guard case .stats = answer.message else { throw unexpected(answer, to: "stats") }
+        return try decoded("stats") { try Statistics(json: answer.text) }
     }
 
-    /// Requests an action that only the server's own user and root may request.
+    public func model() async throws -> ModelDescription {
+        let answer = try await request { ClientMessageWriter.model(tag: $0) }
+        guard case .model(let json) = answer.message else { throw unexpected(answer, to: "model") }
+        return try decoded("model") { try ModelDescription(json: json) }
+    }
+
+    public func administer(_ action: Broker.AdminAction) async throws { _ = try await perform(action) }
+
+    /// As ``administer(_:)``.
     ///
     /// - Returns: the server's answer, the `done` message of the protocol.
-    /// - Throws: `refused`, with the code `unauthorized` for other users; `connectionLost` when the connection was
-    ///   lost, or the task was cancelled, before the answer came: the request is not sent again, and the action may
-    ///   have been done.
-    @discardableResult public func administer(_ action: AdminAction) async throws -> JSON {
-        let asked: BrokerWire.AdminAction =
-            switch action {
-            case .pause: .pause
-            case .resume: .resume
-            case .drain: .drain
-            case .checkpoint: .checkpoint
-            case .reload: .reload
-            }
+    package func perform(_ action: Broker.AdminAction) async throws -> RawJSON {
+        guard let asked = BrokerWire.AdminAction(rawValue: action.rawValue) else {
+            throw BrokerError(.unsupportedMessage, "There is no action \"\(action.rawValue)\". Nothing was sent.")
+        }
         let answer = try await request(isSentOnce: true, orOnCancellation: Self.adminWaitCancelled) {
             ClientMessageWriter.admin(asked, tag: $0)
         }
         guard case .done = answer.message else { throw unexpected(answer, to: "admin") }
-        let text = answer.document.text
-        return withExtendedLifetime(text) { JSON(text.bytes) }
+        return RawJSON(answer.text)
     }
-}
 
-extension BrokerClient {
-    fileprivate static let adminWaitCancelled = BrokerError.connectionLost(
-        reason: "the task was cancelled before the answer came, and the action may have been done")
-
-    /// Makes the server copy its store to a file while it continues to merge jobs. For the server's own user and root.
-    ///
-    /// - Parameters:
-    ///   - file: an absolute path on the server's machine.
-    ///   - replacing: whether an existing file is replaced.
-    /// - Returns: the newest job in the copy (it has every job up to that one, and no later one), and the bytes of the
-    ///   file.
-    /// - Throws: `refused`; `connectionLost` when the connection was lost before the answer came, and then there is no copy.
-    public func backUp(to file: String, replacing: Bool = false) async throws -> (sequence: Int64, bytes: Int64) {
+    public func backUp(to file: String, replacing: Bool = false) async throws -> Backup {
         let answer = try await request(isSentOnce: true, orOnCancellation: Self.adminWaitCancelled) {
             ClientMessageWriter.backup(file: file, replaces: replacing, tag: $0)
         }
         guard case .done = answer.message, let sequence = answer.document.root["sequence"]?.int64,
             let bytes = answer.document.root["bytes"]?.int64
         else { throw unexpected(answer, to: "backup") }
-        return (sequence, bytes)
+        return Backup(sequence: sequence, byteCount: bytes)
+    }
+
+    private static let adminWaitCancelled = BrokerError.connectionLost(
+        "the task was cancelled before the answer came, and the action may have been done")
+
+    private func decoded<Value>(_ type: String, _ decode: () throws -> Value) throws -> Value {
+        do {
+            return try decode()
+        } catch {
+            throw BrokerError.protocolViolation("the `\(type)` of the server cannot be read: \(error)")
+        }
     }
 }
 
-extension BrokerClient.JobTicket {
-    /// Cancels the job; see ``BrokerClient/cancel(_:)``. Tasks that wait for the ``completion`` get `failed` with the
-    /// code `cancelled`.
-    public func cancel() async throws { try await client.cancel(id) }
-}
-
-extension BrokerClient.SentJob {
-    /// Cancels the job; see ``BrokerClient/cancel(_:)``. Tasks that wait for the ``completion`` get `failed` with the
-    /// code `cancelled`.
-    public func cancel() async throws { try await client.cancel(id) }
+extension ServerEnvelope {
+    /// The whole message.
+    fileprivate var text: [UInt8] { withExtendedLifetime(document) { Array(document.text.bytes) } }
 }

@@ -1,4 +1,6 @@
+internal import Broker
 internal import BrokerJSON
+internal import BrokerRequests
 internal import BrokerWire
 internal import NIOCore
 
@@ -77,12 +79,12 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private func arrival(_ payload: UnsafeRawBufferPointer) throws(WireError) -> Arrival {
         if let content = StoredFrame.content(of: payload) {
-            if let completion = BrokerClient.Completion(plainly: content) { return .completion(completion) }
+            if let completion = Completion(plainly: content) { return .completion(completion) }
             return .message(try ServerEnvelope.decode(parsing: JSONText(copying: content)))
         }
         let text = try decoder.decode(payload)
         // The bytes are the text's.
-        let completion = withExtendedLifetime(text) { BrokerClient.Completion(plainly: text.bytes) }
+        let completion = withExtendedLifetime(text) { Completion(plainly: text.bytes) }
         if let completion { return .completion(completion) }
         return .message(try ServerEnvelope.decode(parsing: text))
     }

@@ -1,3 +1,5 @@
+internal import Broker
+internal import BrokerRequests
 internal import BrokerWire
 internal import Synchronization
 
@@ -17,7 +19,7 @@ final class FrameEncoders: Sendable {
         do {
             return try slot.encoder.encode(content)
         } catch {
-            throw .tooLarge(reason: error.description)
+            throw .tooLarge(error.description)
         }
     }
 }

@@ -1,3 +1,4 @@
+internal import Broker
 internal import DequeModule
 
 /// The jobs that are not answered yet, in the order in which they were added: a window of them is in flight, the rest
@@ -148,6 +149,9 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         for job in cancelled { _ = remove(job.id) }
         return cancelled.map { ($0.id, $0.waiter) }
     }
+
+    /// How many were written to a connection before and are still unanswered.
+    var resendCount: Int { jobs.values.lazy.filter(\.wasSent).count }
 
     /// The frames of what is in flight, in order, to be written now.
     mutating func sendAll() -> [[UInt8]] {

@@ -5,10 +5,10 @@ internal import NIOCore
 /// Patience is time without a connection. It comes back with the first answer, not with the welcome: a server that
 /// welcomes and closes, again and again, uses it up as one does that is not there.
 struct Reconnection: Sendable {
-    /// 50 ms: a server that restarts is back about then.
+    /// A server that restarts is back about then.
     static let firstDelay = TimeAmount.milliseconds(50)
-    /// 2 s: no longer, so that a server that is back is not left waiting.
-    static let longestDelay = TimeAmount.seconds(2)
+    /// No longer, because an attempt on a Unix socket costs next to nothing, and a server that is back is not left waiting.
+    static let longestDelay = TimeAmount.milliseconds(250)
 
     private var patience: TimeAmount
     private var nextDelay: TimeAmount

@@ -1,3 +1,5 @@
+internal import Broker
+internal import BrokerRequests
 internal import BrokerWire
 internal import NIOCore
 
@@ -13,7 +15,7 @@ internal import NIOCore
 extension Session {
     /// The `tag` of a `cancel` for which no task waits. Its answer is ignored, because the end of the job has the same
     /// information.
-    static let cancelTag = RawJSON.string("cancel")
+    static let cancelTag = ProvenJSON.string("cancel")
 
     /// No task waits for that job any more: if it still waits for room, it will not be sent.
     mutating func withdraw(_ place: Jobs.Place) -> Effects { withdraw(place, fromWindow: false) }
@@ -30,8 +32,8 @@ extension Session {
             effects.write = [frame]
         } else if jobs.remove(job.id) != nil {
             // Written again on the next connection, it might take effect after all.
-            let error = BrokerError.outcomeUnknown(
-                id: job.id.text, cause: .connectionLost(reason: "its task was cancelled before there was another one"))
+            let error = BrokerError.connectionLost("its task was cancelled before there was another one")
+                .doubting(job.id)
             effects.deliveries = [.finished(job.waiter, .failure(error))]
             admit(into: &effects)
         }
@@ -58,22 +60,10 @@ extension Session {
 
     /// The connection is lost: what was written to it and must not be written to another.
     mutating func giveUpWhatIsSentOnce(reason: String, into effects: inout Effects) {
-        let error = BrokerError.connectionLost(reason: reason)
+        let error = BrokerError.connectionLost(reason)
         for (id, waiter) in jobs.removeCancelled() {
             effects.deliveries.append(.finished(waiter, .failure(error.doubting(id))))
         }
         for waiter in requests.removeSentOnce() { effects.deliveries.append(.answered(waiter, .failure(error))) }
-    }
-}
-
-extension BrokerError {
-    /// The meaning of this error for a job that was sent.
-    func doubting(_ id: JobID) -> BrokerError {
-        switch self {
-        case .outcomeUnknown: self
-        case .closed: .outcomeUnknown(id: id.text, cause: .closed)
-        case .connectionLost(let reason): .outcomeUnknown(id: id.text, cause: .connectionLost(reason: reason))
-        default: .outcomeUnknown(id: id.text, cause: .connectionLost(reason: "\(self)"))
-        }
     }
 }

@@ -1,3 +1,4 @@
+internal import Broker
 internal import NIOCore
 
 /// How a session finds out whose an error is that does not say it: over a new connection everything that is unanswered
@@ -18,7 +19,7 @@ struct BatchBackoff: Sendable {
 extension Session {
     enum Trouble: Sendable {
         /// An error of the server's without the `id` or `tag` of what it answers.
-        case error(BrokerError.Fault)
+        case error(BrokerError)
         /// Bytes that are no message.
         case unreadable(String)
         /// The end of a job under an id that is not in flight.
@@ -26,7 +27,7 @@ extension Session {
 
         var reason: String {
             switch self {
-            case .error(let fault): fault.description
+            case .error(let error): error.description
             case .unreadable(let reason): "the server's answer is not of this protocol: \(reason)"
             case .unknownID(let id):
                 "the server answered a job \"\(String(decoding: id.utf8.prefix(128), as: UTF8.self))\" that this client has not in flight"
@@ -78,13 +79,12 @@ extension Session {
 
     private mutating func blame(_ question: BatchBackoff.Question, _ trouble: Trouble, into effects: inout Effects) {
         switch (question, trouble) {
-        case (.job(let id), .error(let fault)): finish(id, .failure(Self.ending(fault, of: id)), into: &effects)
+        case (.job(let id), .error(let error)): finish(id, .failure(Self.ending(error, of: id)), into: &effects)
         case (.job(let id), .unreadable), (.job(let id), .unknownID):
-            finish(
-                id, .failure(.outcomeUnknown(id: id.text, cause: .noAnswer(reason: trouble.reason))), into: &effects)
-        case (.request(let number), .error(let fault)): answer(number, .failure(.refused(fault)), into: &effects)
+            finish(id, .failure(.outcomeUnknown(id, noAnswer: trouble.reason)), into: &effects)
+        case (.request(let number), .error(let error)): answer(number, .failure(error), into: &effects)
         case (.request(let number), .unreadable(let reason)):
-            answer(number, .failure(.protocolViolation(reason: reason)), into: &effects)
+            answer(number, .failure(.protocolViolation(reason)), into: &effects)
         // Without a job in flight, the end of an unknown job answers nothing.
         case (.request, .unknownID): break
         }

@@ -1,11 +1,13 @@
+internal import Broker
 internal import BrokerJSON
+internal import BrokerRequests
 internal import BrokerWire
 internal import NIOCore
 
 /// A message that arrived on a connection.
 enum Arrival: Sendable {
     /// The `completed` of a job in its plain form.
-    case completion(BrokerClient.Completion)
+    case completion(Completion)
     case message(ServerEnvelope)
     /// None of the following bytes can be read.
     case unreadable(WireError)
@@ -21,7 +23,7 @@ extension Session {
             guard connection == currentConnection else { break }
             switch arrival {
             case .completion(let completion):
-                ended(JobID(completion.id), .success(completion), on: connection, at: now, into: &effects)
+                ended(completion.id, .success(completion), on: connection, at: now, into: &effects)
             case .message(let envelope): received(envelope, on: connection, at: now, into: &effects)
             case .unreadable(let error): received(error, on: connection, at: now, into: &effects)
             }
@@ -39,16 +41,16 @@ extension Session {
         switch envelope.message {
         case .completed(let message):
             ended(
-                JobID(message.id), .success(BrokerClient.Completion(message)), on: connection, at: now,
+                JobID(message.id), .success(Completion(message)), on: connection, at: now,
                 into: &effects)
         case .failed(let failed):
-            let fault = BrokerError.Fault(failed.error)
-            if let id = failed.id {
-                if fault.code == .cancelled, endCancelled(JobID(id), into: &effects) { break }
-                let failure = BrokerError.JobFailure(id: id, sequence: failed.sequence, fault: fault)
-                ended(JobID(id), .failure(.failed(failure)), on: connection, at: now, into: &effects)
+            let id = failed.id.map { JobID($0) }
+            let error = BrokerError(failed.error, jobID: id, sequence: failed.sequence)
+            if let id {
+                if error.code == .cancelled, endCancelled(id, into: &effects) { break }
+                ended(id, .failure(error), on: connection, at: now, into: &effects)
             } else {
-                unattributed(.error(fault), on: connection, at: now, into: &effects)
+                unattributed(.error(error), on: connection, at: now, into: &effects)
             }
         case .accepted(let id, let sequence):
             guard let job = jobs.inFlight(JobID(id)) else { break }
@@ -68,7 +70,7 @@ extension Session {
         if wasWelcomed {
             unattributed(.unreadable("\(error)"), on: connection, at: now, into: &effects)
         } else {
-            abandon(.protocolViolation(reason: "\(error)"), into: &effects)
+            abandon(.protocolViolation("\(error)"), into: &effects)
         }
     }
 
@@ -78,13 +80,14 @@ extension Session {
     ) {
         guard link == .connecting(connection: connection) else { return }
         do throws(BrokerError) {
-            effects.deliveries.append(.welcomed(.success(try BrokerClient.ServerInformation(welcome))))
+            effects.deliveries.append(.welcomed(.success(try ServerInformation(welcome))))
         } catch {
             return abandon(error, into: &effects)
         }
         link = .connected(connection: connection)
         wasWelcomed = true
         reconnection?.connected(at: now)
+        effects.notes.append(.connected(resent: jobs.resendCount))
         if caution == nil {
             effects.write += jobs.sendAll() + requests.sendAll()
             admit(into: &effects)
@@ -98,7 +101,7 @@ extension Session {
     /// Each job in flight is answered once, under its own id. An answer under an id that is not in flight is an answer that
     /// another job lacks, so that job would wait without end; see ``BatchBackoff`` for how it is found.
     private mutating func ended(
-        _ id: JobID, _ result: Result<BrokerClient.Completion, BrokerError>, on connection: Int, at now: NIODeadline,
+        _ id: JobID, _ result: Result<Completion, BrokerError>, on connection: Int, at now: NIODeadline,
         into effects: inout Effects
     ) {
         if jobs.inFlight(id) == nil, jobs.inFlightCount > 0 {
@@ -108,7 +111,7 @@ extension Session {
     }
 
     mutating func finish(
-        _ id: JobID, _ result: Result<BrokerClient.Completion, BrokerError>, into effects: inout Effects
+        _ id: JobID, _ result: Result<Completion, BrokerError>, into effects: inout Effects
     ) {
         guard let waiter = jobs.remove(id) else { return }
         reconnection = nil
@@ -128,27 +131,27 @@ extension Session {
     private mutating func refused(
         _ error: ErrorMessage, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
-        let fault = BrokerError.Fault(error.error)
-        guard wasWelcomed else { return abandon(.refused(fault), into: &effects) }
-        if case .connecting = link, fault.code != .busy {
+        let id = error.id.map { JobID($0) }
+        let error = BrokerError(error.error, jobID: id)
+        guard wasWelcomed else { return abandon(error, into: &effects) }
+        if case .connecting = link, error.code != .busy {
             // It does not want us any more, and would say so again.
-            return abandon(.connectionLost(reason: fault.description), into: &effects)
+            return abandon(.connectionLost(error.description), into: &effects)
         }
-        if let id = error.id.map(JobID.init) {
-            return ended(id, .failure(Self.ending(fault, of: id)), on: connection, at: now, into: &effects)
+        if let id {
+            return ended(id, .failure(Self.ending(error, of: id)), on: connection, at: now, into: &effects)
         }
-        switch fault.code {
+        switch error.code {
         case .busy, .unauthorized:
             // They are about the connection. A server that is full may have room when it is tried again.
-            lost(connection, reason: fault.description, at: now, into: &effects)
+            lost(connection, reason: error.description, at: now, into: &effects)
         default:
-            unattributed(.error(fault), on: connection, at: now, into: &effects)
+            unattributed(.error(error), on: connection, at: now, into: &effects)
         }
     }
 
     /// The meaning of an `error` about a job. An error of the server itself does not show that nothing was done.
-    static func ending(_ fault: BrokerError.Fault, of id: JobID) -> BrokerError {
-        fault.code == .internal
-            ? .outcomeUnknown(id: id.text, cause: .noAnswer(reason: fault.description)) : .refused(fault)
+    static func ending(_ error: BrokerError, of id: JobID) -> BrokerError {
+        error.code == .internal ? .outcomeUnknown(id, noAnswer: error.description) : error
     }
 }

@@ -1,16 +1,18 @@
+internal import Broker
 internal import BrokerJSON
+internal import BrokerRequests
 internal import BrokerWire
 internal import NIOCore
 
 /// The receiver of a job's events.
 struct JobWaiter: Sendable {
-    let completion: Answer<BrokerClient.Completion>
+    let completion: Answer<Completion>
     /// Wants the job's sequence once it is accepted.
     var accepted: Answer<Int64>?
     /// Wants to know that the job is in the window.
     var admitted: Answer<Void>?
 
-    func finish(_ result: Result<BrokerClient.Completion, any Error>) {
+    func finish(_ result: Result<Completion, any Error>) {
         completion.finish(result)
         accepted?.finish(result.map(\.sequence))
         admitted?.finish(result.map { _ in })
@@ -42,6 +44,14 @@ struct Session: Sendable {
         case closed
     }
 
+    /// How a session begins.
+    enum Beginning: Sendable {
+        /// As connecting, with the connection number 1. It is tried once; when it fails, the session is closed.
+        case atOnce
+        /// As disconnected: the first request, or ``connect(at:)``, begins a connection, and tries again like a lost one.
+        case whenNeeded
+    }
+
     /// The times that a session keeps.
     struct Patience: Sendable {
         /// How long to be without a connection before what is unanswered fails.
@@ -64,6 +74,20 @@ struct Session: Sendable {
         /// Frames in order, for the connection in force.
         var write: [[UInt8]] = []
         var deliveries: [Delivery] = []
+        /// For the operator.
+        var notes: [Note] = []
+    }
+
+    /// Something that happened to a connection.
+    enum Note: Sendable, Equatable {
+        case connecting
+        /// - Parameter resent: jobs that were sent before on another connection, and are sent again.
+        case connected(resent: Int)
+        /// It will be tried again when the connection is needed.
+        case lost(reason: String)
+        /// Everything unanswered has failed.
+        case gaveUp(BrokerError, jobs: Int)
+        case closed
     }
 
     struct Connect: Sendable, Equatable {
@@ -74,10 +98,10 @@ struct Session: Sendable {
     }
 
     enum Delivery: Sendable {
-        case welcomed(Result<BrokerClient.ServerInformation, BrokerError>)
+        case welcomed(Result<ServerInformation, BrokerError>)
         case accepted(JobWaiter, sequence: Int64)
         case admitted(JobWaiter)
-        case finished(JobWaiter, Result<BrokerClient.Completion, BrokerError>)
+        case finished(JobWaiter, Result<Completion, BrokerError>)
         /// The job's task was cancelled, and the job was not sent, or was cancelled.
         case withdrawn(JobWaiter)
         case answered(RequestWaiter, Result<ServerEnvelope, BrokerError>)
@@ -88,7 +112,7 @@ struct Session: Sendable {
     var link: Link
     var jobs: Jobs
     var requests = PendingRequests<RequestWaiter>()
-    /// Until then the client does not exist for its caller: the first connection is tried once.
+    /// Until then the first connection is tried once, and the client does not exist for its caller.
     var wasWelcomed = false
     /// Set while a lost connection is to be had again, and until the new one has answered something.
     var reconnection: Reconnection?
@@ -97,14 +121,20 @@ struct Session: Sendable {
     /// When the newest answer came, or, if none has come since, when the oldest unanswered message was added. Only
     /// meaningful while anything is unanswered, and with a limit for answers.
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
+    /// Nothing more is taken; what is unanswered is finished.
+    private(set) var isDraining = false
     private var lastConnection = 1
 
-    /// Starts as connecting, with the connection number 1.
-    init(path: String, window: Jobs, patience: Patience) {
+    init(path: String, window: Jobs, patience: Patience, beginning: Beginning = .atOnce) {
         self.path = path
         self.patience = patience
-        link = .connecting(connection: 1)
         jobs = window
+        switch beginning {
+        case .atOnce: link = .connecting(connection: 1)
+        case .whenNeeded:
+            link = .disconnected
+            wasWelcomed = true
+        }
     }
 
     // MARK: - What the caller does
@@ -112,11 +142,11 @@ struct Session: Sendable {
     mutating func add(
         id: JobID, frame: [UInt8], waiter: JobWaiter, at now: @autoclosure () -> NIODeadline
     ) throws(BrokerError) -> (place: Jobs.Place, effects: Effects) {
-        guard link != .closed else { throw .closed }
+        guard link != .closed, !isDraining else { throw .closed }
         if patience.answer != nil, isIdle { waitingSince = now() }
         let added = jobs.add(
             id: id, frame: frame, waiter: waiter, entersAtOnce: caution == nil, isSent: isConnected)
-        guard let added else { throw .idInUse(id.text) }
+        guard let added else { throw .idInUse(id) }
         var effects = Effects()
         if added.hasEntered { send(frame, of: waiter, into: &effects) } else { admit(into: &effects) }
         connectIfNeeded(at: now(), into: &effects)
@@ -127,7 +157,7 @@ struct Session: Sendable {
     mutating func add(
         request number: Int, frame: [UInt8], waiter: RequestWaiter, isSentOnce: Bool = false, at now: NIODeadline
     ) throws(BrokerError) -> Effects {
-        guard link != .closed else { throw .closed }
+        guard link != .closed, !isDraining else { throw .closed }
         if isIdle { waitingSince = now }
         let isSent = isConnected && caution == nil
         requests.add(number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, isSent: isSent)
@@ -137,10 +167,22 @@ struct Session: Sendable {
         return effects
     }
 
+    /// Connects now, before there is a request.
+    mutating func connect(at now: NIODeadline) -> Effects {
+        var effects = Effects()
+        connectIfNeeded(at: now, into: &effects)
+        return effects
+    }
+
+    /// Takes nothing more from now on.
+    mutating func drain() { isDraining = true }
+
     mutating func close() -> Effects {
         var effects = Effects()
+        guard link != .closed else { return effects }
         effects.close = currentConnection
         link = .closed
+        effects.notes.append(.closed)
         failAll(.closed, into: &effects)
         return effects
     }
@@ -161,12 +203,13 @@ struct Session: Sendable {
         guard wasWelcomed else {
             return abandon(.cannotConnect(path: path, reason: reason), into: &effects)
         }
+        effects.notes.append(.lost(reason: reason))
         giveUpWhatIsSentOnce(reason: reason, into: &effects)
         guard !isIdle else { return disconnect() }
         var reconnection =
             self.reconnection ?? Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay)
         guard let delay = reconnection.delay(at: now) else {
-            return abandon(.connectionLost(reason: reason), into: &effects)
+            return abandon(.connectionLost(reason), into: &effects)
         }
         caution?.asked = nil
         connect(reconnection, after: delay, at: now, into: &effects)
@@ -181,6 +224,7 @@ struct Session: Sendable {
     /// Gives up the connection and the unanswered requests: another connection would end in the same way.
     mutating func abandon(_ error: BrokerError, into effects: inout Effects) {
         effects.close = currentConnection
+        effects.notes.append(.gaveUp(error, jobs: jobs.count))
         if wasWelcomed {
             disconnect()
         } else {
@@ -238,6 +282,7 @@ struct Session: Sendable {
         self.reconnection = reconnection
         lastConnection += 1
         link = .connecting(connection: lastConnection)
+        effects.notes.append(.connecting)
         effects.connect = Connect(connection: lastConnection, delay: delay, deadline: deadline)
     }
 

@@ -1,4 +1,7 @@
+internal import Broker
+internal import BrokerRequests
 internal import BrokerWire
+internal import Logging
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -7,6 +10,9 @@ internal import Synchronization
 ///
 /// Frames are collected from any thread and written by the event loop, all that there are with one flush.
 final class SessionDriver: Sendable {
+    /// Characters of a client's name that are sent.
+    private static let longestName = 256
+
     fileprivate struct State: Sendable {
         var session: Session
         /// The channel of the connection in force.
@@ -16,34 +22,59 @@ final class SessionDriver: Sendable {
         /// The event loop will take the outbox.
         var isFlushScheduled = false
         var deadlineTimer: Scheduled<Void>?
+        /// The server's description of itself, from the newest connection.
+        var server: ServerInformation?
+        /// Finished when nothing is unanswered, while a shutdown waits for that.
+        var drained: Answer<Void>?
     }
 
     let encoders = FrameEncoders()
-    let welcome = Answer<BrokerClient.ServerInformation>()
+    /// The end of the first attempt to connect.
+    let welcome = Answer<ServerInformation>()
     /// How long a server's frame may take from its first byte to its last.
     let frameTime: TimeAmount
     private let eventLoop: any EventLoop
     private let dialing: Dialing
     /// The greeting that every connection begins with.
     private let hello: [UInt8]
+    private let observer: ConnectionObserver
+    /// The states of the connection, for those who follow them.
+    var states: ConnectionStates { observer.states }
     private let state: Mutex<State>
 
-    /// - Parameter dialing: nil to connect to the session's path.
+    /// - Parameters:
+    ///   - name: the client's, for the server's logs.
+    ///   - dialing: nil to connect to the session's path.
     init(
-        session: Session, hello: [UInt8], frameTime: TimeAmount, eventLoop: any EventLoop, dialing: Dialing? = nil
+        session: Session, name: String?, frameTime: TimeAmount, eventLoop: any EventLoop, dialing: Dialing? = nil,
+        logger: Logger
     ) {
+        observer = ConnectionObserver(path: session.path, logger)
         self.dialing = dialing ?? .path(session.path)
         self.frameTime = frameTime
-        self.hello = hello
+        // A name of that length never makes the frame too large.
+        let greeting = ClientMessageWriter.hello(client: name.map { String($0.prefix(Self.longestName)) })
+        hello = (try? encoders.encode(greeting)) ?? []
         self.eventLoop = eventLoop
         state = Mutex(State(session: session))
     }
 
-    /// Makes the first connection; ``welcome`` has its result.
-    func start(deadline: NIODeadline) {
-        connect(Session.Connect(connection: 1, delay: .zero, deadline: deadline))
+    /// The server's description of itself, from the newest connection.
+    var server: ServerInformation? { state.withLock { $0.server } }
+
+    /// Makes the first connection of a session that begins at once; ``welcome`` has its result.
+    func start() {
+        let order = state.withLock { state -> Session.Connect? in
+            guard case .connecting(let connection) = state.session.link else { return nil }
+            return Session.Connect(
+                connection: connection, delay: .zero, deadline: .now() + state.session.patience.welcome)
+        }
+        if let order { connect(order) }
         watchSilence()
     }
+
+    /// Connects before there is a request.
+    func connect() { perform { $0.connect(at: .now()) } }
 
     /// Checks, from now on, whether the server has sent no answer for too long.
     private func watchSilence() {
@@ -84,10 +115,28 @@ final class SessionDriver: Sendable {
         }
     }
 
+    var isDraining: Bool { state.withLock { $0.session.isDraining } }
+
     var unansweredJobCount: Int { state.withLock { $0.session.jobs.count } }
 
     func close() {
         perform { $0.close() }
+    }
+
+    /// Takes nothing more, and returns when everything is answered, or when the task is cancelled.
+    func drain() async {
+        let drained = Answer<Void>()
+        state.withLock { state in
+            state.session.drain()
+            state.drained = drained
+        }
+        tellDrained()
+        try? await drained.value()
+    }
+
+    private func tellDrained() {
+        let drained = state.withLock { $0.session.isDraining && $0.session.isIdle ? $0.drained : nil }
+        drained?.finish(.success(()))
     }
 
     // MARK: - What connections do
@@ -126,17 +175,22 @@ final class SessionDriver: Sendable {
             let (value, effects) = try decide(&state.session)
             return (value, effects, state.note(effects), state.mustFlush())
         }
+        for note in effects.notes { observer.note(note) }
         abandoned?.close(promise: nil)
         if let connect = effects.connect { self.connect(connect) }
         if mustFlush { eventLoop.execute { self.flush() } }
         for delivery in effects.deliveries { deliver(delivery) }
+        if !effects.deliveries.isEmpty { tellDrained() }
         return value
     }
 
     private func deliver(_ delivery: Session.Delivery) {
         switch delivery {
         case .welcomed(let result):
-            state.withLock { $0.deadlineTimer?.cancel() }
+            state.withLock { state in
+                state.deadlineTimer?.cancel()
+                if case .success(let server) = result { state.server = server }
+            }
             welcome.finish(result.mapError { $0 })
         case .accepted(let waiter, let sequence): waiter.accepted?.finish(.success(sequence))
         case .admitted(let waiter): waiter.admitted?.finish(.success(()))

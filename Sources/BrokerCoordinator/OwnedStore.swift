@@ -52,8 +52,13 @@ package final class OwnedStore: Sendable {
     }
 
     /// Begins to ``stop()``, for a caller that cannot wait.
-    package func stopSoon() {
-        Thread(named: "stopping") { [self] in stopAndGiveUp() }.detach()
+    ///
+    /// - Parameter end: called when the store was given up.
+    package func stopSoon(_ end: @escaping @Sendable () -> Void) {
+        Thread(named: "stopping") { [self] in
+            stopAndGiveUp()
+            end()
+        }.detach()
     }
 
     private func stopAndGiveUp() {

@@ -1,114 +1,58 @@
-public import BrokerClient
-public import BrokerCoordinator
+public import Broker
+internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerMessages
 internal import BrokerModel
+internal import BrokerRequests
 internal import BrokerStaging
-public import BrokerStore
+internal import BrokerStore
 internal import BrokerWire
-public import Logging
 internal import Synchronization
 
 /// Broker in the process of its user: takes jobs, and merges them into a SQLite database, in order, exactly once, without
 /// a server and without a socket. Any task may call it at any time; none of its calls blocks a thread of the pool.
 ///
 /// ```swift
-/// let broker = try await EmbeddedBroker.open(store: "app.sqlite", model: .init(modelText))
-/// let outcome = try await broker.run(.process(employees, as: "Employee"))
-/// print(outcome.changes["Employee"]?.inserted ?? 0)
+/// let broker = try await EmbeddedBroker.open(store: .file("app.sqlite"), model: .file("model.json"))
+/// let done = try await broker.process(employees, as: "Employee")
+/// print(done.changes["Employee"]?.inserted ?? 0)
 /// await broker.stop()
 /// ```
 ///
-/// Jobs, outcomes and errors are those of `BrokerClient`, so what is written against one is easily moved to the other; a
-/// job of the same content and id is the same job on both ways.
+/// Code that is written against ``/Broker/BrokerProtocol`` runs with it and with a `BrokerClient`; a job of the same content and id is
+/// the same job on both ways.
 ///
 /// Jobs of one task that waits for each take effect in that order; of jobs that are sent at once, none waits for another
 /// to be begun. Who sends faster than the store takes waits for room: nothing is gathered without bounds, and nothing is
 /// refused for want of room that would fit alone.
-public final class EmbeddedBroker: Sendable {
-    public typealias Job = BrokerClient.Job
-    public typealias Operation = BrokerClient.Job.Operation
-    public typealias Completion = BrokerClient.Completion
-    public typealias Fetch = BrokerClient.Fetch
-    public typealias Fetched = BrokerClient.Fetched
-    public typealias JSON = BrokerClient.JSON
-    public typealias Failure = BrokerError
-
-    /// How much is taken on at once, and how durable it is.
-    public struct Options: Sendable {
-        public var limits = CoordinatorLimits()
-        public var store = StoreOptions()
-        /// Receives what an operator should know: another program that locks the store, a WAL that grows.
-        public var logger: Logger
-
-        public init(logger: Logger = Logger(label: "broker")) { self.logger = logger }
-    }
-
-    private let owned: OwnedStore
-    private let requests: Requests
+public final class EmbeddedBroker: BrokerProtocol {
+    let owned: OwnedStore
+    let requests: Requests
+    private let folder: TemporaryStore?
+    /// The path of the database.
+    let path: String
     private let stopped = Answer<Void>()
     private let isStopping = Atomic(false)
 
-    private init(_ owned: OwnedStore) {
+    init(_ owned: OwnedStore, path: String, folder: TemporaryStore?) {
         self.owned = owned
+        self.path = path
+        self.folder = folder
         requests = Requests(owned.coordinator)
         owned.coordinator.onFailure { [weak requests] in requests?.fail($0) }
     }
 
     deinit {
         // A broker that is dropped without being stopped loses nothing: admitted jobs take effect.
-        if !isStopping.load(ordering: .relaxed) { owned.stopSoon() }
-    }
-
-    /// Opens a store, or makes it, and makes it this process's own.
-    ///
-    /// - Parameters:
-    ///   - path: of the SQLite database.
-    ///   - model: what the entities are, as `protocol/model.schema.json` has it.
-    ///   - overrides: models that change it, each what those before it say (`protocol/core-data.md`).
-    ///   - handlers: code that has a say while records become objects.
-    /// - Throws: ``OpeningError``; no file was touched then. Among others when another process owns the store, which it
-    ///   names, and when the store cannot be made to fit the model without loss.
-    public static func open(
-        store path: String, model: JSON, overrides: [JSON] = [], handlers: Handlers = Handlers(),
-        options: Options = Options()
-    ) async throws(OpeningError) -> EmbeddedBroker {
-        let plan: StagingPlan
-        do throws(ModelError) {
-            let model = try ModelReader.read(try document(model, overrides))
-            plan = try StagingPlan(model, hooks: try handlers.hooks(for: model))
-        } catch {
-            throw OpeningError(reason: .model, message: error.faults.map(\.description).joined(separator: "\n"))
+        guard !isStopping.load(ordering: .relaxed) else { return }
+        StoppingStores.begin(path)
+        owned.stopSoon { [path, folder] in
+            withExtendedLifetime(folder) {}
+            StoppingStores.end(path)
         }
-        var settings = CoordinatorOptions(storePath: path, limits: options.limits)
-        settings.store = options.store
-        do throws(StoreError) {
-            return EmbeddedBroker(try await OwnedStore.open(plan: plan, options: settings, logger: options.logger))
-        } catch {
-            throw OpeningError(reason: .store, message: error.message)
-        }
-    }
-
-    private static func document(_ model: JSON, _ overrides: [JSON]) throws(ModelError) -> ModelDocument {
-        let first = overrides.isEmpty ? "" : "the model"
-        var document = try ModelDocument(parsing: JSONText(copying: model.bytes), source: first)
-        for (index, override) in overrides.enumerated() {
-            let text = JSONText(copying: override.bytes)
-            document = document.merged(with: try ModelDocument(parsing: text, source: "override \(index + 1)"))
-        }
-        return document
     }
 
     // MARK: - Jobs
-
-    /// Applies operations as one job, one after the other and together or not at all, and waits until they are committed.
-    ///
-    /// - Throws: as ``run(_:)``, or what the making of an operation throws.
-    public func run(
-        _ operations: Operation..., id: String? = nil, onInvalid: Job.OnInvalid = .fail, reply: Job.Reply = .summary
-    ) async throws -> Completion {
-        try await run(Job(operations: operations, id: id, onInvalid: onInvalid, reply: reply))
-    }
 
     /// Applies a job and waits until it is committed.
     ///
@@ -116,40 +60,79 @@ public final class EmbeddedBroker: Sendable {
     /// then throws `CancellationError`, and the job has no effect. In every other case the call ends as if its task were not
     /// cancelled.
     ///
-    /// - Parameter job: a job with an id is applied once, however often it is run, also by a later process. Paths of
-    ///   rejections and faults are JSON Pointers into the job's message, such as `/json/3/hired_at`, or
-    ///   `/operations/1/json/…` where it has several operations.
-    /// - Throws: `BrokerError.failed` when the job failed or came too late, `refused` when it is no job, `invalidJSON`
-    ///   when a text in it is not exactly one JSON value; `outcomeUnknown` when the disk failed: whether it was applied
-    ///   is known when the store has been opened again. Later calls are `refused` then with `storeUnavailable`, and the
-    ///   only useful call is ``stop()``.
-    public func run(_ job: Job) async throws -> Completion {
-        let outcome = try await requests.job(
-            JSONText(copying: try job.content(id: job.id, wantsAcceptance: false)), id: job.id ?? "")
+    /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/outcomeUnknown`` when the disk failed: whether the job was
+    ///   applied is known when the store has been opened again. Later calls are refused then with
+    ///   ``/Broker/BrokerError/Code/storeUnavailable``, and the only useful call is ``stop()``.
+    @discardableResult public func process(_ job: Broker.Job) async throws -> Completion {
+        let content = JSONText(copying: try job.content(id: job.id?.checked(), wantsAcceptance: false))
+        let outcome = try await requests.job(content, id: job.id?.text ?? "", accepted: nil)
         return try Completion(outcome, isBrief: job.reply == .none)
+    }
+
+    public func submit(_ job: Broker.Job) async throws -> SubmittedJob {
+        let content = JSONText(copying: try job.content(id: job.id?.checked(), wantsAcceptance: true))
+        let accepted = Answer<SubmittedJob>()
+        let ended = Answer<Completion>()
+        let isBrief = job.reply == .none
+        // The job's end is waited for by a task of its own, which lives as long as the job.
+        Task { [requests] in
+            do {
+                let outcome = try await requests.job(content, id: job.id?.text ?? "") { id, sequence in
+                    accepted.finish(.success(SubmittedJob(JobID(id), sequence, ended)))
+                }
+                let completion = try Completion(outcome, isBrief: isBrief)
+                ended.finish(.success(completion))
+                // A duplicate is not accepted once more.
+                accepted.finish(.success(SubmittedJob(completion.id, completion.sequence, ended)))
+            } catch {
+                ended.finish(.failure(error))
+                accepted.finish(.failure(error))
+            }
+        }
+        return try await accepted.value()
+    }
+
+    public func await(_ id: JobID) async throws -> Completion {
+        _ = try id.checked()
+        let outcome: JobCompletion? = try await requests.ask(
+            orOnCancellation: BrokerError.waitCancelled(id)
+        ) { [owned] ticket, tell in
+            owned.coordinator.await(id.text, before: ticket) { result in
+                tell(result.mapError { BrokerError(.storeUnavailable, $0.message) })
+            }
+        }
+        guard let outcome else { throw BrokerError.unknownJob(id) }
+        return try Completion(outcome, isBrief: false)
+    }
+
+    public func cancel(_ id: JobID) async throws {
+        _ = try id.checked()
+        let result: Cancellation = try await requests.ask(
+            orOnCancellation: BrokerError.waitCancelled(id)
+        ) { [owned] ticket, tell in
+            owned.coordinator.cancel(id.text, before: ticket) { tell(.success($0)) }
+        }
+        switch result {
+        case .cancelled: return
+        case .tooLate:
+            throw BrokerError(
+                .tooLate, "The merge of the job \"\(id)\" has begun, or it has ended. `await` tells its outcome.",
+                jobID: id)
+        case .unknown: throw BrokerError.unknownJob(id)
+        case .failed(let cause): throw BrokerError(.storeUnavailable, cause.message, jobID: id)
+        }
     }
 
     // MARK: - Objects
 
-    /// Fetches objects as JSON: `decode` of the result makes values of them. It sees every job that was run before.
+    /// Fetches objects, in one answer. It sees every job that was run before.
     ///
-    /// - Throws: `BrokerError.refused` with the code of the fault; `CancellationError`, and the fetch is interrupted.
-    public func fetch(_ fetch: Fetch) async throws -> Fetched {
-        let content = ClientMessageWriter.fetch(members: try fetch.members())
+    /// - Throws: ``/Broker/BrokerError`` with the code of the fault; `CancellationError`, and the fetch is interrupted.
+    public func fetch(_ query: Query) async throws -> QueryResult {
+        let content = ClientMessageWriter.fetch(members: try query.members())
         let found = try await requests.fetch(JSONText(copying: content))
-        return Fetched(objects: JSON(found.bytes), hasMore: found.hasMore)
+        return QueryResult(objects: RawJSON(found.bytes), hasMore: found.hasMore)
     }
-
-    /// Calls that wait for room.
-    var waitingCount: Int { requests.waitingCount }
-
-    /// The calls that were admitted and have not ended.
-    var inFlightCount: Int { owned.coordinator.admittedCount }
-
-    /// Jobs are staged, but not merged, until ``resumeMerging()``.
-    func pauseMerging() -> Bool { owned.coordinator.pause() }
-
-    func resumeMerging() { owned.coordinator.resume() }
 
     // MARK: - The end
 
@@ -163,22 +146,39 @@ public final class EmbeddedBroker: Sendable {
         }
         requests.close()
         await owned.stop()
+        folder?.delete()
         stopped.finish(.success(()))
     }
 }
 
-/// A store could not be opened.
-public struct OpeningError: Error, Sendable, CustomStringConvertible {
-    public enum Reason: Sendable {
-        /// The model is wrong.
-        case model
-        /// The store belongs to another process, cannot be opened, or does not fit the model.
-        case store
+// MARK: - For tests
+
+extension EmbeddedBroker {
+    /// Calls that wait for room.
+    var waitingCount: Int { requests.waitingCount }
+
+    /// The calls that were admitted and have not ended.
+    var inFlightCount: Int { owned.coordinator.admittedCount }
+
+    /// Jobs are staged, but not merged, until ``resumeMerging()``.
+    func pauseMerging() -> Bool { owned.coordinator.pause() }
+
+    func resumeMerging() { owned.coordinator.resume() }
+}
+
+extension SubmittedJob {
+    fileprivate init(_ id: JobID, _ sequence: Int64, _ ended: Answer<Completion>) {
+        self.init(id: id, sequence: sequence) {
+            try await ended.value(orOnCancellation: BrokerError.waitCancelled(id))
+        }
     }
+}
 
-    public let reason: Reason
-    /// What happened and the remedy; for a model, a line for each fault.
-    public let message: String
-
-    public var description: String { message }
+extension BrokerError {
+    fileprivate static func unknownJob(_ id: JobID) -> BrokerError {
+        BrokerError(
+            .unknownJob,
+            "No job with the id \"\(id)\" is known: it was never sent, or it ended so long ago that its outcome was "
+                + "forgotten.", jobID: id)
+    }
 }

@@ -1,4 +1,4 @@
-public import BrokerClient
+public import Broker
 internal import BrokerModel
 internal import BrokerStaging
 
@@ -17,19 +17,28 @@ extension EmbeddedBroker {
     /// A handler of an entity applies to its subentities, too, unless they have handlers of their own.
     public struct Handlers: Sendable {
         /// A chooser's decision about a record.
-        public enum Choice: Sendable, Hashable {
+        public struct Choice: Sendable, Hashable {
+            fileprivate enum Decision: Hashable {
+                case mapping(String)
+                case decline
+                case asModelled
+            }
+
+            fileprivate let decision: Decision
+
             /// The mapping of that name.
-            case mapping(String)
+            public static func mapping(_ name: String) -> Choice { Choice(decision: .mapping(name)) }
+
             /// The record is ignored without a warning.
-            case decline
+            public static let decline = Choice(decision: .decline)
             /// As the model says.
-            case asModelled
+            public static let asModelled = Choice(decision: .asModelled)
         }
 
-        fileprivate var choosers: [String: @Sendable (JSON) throws -> Choice] = [:]
-        fileprivate var rewriters: [String: @Sendable (JSON) throws -> JSON?] = [:]
-        fileprivate var validators: [String: @Sendable (JSON) throws -> Void] = [:]
-        fileprivate var conversions: [String: [String: @Sendable (JSON) throws -> JSON]] = [:]
+        fileprivate var choosers: [String: @Sendable (RawJSON) throws -> Choice] = [:]
+        fileprivate var rewriters: [String: @Sendable (RawJSON) throws -> RawJSON?] = [:]
+        fileprivate var validators: [String: @Sendable (RawJSON) throws -> Void] = [:]
+        fileprivate var conversions: [String: [String: @Sendable (RawJSON) throws -> RawJSON]] = [:]
 
         public init() {}
 
@@ -37,7 +46,7 @@ extension EmbeddedBroker {
         ///
         /// - Parameter chooser: gets the record unchanged. The mapping that it names is asked in turn, if it has a
         ///   chooser or a `select`. An error is `unmappable`.
-        public mutating func choose(_ mapping: String, by chooser: @escaping @Sendable (JSON) throws -> Choice) {
+        public mutating func choose(_ mapping: String, by chooser: @escaping @Sendable (RawJSON) throws -> Choice) {
             choosers[mapping] = chooser
         }
 
@@ -46,7 +55,7 @@ extension EmbeddedBroker {
         /// - Parameter rewriter: gets the record without its wrapper, and returns the object that replaces it; nil
         ///   ignores the record without a warning. Nested records are rewritten separately, after the enclosing one. An
         ///   error is `invalidValue`.
-        public mutating func rewrite(_ entity: String, by rewriter: @escaping @Sendable (JSON) throws -> JSON?) {
+        public mutating func rewrite(_ entity: String, by rewriter: @escaping @Sendable (RawJSON) throws -> RawJSON?) {
             rewriters[entity] = rewriter
         }
 
@@ -54,7 +63,7 @@ extension EmbeddedBroker {
         ///
         /// - Parameter validator: gets an object of attribute names and the values that the record brings, converted; of what
         ///   it does not bring there is nothing. An error is `validationFailed`.
-        public mutating func validate(_ entity: String, by validator: @escaping @Sendable (JSON) throws -> Void) {
+        public mutating func validate(_ entity: String, by validator: @escaping @Sendable (RawJSON) throws -> Void) {
             validators[entity] = validator
         }
 
@@ -63,7 +72,7 @@ extension EmbeddedBroker {
         /// - Parameter conversion: gets the value as it came, null too, and gives the one in its place. Also for bare keys.
         ///   An error is `invalidValue`, whatever the attribute's `onInvalid` says.
         public mutating func convert(
-            _ attribute: String, of entity: String, by conversion: @escaping @Sendable (JSON) throws -> JSON
+            _ attribute: String, of entity: String, by conversion: @escaping @Sendable (RawJSON) throws -> RawJSON
         ) {
             conversions[entity, default: [:]][attribute] = conversion
         }
@@ -86,11 +95,11 @@ extension EmbeddedBroker.Handlers {
         var hooks = StagingHooks()
         for (name, rewriter) in rewriters {
             guard let entity = index(ofEntity: name, "rewrites") else { continue }
-            hooks.rewriters[entity] = { try rewriter(EmbeddedBroker.JSON($0))?.bytes }
+            hooks.rewriters[entity] = { try rewriter(RawJSON($0))?.bytes }
         }
         for (name, validator) in validators {
             guard let entity = index(ofEntity: name, "validates") else { continue }
-            hooks.validators[entity] = { try validator(EmbeddedBroker.JSON($0)) }
+            hooks.validators[entity] = { try validator(RawJSON($0)) }
         }
         for (name, own) in conversions {
             guard let entity = index(ofEntity: name, "converts values of") else { continue }
@@ -99,7 +108,7 @@ extension EmbeddedBroker.Handlers {
                     faults.append("a handler converts \(attributeName) of \(name), which has no such attribute")
                     continue
                 }
-                hooks.conversions[entity, default: [:]][attribute] = { try conversion(EmbeddedBroker.JSON($0)).bytes }
+                hooks.conversions[entity, default: [:]][attribute] = { try conversion(RawJSON($0)).bytes }
             }
         }
         for (name, chooser) in choosers {
@@ -108,7 +117,7 @@ extension EmbeddedBroker.Handlers {
                 continue
             }
             hooks.choosers[mapping] = { record in
-                switch try chooser(EmbeddedBroker.JSON(record)) {
+                switch try chooser(RawJSON(record)).decision {
                 case .asModelled: return .asModelled
                 case .decline: return .decline
                 case .mapping(let name):

@@ -1,8 +1,9 @@
-internal import BrokerClient
+internal import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerMessages
 internal import BrokerModel
+internal import BrokerRequests
 internal import BrokerStaging
 internal import BrokerStore
 internal import BrokerWire
@@ -49,13 +50,13 @@ final class Requests: Sendable {
 
     /// Why a message that is not admitted is refused.
     private var refusal: BrokerError {
-        guard let failure = unanswered.withLock({ $0.failure }) else { return .refused(.stopped) }
+        guard let failure = unanswered.withLock({ $0.failure }) else { return .stopped }
         return Self.storeFailed(failure)
     }
 
     private static func storeFailed(_ failure: String) -> BrokerError {
         let message = "The store has failed: \(failure) Stop the broker, and open the store again."
-        return .refused(BrokerError.Fault(code: .storeUnavailable, message: message))
+        return BrokerError(.storeUnavailable, message)
     }
 
     /// - Parameter id: the job's; nil of a message that is no job.
@@ -66,15 +67,19 @@ final class Requests: Sendable {
             unanswered.next += 1
             unanswered.waits[unanswered.next] = { reason in
                 let error: BrokerError =
-                    id.map { .outcomeUnknown(id: $0, cause: .noAnswer(reason: reason)) } ?? Self.storeFailed(reason)
+                    id.map { .outcomeUnknown(JobID($0), noAnswer: reason) } ?? Self.storeFailed(reason)
                 answer.finish(.failure(error))
             }
             return unanswered.next
         }
     }
 
-    /// - Parameter id: the job's own; empty when it has none.
-    func job(_ content: JSONText, id: String) async throws -> JobCompletion {
+    /// - Parameters:
+    ///   - id: the job's own; empty when it has none.
+    ///   - accepted: called when the job has its sequence, if its message asks for that.
+    func job(
+        _ content: JSONText, id: String, accepted: (@Sendable (_ id: String, _ sequence: Int64) -> Void)?
+    ) async throws -> JobCompletion {
         let answer = Answer<JobCompletion>()
         return try await value(of: answer, content, id: id) { envelope, _ in
             guard case .job(let message) = envelope.message else {
@@ -82,8 +87,12 @@ final class Requests: Sendable {
                 return .nothing
             }
             return .job(
-                Job(message, of: envelope, content: content) { event in
-                    if case .ended(let outcome) = event { answer.finish(.success(outcome)) }
+                BrokerCoordinator.Job(message, of: envelope, content: content) { event in
+                    switch event {
+                    case .accepted(let id, let sequence): accepted?(id, sequence)
+                    case .progress: break
+                    case .ended(let outcome): answer.finish(.success(outcome))
+                    }
                 })
         }
     }
@@ -106,7 +115,7 @@ final class Requests: Sendable {
                         }
                     }
                 } catch {
-                    answer.finish(.failure(BrokerError.refused(BrokerError.Fault(error))))
+                    answer.finish(.failure(BrokerError(error)))
                     return .nothing
                 }
             }
@@ -135,13 +144,12 @@ final class Requests: Sendable {
                         return open(try ClientEnvelope.decode(parsing: content, allowance: memory), memory)
                     } catch {
                         guard case .fault(let error) = error else { return .noRoom }
-                        answer.finish(.failure(BrokerError.refused(BrokerError.Fault(error))))
+                        answer.finish(.failure(BrokerError(error)))
                         return .nothing
                     }
                 },
                 refuse: { message in
-                    let fault = BrokerError.Fault(code: .busy, message: message)
-                    answer.finish(.failure(BrokerError.refused(fault)))
+                    answer.finish(.failure(BrokerError(.busy, message)))
                 })
         } drop: {
             answer.finish(.failure(self.refusal))
@@ -161,14 +169,38 @@ final class Requests: Sendable {
         })
     }
 
+    /// Asks something after everything that was admitted before, and waits for the answer.
+    ///
+    /// - Parameters:
+    ///   - cancellation: thrown when the task is cancelled, which ends the waiting.
+    ///   - question: called with the ticket of the question; calls back once.
+    func ask<Value: Sendable>(
+        orOnCancellation cancellation: BrokerError,
+        _ question: @escaping @Sendable (Int, @escaping @Sendable (Result<Value, BrokerError>) -> Void) -> Void
+    ) async throws -> Value {
+        try Task.checkCancellation()
+        let answer = Answer<Value>()
+        let wait = try note(answer, nil)
+        defer { unanswered.withLock { $0.waits[wait] = nil } }
+        _ = queue.add {
+            self.coordinator.admit(
+                payloadBytes: 0,
+                open: { _ in
+                    .question { ticket in question(ticket) { answer.finish($0.mapError { $0 }) } }
+                }, refuse: { message in answer.finish(.failure(BrokerError(.busy, message))) })
+        } drop: {
+            answer.finish(.failure(self.refusal))
+        }
+        return try await answer.value(orOnCancellation: cancellation)
+    }
+
     private static func isAnotherMessage(_ expected: String) -> BrokerError {
-        .protocolViolation(
-            reason: "the message is not \(expected), so it was not run; this is a defect of the client library")
+        .protocolViolation("the message is not \(expected), so it was not run; this is a defect of the library")
     }
 }
 
 /// Whether a task still waits for an answer.
-private final class Wanted: Sendable {
+final class Wanted: Sendable {
     private let isWanted = Atomic(true)
 
     var value: Bool { isWanted.load(ordering: .relaxed) }
@@ -177,11 +209,11 @@ private final class Wanted: Sendable {
 
 // MARK: - Into the client's words
 
-extension BrokerClient.Completion {
+extension Completion {
     /// Converted by way of the message: an outcome of an earlier run in the ledger has no other form.
     init(_ outcome: JobCompletion, isBrief: Bool) throws {
         let content = outcome.message(tag: nil, isBrief: isBrief)
-        if outcome.objects == nil, let completion = content.withUnsafeBytes({ BrokerClient.Completion(plainly: $0) }) {
+        if outcome.objects == nil, let completion = content.withUnsafeBytes({ Completion(plainly: $0) }) {
             self = completion
             return
         }
@@ -194,11 +226,10 @@ extension BrokerClient.Completion {
         case .failed(let failed) where Task.isCancelled && failed.error.code == BrokerError.Code.cancelled.rawValue:
             throw CancellationError()
         case .failed(let failed):
-            throw BrokerError.failed(
-                .init(
-                    id: failed.id ?? outcome.id, sequence: failed.sequence, fault: BrokerError.Fault(failed.error)))
+            throw BrokerError(
+                failed.error, jobID: JobID(failed.id ?? outcome.id), sequence: failed.sequence)
         default:
-            throw BrokerError.protocolViolation(reason: "the job ended with another message than completed or failed")
+            throw BrokerError.protocolViolation("the job ended with another message than completed or failed")
         }
     }
 }
@@ -207,28 +238,29 @@ extension Result where Success == FetchedObjects, Failure == any Error {
     fileprivate init(_ end: FetchEnd) {
         switch end {
         case .found(let objects): self = .success(objects)
-        case .failed(let fault): self = .failure(BrokerError.refused(BrokerError.Fault(fault)))
-        case .postponed, .stopped: self = .failure(BrokerError.refused(.stopped))
+        case .failed(let fault): self = .failure(BrokerError(fault))
+        case .postponed, .stopped: self = .failure(BrokerError.stopped)
         }
     }
 }
 
-extension BrokerError.Fault {
-    fileprivate static let stopped = BrokerError.Fault(
-        code: .draining, message: "The broker is stopped and takes nothing more. Open the store again.")
+extension BrokerError {
+    fileprivate static let stopped = BrokerError(
+        .draining, "The broker is stopped and takes nothing more. Open the store again.")
 
-    fileprivate init(_ fault: Fault) {
-        self.init(
-            code: BrokerError.Code(rawValue: fault.code.rawValue), message: fault.message, path: fault.path,
-            entity: fault.entity, attribute: fault.attribute)
-        retryAfter = fault.retryAfterMilliseconds.map { .milliseconds($0) }
+    init(_ fault: BrokerModel.Fault) {
+        self = .reported(
+            Fault(
+                code: Code(rawValue: fault.code.rawValue), message: fault.message, path: fault.path,
+                entity: fault.entity, attribute: fault.attribute),
+            retryAfter: fault.retryAfterMilliseconds.map { .milliseconds($0) })
     }
 
     fileprivate init(_ error: WireError) {
-        self.init(code: BrokerError.Code(rawValue: error.code.rawValue), message: error.message, path: error.path)
-        line = error.position?.line
-        column = error.position?.column
-        offset = error.position?.offset
-        retryAfter = error.retryAfterMilliseconds.map { .milliseconds($0) }
+        var fault = Fault(code: Code(rawValue: error.code.rawValue), message: error.message, path: error.path)
+        fault.line = error.position?.line
+        fault.column = error.position?.column
+        fault.offset = error.position?.offset
+        self = .reported(fault, retryAfter: error.retryAfterMilliseconds.map { .milliseconds($0) })
     }
 }

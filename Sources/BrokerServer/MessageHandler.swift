@@ -153,6 +153,7 @@ final class MessageHandler: Sendable {
         let tag = frame.tag
         let notify = message.notify
         let isBrief = message.reply == .none
+        let trace = message.trace
         return Job(message, of: envelope, from: connection.peer.owner, content: content) { [log] event in
             switch event {
             case .accepted(let id, let sequence):
@@ -168,7 +169,7 @@ final class MessageHandler: Sendable {
                 switch outcome.result {
                 case .completed where !notify.contains(.completed): return connection.finish()
                 case .completed: break
-                case .failed(let error): log.note(failed: outcome.id, error, of: connection.peer)
+                case .failed(let error): log.note(failed: outcome.id, error, trace: trace, of: connection.peer)
                 }
                 connection.answer(outcome, about: frame, isBrief: isBrief)
             }

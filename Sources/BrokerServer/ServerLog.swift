@@ -59,11 +59,14 @@ final class ServerLog: Sendable {
 extension ServerLog {
     /// A job of a client has failed: the client's affair, so not at a level that operators see.
     ///
-    /// - Parameter error: the `error` object.
-    func note(failed id: String, _ error: [UInt8], of peer: PeerCredentials) {
+    /// - Parameters:
+    ///   - error: the `error` object.
+    ///   - trace: what the job says of its sender's span.
+    func note(failed id: String, _ error: [UInt8], trace: String?, of peer: PeerCredentials) {
         guard logger.logLevel <= .info else { return }
         var metadata = peer.metadata
         metadata["id"] = "\(id)"
+        if let trace { metadata["trace"] = "\(trace)" }
         metadata["error"] = "\(String(decoding: error.prefix(500), as: UTF8.self))"
         logger.info("A job failed.", metadata: metadata)
     }

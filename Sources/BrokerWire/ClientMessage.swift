@@ -108,6 +108,11 @@ package struct JobMessage {
     package let notify: Notify
     /// Trailing commas are accepted.
     package let isLenient: Bool
+    /// The W3C `traceparent` of the sender's span; no part of the content.
+    package let trace: String?
+
+    /// The maximum bytes of a trace.
+    package static let longestTrace = 256
 }
 
 /// One operation of a job. Its values are present, but not checked yet.

@@ -5,7 +5,7 @@ internal import BrokerJSON
 /// A `tag` is any JSON value; every answer returns it.
 package enum ClientMessageWriter {
     /// - Parameter client: a name for the server's logs.
-    package static func hello(client: String?, tag: RawJSON? = nil) -> [UInt8] {
+    package static func hello(client: String?, tag: ProvenJSON? = nil) -> [UInt8] {
         message("hello", tag: tag) { writer in
             writer.key("version")
             writer.integer(ClientEnvelope.protocolVersion)
@@ -14,29 +14,29 @@ package enum ClientMessageWriter {
     }
 
     /// - Parameter members: further members; the `pong` returns them.
-    package static func ping(members: [(key: String, value: RawJSON)] = [], tag: RawJSON? = nil) -> [UInt8] {
+    package static func ping(members: [(key: String, value: ProvenJSON)] = [], tag: ProvenJSON? = nil) -> [UInt8] {
         message("ping", tag: tag) { $0.members(members) }
     }
 
-    package static func stats(tag: RawJSON? = nil) -> [UInt8] { message("stats", tag: tag) { _ in } }
-    package static func model(tag: RawJSON? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
+    package static func stats(tag: ProvenJSON? = nil) -> [UInt8] { message("stats", tag: tag) { _ in } }
+    package static func model(tag: ProvenJSON? = nil) -> [UInt8] { message("model", tag: tag) { _ in } }
 
     /// - Parameter id: the job whose `completed` or `failed` is requested.
-    package static func await(id: String, tag: RawJSON? = nil) -> [UInt8] {
+    package static func await(id: String, tag: ProvenJSON? = nil) -> [UInt8] {
         message("await", tag: tag) { $0.member("id", id) }
     }
 
     /// - Parameter id: the job to cancel.
-    package static func cancel(id: String, tag: RawJSON? = nil) -> [UInt8] {
+    package static func cancel(id: String, tag: ProvenJSON? = nil) -> [UInt8] {
         message("cancel", tag: tag) { $0.member("id", id) }
     }
 
-    package static func admin(_ action: AdminAction, tag: RawJSON? = nil) -> [UInt8] {
+    package static func admin(_ action: AdminAction, tag: ProvenJSON? = nil) -> [UInt8] {
         message("admin", tag: tag) { $0.member("action", action.rawValue) }
     }
 
     /// - Parameter file: an absolute path on the server's machine.
-    package static func backup(file: String, replaces: Bool, tag: RawJSON? = nil) -> [UInt8] {
+    package static func backup(file: String, replaces: Bool, tag: ProvenJSON? = nil) -> [UInt8] {
         message("admin", tag: tag) { writer in
             writer.member("action", BackupMessage.action)
             writer.member("file", file)
@@ -46,11 +46,11 @@ package enum ClientMessageWriter {
     }
 
     /// - Parameter members: `entity` and the other members of the fetch, in order.
-    package static func fetch(members: [(key: String, value: RawJSON)], tag: RawJSON? = nil) -> [UInt8] {
+    package static func fetch(members: [(key: String, value: ProvenJSON)], tag: ProvenJSON? = nil) -> [UInt8] {
         message("fetch", tag: tag) { $0.members(members) }
     }
 
-    private static func message(_ type: String, tag: RawJSON?, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
+    private static func message(_ type: String, tag: ProvenJSON?, _ members: (inout JSONWriter) -> Void) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + (tag?.bytes.count ?? 0))
         writer.object { writer in
             writer.member("type", type)
@@ -62,7 +62,7 @@ package enum ClientMessageWriter {
 }
 
 extension JSONWriter {
-    fileprivate mutating func members(_ members: [(key: String, value: RawJSON)]) {
+    fileprivate mutating func members(_ members: [(key: String, value: ProvenJSON)]) {
         for (key, value) in members {
             self.key(key)
             raw(value.bytes)

@@ -10,6 +10,7 @@ extension JobMessage {
         reply = try root.optionalWord("reply", Reply.self) ?? .summary
         notify = try Self.notify(in: root)
         isLenient = try root.optionalBool("lenient") ?? false
+        trace = try Self.trace(in: root)
         operations = try Self.operations(in: root)
     }
 
@@ -39,6 +40,18 @@ extension JobMessage {
                 """, path: "/id")
         }
         return id
+    }
+
+    /// The W3C `traceparent` of the sender's span, for the log.
+    private static func trace(in root: JSONValue) throws(WireError) -> String? {
+        guard let trace = try root.optionalString("trace", in: "") else { return nil }
+        guard trace.utf8.count <= longestTrace else {
+            throw WireError(
+                .unsupportedMessage,
+                "A `trace` has at most \(longestTrace) bytes; this one has \(trace.utf8.count.grouped).", path: "/trace"
+            )
+        }
+        return trace
     }
 
     private static let notifyWords = ["accepted", "progress", "completed"]

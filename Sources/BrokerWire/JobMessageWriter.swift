@@ -6,25 +6,25 @@ package struct JobMessageWriter: Sendable {
     package struct Operation: Sendable {
         package enum Action: Sendable {
             /// Records, and the key of the object that a single record describes.
-            case process(RawJSON, object: RawJSON? = nil)
+            case process(ProvenJSON, object: ProvenJSON? = nil)
             /// The objects to which the relationship of the object with that key is set.
-            case relate(RawJSON, object: RawJSON, relationship: String)
+            case relate(ProvenJSON, object: ProvenJSON, relationship: String)
             /// An array of records, the predicate that selects the synchronised objects, the permitted changes, and the
             /// part of the sync.
-            case sync(RawJSON, Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
+            case sync(ProvenJSON, Selection?, OperationMessage.SyncActions, part: OperationMessage.SyncPart? = nil)
             /// A payload, and the name of its mapping, or the resource path that it came from.
-            case map(RawJSON, mapping: String?, path: String?)
+            case map(ProvenJSON, mapping: String?, path: String?)
             /// An array of keys.
-            case delete(RawJSON)
+            case delete(ProvenJSON)
             case deleteMatching(Selection)
         }
 
         /// A predicate, and an array of values for its `%@`.
         package struct Selection: Sendable {
             package var predicate: String
-            package var arguments: RawJSON?
+            package var arguments: ProvenJSON?
 
-            package init(_ predicate: String, arguments: RawJSON? = nil) {
+            package init(_ predicate: String, arguments: ProvenJSON? = nil) {
                 self.predicate = predicate
                 self.arguments = arguments
             }
@@ -39,7 +39,7 @@ package struct JobMessageWriter: Sendable {
         }
 
         /// One `process`.
-        package init(entity: String, json: RawJSON) {
+        package init(entity: String, json: ProvenJSON) {
             self.init(entity: entity, .process(json))
         }
     }
@@ -54,8 +54,10 @@ package struct JobMessageWriter: Sendable {
     package var reply = JobMessage.Reply.summary
     package var notify = JobMessage.Notify.completed
     package var isLenient = false
+    /// The W3C `traceparent` of the sender's span.
+    package var trace: String?
     /// Any JSON value, which every answer returns.
-    package var tag: RawJSON?
+    package var tag: ProvenJSON?
 
     package init(id: String?, operations: [Operation]) {
         self.id = id
@@ -77,6 +79,7 @@ package struct JobMessageWriter: Sendable {
                 writer.key("lenient")
                 writer.bool(true)
             }
+            if let trace { writer.member("trace", trace) }
             writer.tag(tag?.bytes)
             if let only = operations.first, operations.count == 1 {
                 only.write(to: &writer)
@@ -189,7 +192,7 @@ extension OperationMessage.SyncPart {
 
 extension JSONWriter {
     /// Writes a member that is JSON text; writes nothing for nil.
-    fileprivate mutating func member(_ key: String, raw json: RawJSON?) {
+    fileprivate mutating func member(_ key: String, raw json: ProvenJSON?) {
         guard let json else { return }
         self.key(key)
         raw(json.bytes)

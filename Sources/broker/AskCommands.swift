@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
@@ -15,7 +16,7 @@ struct StatsCommand: AsyncParsableCommand {
     func run() async throws {
         let answer = try await connection.connected("broker stats") { broker in
             do {
-                return try await broker.stats()
+                return try await broker.statistics().json
             } catch {
                 throw CommandFailure(error)
             }
@@ -52,7 +53,7 @@ struct AwaitCommand: AsyncParsableCommand {
     func run() async throws {
         let completion = try await connection.connected("broker await") { broker in
             do {
-                return try await broker.await(id: id)
+                return try await broker.await(JobID(id))
             } catch {
                 throw CommandFailure(error)
             }

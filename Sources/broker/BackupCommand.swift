@@ -38,7 +38,7 @@ struct BackupCommand: AsyncParsableCommand {
                 throw CommandFailure(error)
             }
         }
-        guard json else { return try Program.say("\(path): \(copy.bytes) bytes, every job up to \(copy.sequence)") }
+        guard json else { return try Program.say("\(path): \(copy.byteCount) bytes, every job up to \(copy.sequence)") }
         var writer = JSONWriter()
         writer.object { writer in
             writer.key("file")
@@ -46,7 +46,7 @@ struct BackupCommand: AsyncParsableCommand {
             writer.key("sequence")
             writer.integer(copy.sequence)
             writer.key("bytes")
-            writer.integer(copy.bytes)
+            writer.integer(copy.byteCount)
         }
         try Program.write(String(decoding: writer.bytes, as: UTF8.self))
     }

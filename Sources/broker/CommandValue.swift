@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerJSON
 
@@ -7,17 +8,17 @@ import BrokerJSON
 struct CommandValue: ExpressibleByArgument {
     /// As it was written.
     let text: String
-    let json: BrokerClient.JSON
+    let json: RawJSON
 
     init?(argument: String) {
         text = argument
         do throws(JSONError) {
             _ = try JSONDocument(parsing: JSONText(copying: Array(argument.utf8)))
-            json = BrokerClient.JSON(argument)
+            json = RawJSON(argument)
         } catch {
             var writer = JSONWriter()
             writer.string(argument)
-            json = BrokerClient.JSON(writer.bytes)
+            json = RawJSON(writer.bytes)
         }
     }
 }
@@ -41,7 +42,7 @@ struct SelectionOptions: ParsableArguments {
     }
 
     /// Nil for all objects.
-    var predicate: BrokerClient.Predicate? {
-        format.map { BrokerClient.Predicate($0, arguments: arguments.map(\.json)) }
+    var predicate: BrokerPredicate? {
+        format.map { BrokerPredicate($0, arguments: arguments.map(\.json)) }
     }
 }

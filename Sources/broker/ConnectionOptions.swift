@@ -1,5 +1,6 @@
 import BrokerSchema
 public import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerCommandLine
 internal import BrokerStore
@@ -87,7 +88,7 @@ struct ConnectionOptions: ParsableArguments {
         _ name: String, jobsInFlight: Int = 64, makesStore: Bool = false, inferred: InferredModel? = nil,
         onInterruption: (@Sendable () -> Void)? = nil, _ body: (BrokerClient) async throws -> Result
     ) async throws -> Result {
-        var options = BrokerClient.Options(clientName: name)
+        var options = BrokerClientConfiguration(name: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = .seconds(reconnectTimeout)
         if let timeout {
@@ -131,10 +132,10 @@ struct ConnectionOptions: ParsableArguments {
                 + "\(LocalModel.file(besideStore: store)). (broker --help tells more.)")
     }
 
-    private func connect(_ options: BrokerClient.Options) async throws(CommandFailure) -> BrokerClient {
+    private func connect(_ options: BrokerClientConfiguration) async throws(CommandFailure) -> BrokerClient {
         let socket = socket ?? getenv("BROKER_SOCKET").map { String(cString: $0) } ?? "broker.sock"
         do {
-            return try await BrokerClient.connect(to: socket, options: options)
+            return try await BrokerClient.connect(to: .unixSocket(socket), configuration: options)
         } catch {
             throw CommandFailure(.cannotConnect, "\(error)")
         }
@@ -143,7 +144,7 @@ struct ConnectionOptions: ParsableArguments {
     private static func finish<Result>(
         _ broker: BrokerClient, _ result: Swift.Result<Result, any Error>
     ) async throws -> Result {
-        await broker.close()
+        broker.close()
         return try result.get()
     }
 }
@@ -161,12 +162,11 @@ extension Result where Failure == any Error {
 
 extension CommandFailure {
     /// The status that the contract gives an error of the client library.
-    init(_ error: any Error) {
-        switch error {
-        case BrokerError.cannotConnect, BrokerError.connectionLost, BrokerError.outcomeUnknown(_, .connectionLost):
-            self.init(.cannotConnect, "\(error)")
-        default: self.init(.failed, "\(error)")
-        }
+    init(_ described: any Error) {
+        let error = described as? BrokerError
+        let code = error?.isOutcomeUnknown == true ? (error?.cause as? BrokerError)?.code : error?.code
+        let isLost = code == .cannotConnect || code == .connectionLost
+        self.init(isLost ? .cannotConnect : .failed, "\(described)")
     }
 }
 

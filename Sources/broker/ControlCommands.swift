@@ -1,5 +1,6 @@
 public import ArgumentParser
-public import BrokerClient
+public import Broker
+import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
 
@@ -46,7 +47,7 @@ extension CancelCommand {
 
         mutating func cancel(_ id: String, _ broker: BrokerClient) async {
             do {
-                try await broker.cancel(id)
+                try await broker.cancel(JobID(id))
                 cancelled.append(id)
             } catch {
                 failures.append((id, error))
@@ -84,7 +85,9 @@ extension CancelCommand {
     }
 }
 
-extension BrokerClient.AdminAction: ExpressibleByArgument {}
+extension Broker.AdminAction: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.pause, .resume, .drain, .checkpoint, .reload]
+}
 
 struct AdminCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -103,14 +106,14 @@ struct AdminCommand: AsyncParsableCommand {
     var json = false
 
     @Argument(help: "What the server is to do.")
-    var action: BrokerClient.AdminAction
+    var action: Broker.AdminAction
 
     mutating func validate() throws { try connection.requireServer("A server is operated") }
 
     func run() async throws {
         let answer = try await connection.connected("broker admin") { broker in
             do {
-                return try await broker.administer(action)
+                return try await broker.perform(action)
             } catch {
                 throw CommandFailure(error)
             }
@@ -124,9 +127,9 @@ struct AdminCommand: AsyncParsableCommand {
     /// The further members of the server's answer.
     private func lines(of done: JSONValue) -> [String] {
         switch action {
-        case .pause, .resume, .drain: []
         case .checkpoint: done["wal"].map { [walLine($0)] } ?? []
         case .reload: done["changes"]?.elements.compactMap(\.string) ?? []
+        default: []
         }
     }
 

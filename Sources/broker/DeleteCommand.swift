@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import BrokerClient
 
 struct DeleteCommand: AsyncParsableCommand {
@@ -30,11 +31,11 @@ struct DeleteCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let action: BrokerClient.Job.Operation.Action =
+        let action: Job.Operation.Action =
             if let predicate = selection.predicate {
                 .deleteMatching(predicate)
             } else {
-                .delete(try BrokerClient.JSON(array: keys.map(\.json)))
+                .delete(RawJSON("[\(keys.map(\.json.description).joined(separator: ","))]"))
             }
         try await options.connection.connected("broker delete") { broker in
             try await options.run(action, on: broker, at: key)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
@@ -77,7 +78,7 @@ struct FetchCommand: AsyncParsableCommand {
     }
 
     private func print(from broker: BrokerClient) async throws {
-        var part = BrokerClient.Fetch(entity ?? entityArgument!)
+        var part = Query(entity ?? entityArgument!)
         part.predicate = selection.predicate
         part.object = object?.json
         part.sort = sort
@@ -87,7 +88,7 @@ struct FetchCommand: AsyncParsableCommand {
         while true {
             part.offset = offset + printer.count
             part.limit = min(Self.objectsPerFetch, (limit ?? .max) - printer.count)
-            let found: BrokerClient.Fetched
+            let found: QueryResult
             do {
                 found = try await broker.fetch(part)
             } catch {

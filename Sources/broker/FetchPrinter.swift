@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
@@ -13,7 +14,7 @@ struct FetchPrinter {
     init(_ format: FetchFormat) { self.format = format }
 
     /// - Parameter objects: an array.
-    mutating func add(_ objects: BrokerClient.JSON) throws {
+    mutating func add(_ objects: RawJSON) throws {
         let document = try JSONDocument(parsing: JSONText(copying: objects.bytes))
         try withExtendedLifetime(document) {
             let elements = Array(document.root.elements)

@@ -1,4 +1,5 @@
 import BrokerSchema
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerCoordinator
@@ -62,8 +63,8 @@ final class LocalServer: Sendable {
         }
     }
 
-    func connect(_ options: BrokerClient.Options) async throws -> BrokerClient {
-        try await BrokerClient.connect(to: path, options: options) { [server] in try server.makeConnection() }
+    func connect(_ options: BrokerClientConfiguration) async throws -> BrokerClient {
+        try await BrokerClient.connect(to: path, configuration: options) { [server] in try server.makeConnection() }
     }
 
     /// Finishes what was sent, and closes the store. Who comes second waits for ever: the first one ends the process.

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
@@ -11,7 +12,7 @@ struct OperationOptions: ParsableArguments {
     var entity: String
 
     @Option(help: "What a bad record or key does: fail the job, or be left out (skip).")
-    var onInvalid: BrokerClient.Job.OnInvalid = .fail
+    var onInvalid: Job.OnInvalid = .fail
 
     @Option(help: "An id for the job: sent again with the same id and input, it is applied once.")
     var id: String?
@@ -28,7 +29,7 @@ struct OperationOptions: ParsableArguments {
     /// - Parameter place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
     /// - Throws: a ``CommandFailure`` when not all that was asked for is committed.
     func run(
-        _ action: BrokerClient.Job.Operation.Action, on broker: BrokerClient, at place: (_ path: String?) -> String?
+        _ action: Job.Operation.Action, on broker: BrokerClient, at place: (_ path: String?) -> String?
     ) async throws {
         var run = OperationRun(self, broker)
         _ = await run.commit(action, id: id, at: place)

@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
@@ -18,7 +19,7 @@ struct OperationRun {
     ///
     /// - Returns: whether it is committed; the failure is noted else.
     mutating func commit(
-        _ action: BrokerClient.Job.Operation.Action, id: String?, records: Int = 0,
+        _ action: Job.Operation.Action, id: String?, records: Int = 0,
         at place: (_ path: String?) -> String?
     ) async -> Bool {
         guard let job = await send(action, id: id, at: place) else { return false }
@@ -29,12 +30,12 @@ struct OperationRun {
     ///
     /// - Returns: nil when it cannot be sent; the failure is noted.
     mutating func send(
-        _ action: BrokerClient.Job.Operation.Action, id: String?, at place: (_ path: String?) -> String?
-    ) async -> BrokerClient.SentJob? {
-        let operation = BrokerClient.Job.Operation(entity: options.entity, action)
+        _ action: Job.Operation.Action, id: String?, at place: (_ path: String?) -> String?
+    ) async -> SubmittedJob? {
+        let operation = Job.Operation(entity: options.entity, action)
         do {
             return try await broker.enqueue(
-                BrokerClient.Job(operations: [operation], id: id, onInvalid: options.onInvalid))
+                Job(operation, id: id.map { JobID($0) }, onInvalid: options.onInvalid))
         } catch {
             note(error, at: place)
             return nil
@@ -45,7 +46,7 @@ struct OperationRun {
     ///
     /// - Returns: whether it is committed; the failure is noted else.
     mutating func settle(
-        _ job: BrokerClient.SentJob, records: Int, at place: (_ path: String?) -> String?
+        _ job: SubmittedJob, records: Int, at place: (_ path: String?) -> String?
     ) async -> Bool {
         do {
             summary.add(try await job.completion, records: records) { place($0) ?? "the job" }

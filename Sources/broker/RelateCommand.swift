@@ -1,4 +1,5 @@
 import ArgumentParser
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerInput
@@ -45,13 +46,13 @@ struct RelateCommand: AsyncParsableCommand {
         }
     }
 
-    private func read(_ path: String) throws(CommandFailure) -> BrokerClient.JSON {
+    private func read(_ path: String) throws(CommandFailure) -> RawJSON {
         let text = try JSONText.file(path)
         let value = InputRecord(json: Array(text.bytes), place: InputPlace())
         if let fault = value.fault {
             throw CommandFailure(.failed, fault.sentence(in: path == "-" ? "standard input" : path))
         }
-        return BrokerClient.JSON(value.json)
+        return RawJSON(value.json)
     }
 }
 

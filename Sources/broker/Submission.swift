@@ -1,12 +1,13 @@
+import Broker
 import BrokerClient
 import BrokerInput
 
 /// Records on their way: gathered into jobs, of which a window is in flight.
 struct Submission {
     let broker: BrokerClient
-    let operation: @Sendable ([UInt8]) -> BrokerClient.Job.Operation
-    let onInvalid: BrokerClient.Job.OnInvalid
-    let unknownKeys: BrokerClient.Job.UnknownKeys
+    let operation: @Sendable ([UInt8]) -> Job.Operation
+    let onInvalid: Job.OnInvalid
+    let unknownKeys: Job.UnknownKeys
     let idPrefix: String?
     let recordsPerJob: Int
     let bytesPerJob: Int
@@ -117,12 +118,12 @@ struct Submission {
     }
 
     private mutating func send(_ note: SubmissionJob, in jobs: inout DiscardingTaskGroup) async throws {
-        var job = BrokerClient.Job(operations: [operation(gathered.take())])
+        var job = Job(operation(gathered.take()))
         job.onInvalid = onInvalid
         job.unknownKeys = unknownKeys
-        job.id = note.id
+        job.id = note.id.map { JobID($0) }
         guard tally.willSend(note) else { throw Ended() }
-        let sent: BrokerClient.SentJob
+        let sent: SubmittedJob
         do {
             sent = try await broker.enqueue(job)
         } catch {
@@ -130,7 +131,7 @@ struct Submission {
             if !tally.mayGoOn { throw Ended() }
             return
         }
-        tally.sent(note, as: sent.id)
+        tally.sent(note, as: sent.id.text)
         jobs.addTask { [tally] in
             do {
                 tally.committed(note, try await sent.completion)

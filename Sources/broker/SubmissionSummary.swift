@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
@@ -11,19 +12,19 @@ struct SubmissionSummary {
     private(set) var duplicates = 0
     private(set) var records = 0
     private var failed: [(place: (input: Int, record: Int), message: String)] = []
-    private var changes: [String: BrokerClient.Completion.Changes] = [:]
-    private var rejections: [(place: String, error: BrokerClient.Completion.Rejection)] = []
-    private var warnings: [(warning: BrokerClient.Completion.Warning, count: Int)] = []
+    private var changes: [String: Completion.Changes] = [:]
+    private var rejections: [(place: String, error: Completion.Rejection)] = []
+    private var warnings: [(warning: Completion.Warning, count: Int)] = []
 
     var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
 
     /// - Parameter place: what a JSON Pointer into the job's message leads to, for messages.
-    mutating func add(_ completion: BrokerClient.Completion, records: Int, at place: (_ path: String?) -> String) {
+    mutating func add(_ completion: Completion, records: Int, at place: (_ path: String?) -> String) {
         jobs += 1
         self.records += records
         if completion.isDuplicate { duplicates += 1 }
         for (entity, counts) in completion.changes {
-            changes[entity, default: BrokerClient.Completion.Changes()].add(counts)
+            changes[entity, default: Completion.Changes()].add(counts)
         }
         rejections += completion.rejections.map { (place($0.path), $0) }
         for warning in completion.warnings {
@@ -63,7 +64,7 @@ struct SubmissionSummary {
         let heads = ["inserted", "updated", "unchanged", "deleted", "rejected"]
         try Program.say(pad("entity", width) + heads.map { "  " + lead($0, 9) }.joined())
         for entity in entities {
-            let counts = changes[entity] ?? BrokerClient.Completion.Changes()
+            let counts = changes[entity] ?? Completion.Changes()
             let numbers = [counts.inserted, counts.updated, counts.unchanged, counts.deleted, counts.rejected]
             try Program.say(pad(entity, width) + numbers.map { "  " + lead(String($0), 9) }.joined())
         }
@@ -82,7 +83,7 @@ struct SubmissionSummary {
         writer.object { writer in
             for entity in changes.keys.sorted() {
                 writer.key(entity)
-                (changes[entity] ?? BrokerClient.Completion.Changes()).write(to: &writer)
+                (changes[entity] ?? Completion.Changes()).write(to: &writer)
             }
         }
         writer.key("rejected")
@@ -110,8 +111,8 @@ struct SubmissionSummary {
     }
 }
 
-extension BrokerClient.Completion.Changes {
-    fileprivate mutating func add(_ other: BrokerClient.Completion.Changes) {
+extension Completion.Changes {
+    fileprivate mutating func add(_ other: Completion.Changes) {
         inserted += other.inserted
         updated += other.updated
         unchanged += other.unchanged
@@ -133,7 +134,7 @@ extension BrokerClient.Completion.Changes {
     }
 }
 
-extension BrokerClient.Completion.Rejection {
+extension Completion.Rejection {
     fileprivate func write(to writer: inout JSONWriter, place: String) {
         writer.object { writer in
             let members = [
@@ -150,7 +151,7 @@ extension BrokerClient.Completion.Rejection {
     }
 }
 
-extension BrokerClient.Completion.Warning {
+extension Completion.Warning {
     fileprivate func text(_ count: Int) -> String {
         let times = count == 1 ? "once" : "\(count) times"
         return switch (code, key) {

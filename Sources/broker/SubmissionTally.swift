@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerInput
@@ -115,7 +116,7 @@ final class SubmissionTally: Sendable {
         state.withLock { $0.unanswered[job.number]?.id = id }
     }
 
-    func committed(_ job: SubmissionJob, _ completion: BrokerClient.Completion) {
+    func committed(_ job: SubmissionJob, _ completion: Completion) {
         answered(job) { state in
             state.summary.add(completion, records: job.records.count, at: job.place(of:))
             state.inputs[job.input].committed.append(job.records)
@@ -124,12 +125,12 @@ final class SubmissionTally: Sendable {
 
     /// - Parameter wasSent: unless the error is about the job, it is unknown whether the job was applied.
     func failed(_ job: SubmissionJob, _ error: any Error, wasSent: Bool) {
-        switch error {
-        case BrokerError.failed(let failure) where Self.storeCodes.contains(failure.fault.code):
+        let known = error as? BrokerError
+        switch known?.code {
+        case let code? where known?.sequence != nil && Self.storeCodes.contains(code):
             // The records are not at fault: they are submitted again when the store takes jobs.
             answered(job) { $0.refusal = $0.refusal ?? "\(error)" }
-        case BrokerError.failed, BrokerError.refused, BrokerError.tooLarge, BrokerError.notEncodable,
-            BrokerError.idInUse, BrokerError.invalidID:
+        case let code? where !Self.connectionCodes.contains(code):
             answered(job) { state in
                 let path = (error as? BrokerError)?.fault?.path
                 state.summary.fail("\(job.place(of: path)): \(error)", at: (job.input, job.records.lowerBound))
@@ -137,14 +138,10 @@ final class SubmissionTally: Sendable {
             }
         default:
             // The message is about one job; here it describes all of them.
-            let reason =
-                switch error {
-                case BrokerError.connectionLost(let reason), BrokerError.outcomeUnknown(_, .connectionLost(let reason)):
-                    reason
-                default: "\(error)"
-                }
+            let cause = known?.isOutcomeUnknown == true ? known?.cause as? BrokerError : known
+            let reason = cause?.reason ?? "\(error)"
             state.withLock { state in
-                if case BrokerError.outcomeUnknown(_, .noAnswer) = error {
+                if known?.isOutcomeUnknown == true, cause?.code == .protocolViolation {
                     state.summary.fail("\(job.place): \(error)", at: (job.input, job.records.lowerBound))
                 } else {
                     state.lossReason = state.lossReason ?? reason
@@ -166,6 +163,10 @@ final class SubmissionTally: Sendable {
 
     /// The codes with which jobs of any content fail while the server or its store accepts none.
     private static let storeCodes: [BrokerError.Code] = [.storeFull, .storeUnavailable, .draining]
+    /// The codes of errors that are about the connection, and not about one job.
+    private static let connectionCodes: [BrokerError.Code] = [
+        .cannotConnect, .connectionLost, .outcomeUnknown, .protocolViolation, .closed,
+    ]
 
     /// Lets nothing more be sent, waits for the jobs that were sent, and claims the report.
     ///

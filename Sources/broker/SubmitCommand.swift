@@ -1,5 +1,6 @@
 public import ArgumentParser
-public import BrokerClient
+public import Broker
+import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
 import Dispatch
@@ -63,14 +64,14 @@ struct SubmitCommand: AsyncParsableCommand {
     var maxInFlight = 4
 
     @Option(help: "What a bad record does: fail its job, or be left out (skip).")
-    var onInvalid: BrokerClient.Job.OnInvalid = .fail
+    var onInvalid: Job.OnInvalid = .fail
 
     @Option(
         help: """
             What a key that the model does not name does: it is ignored and counted in a warning (warn), or its record \
             is a bad record (fail).
             """)
-    var unknown: BrokerClient.Job.UnknownKeys = .warn
+    var unknown: Job.UnknownKeys = .warn
 
     @Option(
         help: """
@@ -142,11 +143,11 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     /// Sends gathered records: JSON text.
-    var operation: @Sendable ([UInt8]) -> BrokerClient.Job.Operation {
-        if let entity { return { .process($0, as: entity) } }
-        let reading: BrokerClient.Job.Operation.Reading =
+    var operation: @Sendable ([UInt8]) -> Job.Operation {
+        if let entity { return { .process(json: $0, as: entity) } }
+        let reading: Job.Operation.Reading =
             if let path { .path(path) } else if let mapping { .mapping(mapping) } else { .keyPaths }
-        return { .map($0, by: reading) }
+        return { .map(json: $0, by: reading) }
     }
 
     private static func waitForEnd() async -> SubmissionTally.State {
@@ -159,6 +160,10 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 }
 
-extension BrokerClient.Job.OnInvalid: ExpressibleByArgument {}
+extension Job.OnInvalid: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.fail, .skip]
+}
 
-extension BrokerClient.Job.UnknownKeys: ExpressibleByArgument {}
+extension Job.UnknownKeys: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.warn, .fail]
+}

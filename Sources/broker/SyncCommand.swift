@@ -1,5 +1,6 @@
 public import ArgumentParser
-public import BrokerClient
+public import Broker
+import BrokerClient
 import BrokerCommandLine
 
 struct SyncCommand: AsyncParsableCommand {
@@ -24,7 +25,7 @@ struct SyncCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("action"),
         help: "What it may do; may be given several times. Default: all of them.")
-    var actions: [BrokerClient.Job.Operation.SyncAction] = []
+    var actions: [Job.Operation.SyncAction] = []
 
     @Flag(help: "Take an input without records for what it says: delete all that matches.")
     var empty = false
@@ -52,4 +53,6 @@ struct SyncCommand: AsyncParsableCommand {
     }
 }
 
-extension BrokerClient.Job.Operation.SyncAction: ExpressibleByArgument {}
+extension Job.Operation.SyncAction: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.insert, .update, .delete]
+}

@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerInput
 
@@ -27,14 +28,14 @@ struct SyncRecords {
     }
 
     /// The array of the gathered records.
-    mutating func take() throws(InputFault) -> BrokerClient.JSON {
+    mutating func take() throws(InputFault) -> RawJSON {
         lines = gathered.lines
-        guard count > 0 else { return BrokerClient.JSON("[]") }
+        guard count > 0 else { return RawJSON("[]") }
         if let fault = gathered.dropBroken() {
             brokenIndex = gathered.count
             throw fault
         }
-        return BrokerClient.JSON(gathered.take())
+        return RawJSON(gathered.take())
     }
 
     /// The job of what was taken is committed.

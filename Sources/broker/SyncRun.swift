@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerInput
 
@@ -5,7 +6,7 @@ import BrokerInput
 /// is on its way; the last one, which deletes, waits until all others are committed.
 struct SyncRun {
     private let command: SyncCommand
-    private let actions: Set<BrokerClient.Job.Operation.SyncAction>
+    private let actions: Set<Job.Operation.SyncAction>
     /// The id of the parts. A new one each time without `--id`: names of an older run must not count.
     private let partID: String
     private var run: OperationRun
@@ -15,7 +16,7 @@ struct SyncRun {
 
     /// A part on its way, and where its records came from.
     private struct SentPart {
-        let job: BrokerClient.SentJob
+        let job: SubmittedJob
         let records: SyncRecords
         let count: Int
     }
@@ -25,7 +26,7 @@ struct SyncRun {
 
     init(_ command: SyncCommand, _ broker: BrokerClient) {
         self.command = command
-        actions = command.actions.isEmpty ? BrokerClient.Job.Operation.SyncAction.all : Set(command.actions)
+        actions = command.actions.isEmpty ? Set<Job.Operation.SyncAction>.all : Set(command.actions)
         partID = command.options.id ?? "broker-sync-\(UInt64.random(in: 0...UInt64.max))"
         run = OperationRun(command.options, broker)
     }
@@ -69,7 +70,7 @@ struct SyncRun {
         let json = try records.take()
         let isAlone = isLast && jobCount == 0
         jobCount += 1
-        let part = isAlone ? nil : BrokerClient.Job.Operation.SyncPart(id: partID, isLast: isLast)
+        let part = isAlone ? nil : Job.Operation.SyncPart(id: partID, isLast: isLast)
         if isLast { guard await settle() else { throw Stopped() } }
         let job = await run.send(
             .sync(json, where: command.selection.predicate, actions: actions, part: part),

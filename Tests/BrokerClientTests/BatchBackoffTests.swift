@@ -3,45 +3,43 @@ import BrokerWire
 import NIOCore
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 /// Errors that do not say whose they are.
 @Suite(.timeLimit(.minutes(5))) struct BatchBackoffTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
-    private func job(_ id: String) -> BrokerClient.Job {
-        var job = BrokerClient.Job.process(record, as: "E")
-        job.id = id
-        return job
+    private func job(_ id: JobID) -> Job {
+        Job(.process(json: record, as: "E"), id: id)
     }
 
     /// A client with jobs on their way, and its connection, which has read them.
     private func jobs(
-        _ ids: [String], _ server: inout FakeServer
-    ) async throws -> (BrokerClient, FakeConnection, [String: BrokerClient.SentJob]) {
+        _ ids: [JobID], _ server: inout FakeServer
+    ) async throws -> (BrokerClient, FakeConnection, [JobID: SubmittedJob]) {
         let (client, opened) = try await server.connect()
         var connection = opened
-        var sent: [String: BrokerClient.SentJob] = [:]
+        var sent: [JobID: SubmittedJob] = [:]
         for id in ids { sent[id] = try await client.enqueue(job(id)) }
         for id in ids { #expect(try await connection.nextMembers().id == id) }
         return (client, connection, sent)
     }
 
-    private func outcome(_ job: BrokerClient.SentJob?) async throws -> String {
+    private func outcome(_ job: SubmittedJob?) async throws -> String {
         do {
             return "completed \(try await #require(job).completion.sequence)"
         } catch let error as BrokerError {
-            return switch error {
-            case .outcomeUnknown: "unknown"
-            case .refused(let fault): "refused \(fault.code)"
-            default: "\(error)"
-            }
+            if error.isOutcomeUnknown { return "unknown" }
+            // A refused job has no sequence.
+            return error.sequence == nil && error.message == "m" && error.fault?.code != .invalidValue
+                ? "refused \(error.fault?.code ?? error.code)" : "\(error)"
         }
     }
 
     @Test func `an answer too large for a frame fails its own job alone`() async throws {
         var server = try await FakeServer()
-        let ids = (0..<8).map { "job \($0)" }
+        let ids = (0..<8).map { JobID("job \($0)") }
         let (client, opened, sent) = try await jobs(ids, &server)
         // An older server: two fail, the fifth's answer is too large, and nothing says that it is the fifth's.
         try await opened.complete(ids[0], sequence: 1)
@@ -67,7 +65,7 @@ import Testing
                 "completed 1", "completed 2", "completed 2", "invalidValue: m", "completed 2", "unknown",
                 "invalidValue: m", "completed 2",
             ])
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
@@ -83,7 +81,7 @@ import Testing
         try await connection.complete("b", sequence: 4)
         #expect(try await outcome(sent["a"]) == "unknown")
         #expect(try await outcome(sent["b"]) == "completed 4")
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
@@ -95,7 +93,7 @@ import Testing
         #expect(try await connection.nextMembers().id == "a")
         try await connection.complete("a", sequence: 4)
         #expect(try await outcome(sent["a"]) == "completed 4")
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
@@ -122,7 +120,7 @@ import Testing
         try await connection.complete("d")
         for job in try await more.value { _ = try await job.completion }
         #expect(try await outcome(sent["a"]) == "refused contentTooLarge")
-        await client.close()
+        client.close()
         await #expect(throws: BrokerError.closed) { try await pong.value }
         try await server.stop()
     }
@@ -131,7 +129,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened, sent) = try await jobs(["a"], &server)
         var connection = opened
-        let stats = Task { try await client.stats() }
+        let stats = Task { try await client.statistics() }
         _ = try await connection.next()
         try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"}}"#)
         connection = try await server.greet()
@@ -139,9 +137,9 @@ import Testing
         try await connection.complete("a")
         #expect(try await connection.next().contains("stats"))
         try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"}}"#)
-        await #expect(throws: BrokerError.refused(.init(code: .internal, message: "m"))) { _ = try await stats.value }
+        await #expect(throws: BrokerError.reported(.init(code: .internal, message: "m"))) { _ = try await stats.value }
         #expect(try await outcome(sent["a"]) == "completed 1")
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
@@ -153,7 +151,7 @@ import Testing
             #"{"type":"error","id":"b","error":{"code":"unsupportedMessage","message":"m"}}"#)
         #expect(try await outcome(sent["a"]) == "unknown")
         #expect(try await outcome(sent["b"]) == "refused unsupportedMessage")
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
@@ -170,7 +168,7 @@ import Testing
             #expect(error.isOutcomeUnknown)
             #expect(error.description.contains("not you"))
         }
-        await client.close()
+        client.close()
         try await server.stop()
     }
 }

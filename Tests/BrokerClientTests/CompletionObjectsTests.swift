@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 @Suite(.timeLimit(.minutes(5))) struct CompletionObjectsTests {
@@ -15,10 +16,11 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        var job = BrokerClient.Job(
-            operations: [
-                try .process([Employee(id: 1), Employee(id: 2)], as: "Employee"), .process(Array("[]".utf8), as: "Tag"),
-                .process(Array(#"{"word": "w"}"#.utf8), as: "Tag"),
+        var job = Job(
+            [
+                try .process([Employee(id: 1), Employee(id: 2)], as: "Employee"),
+                .process(json: Array("[]".utf8), as: "Tag"),
+                .process(json: Array(#"{"word": "w"}"#.utf8), as: "Tag"),
             ], id: "j")
         job.reply = .objects
         async let ended = client.process(job)
@@ -37,12 +39,12 @@ import Testing
         #expect(tags == [Tag(word: "w")])
         #expect(throws: DecodingError.self) { try completion.objects(ofOperation: 3, as: Tag.self) }
         #expect(throws: DecodingError.self) { try completion.objects(ofOperation: 2, as: Employee.self) }
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
     @Test func `without objects in the answer there are none`() throws {
-        let duplicate = BrokerClient.Completion(id: "j", sequence: 1, isDuplicate: true)
+        let duplicate = Completion(id: "j", sequence: 1, isDuplicate: true)
         #expect(duplicate.objects == nil)
         #expect(try duplicate.objects(as: Tag.self) == [])
     }

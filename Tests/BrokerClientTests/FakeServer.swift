@@ -1,7 +1,9 @@
+import Broker
 @testable import BrokerClient
 import BrokerJSON
 import BrokerWire
 import Foundation
+import Logging
 import NIOCore
 import NIOPosix
 
@@ -53,10 +55,11 @@ struct FakeServer: ~Copyable {
 
     /// A client of this server, and its connection.
     mutating func connect(
-        options: BrokerClient.Options = .init(clientName: "tests")
+        options: BrokerClientConfiguration = .init(name: "tests")
     ) async throws -> (BrokerClient, FakeConnection) {
         let path = path
-        async let client = BrokerClient.connect(to: path, options: options, firstDelay: .milliseconds(1))
+        async let client = BrokerClient.connect(
+            to: .unixSocket(path), configuration: options, logger: .silent, firstDelay: .milliseconds(1), nil)
         let connection = try await greet()
         return (try await client, connection)
     }
@@ -77,11 +80,11 @@ struct FakeConnection: Sendable {
     }
 
     /// The `id` and the `tag` of the next message.
-    mutating func nextMembers() async throws -> (id: String, tag: String) {
+    mutating func nextMembers() async throws -> (id: JobID, tag: String) {
         let document = try JSONDocument(parsing: JSONText(copying: Array(try await next().utf8)))
         return withExtendedLifetime(document) {
             let tag = document.root["tag"].map { String(decoding: $0.bytes, as: UTF8.self) }
-            return (document.root["id"]?.string ?? "", tag ?? "")
+            return (JobID(document.root["id"]?.string ?? ""), tag ?? "")
         }
     }
 
@@ -100,7 +103,7 @@ struct FakeConnection: Sendable {
             #"{"type":"welcome","version":1,"server":"fake","limits":{"outcomesKeptSeconds":60},"entities":["E"]}"#)
     }
 
-    func complete(_ id: String, sequence: Int = 1) async throws {
+    func complete(_ id: JobID, sequence: Int = 1) async throws {
         try await send(
             #"{"type":"completed","id":"\#(id)","sequence":\#(sequence),"duplicate":false,"changes":{"E":{"inserted":1}}}"#
         )
@@ -112,6 +115,10 @@ struct FakeConnection: Sendable {
     mutating func closed() async {
         while await messages.next(isolation: nil) != nil {}
     }
+}
+
+extension Logger {
+    static var silent: Logger { Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() } }
 }
 
 struct FakeFault: Error, CustomStringConvertible {

@@ -2,6 +2,7 @@ import BrokerWire
 import Foundation
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 @Suite(.timeLimit(.minutes(5))) struct FetchTests {
@@ -10,24 +11,24 @@ import Testing
         var hiredAt: Date?
     }
 
-    private func text(_ fetch: BrokerClient.Fetch) throws -> String {
+    private func text(_ fetch: Query) throws -> String {
         String(decoding: ClientMessageWriter.fetch(members: try fetch.members()), as: UTF8.self)
     }
 
     @Test func `a fetch says what it asks for, and texts among its arguments stay texts`() throws {
-        var fetch = BrokerClient.Fetch("Employee", where: try .init("a == %@ AND b == %@", "12", 12))
+        var fetch = Query("Employee", where: try .init("a == %@ AND b == %@", "12", 12))
         #expect(
             try text(fetch) == """
                 {"type":"fetch","entity":"Employee","where":"a == %@ AND b == %@","arguments":["12",12]}
                 """)
-        fetch = BrokerClient.Fetch("E")
-        fetch.object = try BrokerClient.JSON(value: ["row": 1])
+        fetch = Query("E")
+        fetch.object = try RawJSON(value: ["row": 1])
         fetch.sort = ["-a"]
         fetch.include = ["b.c"]
         fetch.limit = 0
         fetch.offset = 2
         fetch.names = .local
-        fetch.result = .dictionary
+        fetch.form = .dictionary
         #expect(
             try text(fetch) == """
                 {"type":"fetch","entity":"E","object":{"row":1},"sort":["-a"],"include":["b.c"],"limit":0,"offset":2,\
@@ -39,7 +40,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        async let found: [Employee] = client.fetch("Employee", where: "id > %@", 0, names: .local)
+        async let found = client.fetch(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
         let first = try await connection.nextMembers().tag
         try await connection.send(
             #"{"type":"objects","objects":[{"id":1,"hiredAt":"2011-12-22T02:24:51.500Z"}],"more":true,"tag":\#(first)}"#
@@ -48,18 +49,18 @@ import Testing
         try await connection.send(#"{"type":"objects","objects":[{"id":2,"hiredAt":null}],"tag":\#(second)}"#)
         let date = Date(timeIntervalSince1970: 1_324_520_691.5)
         #expect(try await found == [Employee(id: 1, hiredAt: date), Employee(id: 2, hiredAt: nil)])
-        await client.close()
+        client.close()
     }
 
     @Test func `a missing object is nil, and a refusal has its code`() async throws {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        async let none = client.fetchObject("Employee", key: 7, as: Employee.self)
+        async let none = client.fetchObject(Employee.self, from: "Employee", key: 7)
         let first = try await connection.nextMembers().tag
         try await connection.send(#"{"type":"objects","objects":null,"tag":\#(first)}"#)
         #expect(try await none == nil)
-        async let refused = client.fetchDictionary("Employe", as: Employee.self)
+        async let refused = client.fetchDictionary(Employee.self, from: "Employe")
         let second = try await connection.nextMembers().tag
         try await connection.send(
             #"{"type":"error","error":{"code":"unknownEntity","message":"x","path":"/entity"},"tag":\#(second)}"#)
@@ -70,6 +71,6 @@ import Testing
             #expect(error.code == .unknownEntity)
             #expect(error.fault?.path == "/entity")
         }
-        await client.close()
+        client.close()
     }
 }

@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 /// The event loop writes the frames of all tasks, each whole and in the order in which the client took them.
@@ -14,8 +15,8 @@ import Testing
             // Random digits do not compress to less than the socket's buffer.
             let digits = (0..<400_000).map { _ in String(UInt32.random(in: 0...UInt32.max, using: &generator)) }
             let json = "[\(digits.joined(separator: ","))]"
-            let large = try await client.enqueue(.process(Array(json.utf8), as: "E"))
-            let small = try await client.enqueue(.process(Array("{}".utf8), as: "E"))
+            let large = try await client.enqueue(.process(json: Array(json.utf8), as: "E"))
+            let small = try await client.enqueue(.process(json: Array("{}".utf8), as: "E"))
             #expect(try await connection.next() == #"{"id":"\#(large.id)","entity":"E","json":\#(json)}"#)
             #expect(try await connection.nextMembers().id == small.id)
             for job in [large, small] {
@@ -23,7 +24,7 @@ import Testing
                 _ = try await job.completion
             }
         }
-        await client.close()
+        client.close()
         await connection.closed()
         try await server.stop()
     }
@@ -42,13 +43,14 @@ import Testing
                     group.addTask {
                         for number in 0..<8 {
                             for _ in 0..<Int.random(in: 0...200) { await Task.yield() }
-                            _ = try await client.process(Array("{}".utf8), as: "E", id: "small-\(task)-\(number)")
+                            _ = try await client.process(
+                                json: Array("{}".utf8), as: "E", id: JobID("small-\(task)-\(number)"))
                         }
                     }
                 }
                 try await group.waitForAll()
             }
-            var ids: [String] = []
+            var ids: [JobID] = []
             for _ in 0..<25 {
                 // Interleaved bytes are no frame, and end the connection.
                 ids.append(try await connection.nextMembers().id)
@@ -58,7 +60,7 @@ import Testing
             #expect(try await first.id == "large")
             try await others
         }
-        await client.close()
+        client.close()
         await connection.closed()
         try await server.stop()
     }
@@ -69,18 +71,18 @@ import Testing
         var connection = opened
         var generator = SeededGenerator()
         for _ in 0..<300 {
-            var jobs: [BrokerClient.SentJob] = []
+            var jobs: [SubmittedJob] = []
             for _ in 0..<Int.random(in: 1...4, using: &generator) {
                 let record = Array(
                     #"{"text":"\#(String(repeating: "x", count: Int.random(in: 0...2_000, using: &generator)))"}"#.utf8)
-                jobs.append(try await client.enqueue(.process(record, as: "E")))
+                jobs.append(try await client.enqueue(.process(json: record, as: "E")))
             }
             for job in jobs { #expect(try await connection.nextMembers().id == job.id) }
             for job in jobs { try await connection.complete(job.id) }
             // Some are not awaited, so that the next jobs join them in flight.
             if Bool.random(using: &generator) { for job in jobs { _ = try await job.completion } }
         }
-        await client.close()
+        client.close()
         await connection.closed()
         try await server.stop()
     }

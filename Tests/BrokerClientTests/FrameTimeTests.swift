@@ -3,7 +3,9 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+import Broker
 @testable import BrokerClient
+import BrokerRequests
 
 /// The time limit of one frame, with a clock that the test moves.
 @Suite(.timeLimit(.minutes(5))) struct FrameTimeTests {
@@ -15,7 +17,8 @@ import Testing
         let session = Session(
             path: "/s", window: PendingJobs(maximumCount: 1, maximumBytes: 1),
             patience: .init(reconnecting: .seconds(1), welcome: .seconds(1)))
-        driver = SessionDriver(session: session, hello: [], frameTime: .seconds(10), eventLoop: loop)
+        driver = SessionDriver(
+            session: session, name: nil, frameTime: .seconds(10), eventLoop: loop, logger: .silent)
         channel = EmbeddedChannel(handler: ConnectionHandler(connection: 1, driver: driver), loop: loop)
     }
 

@@ -2,6 +2,7 @@ import BrokerJSON
 import BrokerWire
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 /// JSON text of the caller that is not exactly one value.
@@ -15,7 +16,7 @@ import Testing
         "[]\n[]", "", " ", "[", "{\"id\":1", "nul", "[1,]", "1,", "\u{FEFF}[]", "\"\u{0}\"", "NaN", "'a'", "/**/[]",
     ]
 
-    typealias Call = @Sendable (BrokerClient, BrokerClient.JSON) async throws -> Void
+    typealias Call = @Sendable (BrokerClient, RawJSON) async throws -> Void
 
     /// Each way by which a text comes into a message, and the place that its error names.
     static let calls: [(path: String, call: Call)] = [
@@ -26,23 +27,20 @@ import Testing
         ("/json", { _ = try await $0.submit(.process(json: $1, as: "E")) }),
         ("/json", { _ = try await $0.enqueue(.process(json: $1, as: "E")) }),
         ("/json", { _ = try await $0.sync(json: $1, as: "E", id: "a") }),
-        ("/json", { _ = try await $0.relate("E", 1, "r", json: $1) }),
+        ("/json", { _ = try await $0.relate("E", 1, "r", to: $1) }),
         ("/json", { _ = try await $0.map(json: $1) }),
         ("/json", { _ = try await $0.map(json: $1, by: .path("/x")) }),
         ("/object", { try await $0.run(.process("{}", object: $1)) }),
         ("/object", { try await $0.run(.relate("null", relationship: "r", object: $1)) }),
         ("/objects", { try await $0.run(.delete($1)) }),
         ("/arguments/0", { try await $0.run(.deleteMatching(.init("a == %@", arguments: [$1]))) }),
-        ("/arguments/1", { try await $0.run(.sync("[]", where: .init("a == %@", arguments: ["1", $1]))) }),
         (
-            "/0",
-            {
-                _ = try BrokerClient.JSON(array: [$1]); _ = $0
-            }
+            "/arguments/1",
+            { try await $0.run(.sync("[]", where: .init("a == %@", arguments: ["1", $1]), actions: .all, part: nil)) }
         ),
         (
             "/operations/1/json",
-            { _ = try await $0.process(.init(operations: [.delete("E", where: .all), .process(json: $1, as: "E")])) }
+            { _ = try await $0.process(.init([.delete("E", where: .all), .process(json: $1, as: "E")])) }
         ),
         ("/object", { _ = try await $0.fetch(.keyed($1)) }),
         ("/arguments/0", { _ = try await $0.fetch(.init("E", where: .init("a == %@", arguments: [$1]))) }),
@@ -56,10 +54,10 @@ import Testing
         var connection = opened
         for (path, call) in Self.calls {
             do {
-                try await call(client, BrokerClient.JSON(text))
+                try await call(client, RawJSON(text))
                 Issue.record("\(path): \(text) was sent")
             } catch let error as BrokerError {
-                guard case .invalidJSON(let fault) = error else { throw error }
+                guard error.code == .invalidJSON, let fault = error.fault else { throw error }
                 #expect(fault.code == .malformedJSON)
                 #expect(fault.path == path)
                 #expect(fault.line != nil && fault.column != nil && fault.offset != nil)
@@ -72,7 +70,7 @@ import Testing
         #expect(first.hasPrefix(#"{"type":"ping""#))
         try await connection.send(#"{"type":"pong","tag":\#(try tag(first))}"#)
         try await pong
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
@@ -85,13 +83,13 @@ import Testing
 
     @Test func `strings as keys and arguments are values, whatever they hold`() throws {
         for text in Self.texts {
-            let operations: [BrokerClient.Job.Operation] = [
+            let operations: [Job.Operation] = [
                 try .relate("E", text, "r", toKey: text), try .relate("E", text, "r", to: text),
                 try .delete("E", keys: [text]), try .delete("E", where: .init("a == %@", text)),
                 try .process([text: text], as: text, object: text), try .map([text], by: .path(text)),
                 try .sync([text], as: text, where: .init(text, text), part: .init(id: text, isLast: true)),
             ]
-            let content = try BrokerClient.Job(operations: operations).content(id: text, wantsAcceptance: true)
+            let content = try Job(operations).content(id: JobID(text), wantsAcceptance: true)
             let document = try JSONDocument(parsing: JSONText(copying: content))
             try withExtendedLifetime(document) {
                 let written = Array(try #require(document.root["operations"]).elements)
@@ -107,7 +105,7 @@ import Testing
     }
 
     @Test func `a string in the place of records is an error that names the label of JSON text`() {
-        let calls: [(String) throws -> BrokerClient.Job.Operation] = [
+        let calls: [(String) throws -> Job.Operation] = [
             { try .process($0, as: "E") }, { try .process($0, as: "E", object: 1) }, { try .sync($0, as: "E") },
             { try .map($0) }, { try .map($0, by: .path("/a")) },
         ]
@@ -122,7 +120,7 @@ import Testing
             ("[1,]", true), (#"{"a":[1,],}"#, true), ("[1,,]", false), ("[,]", false), ("1,", false), ("[1],", false),
             (#"[1,],"op":"delete""#, false), (#"[1,],"op":"delete","x":[1,]"#, false),
         ] {
-            var job = BrokerClient.Job.process(json: text, as: "E")
+            var job = Job.process(json: text, as: "E")
             #expect(throws: BrokerError.self) { try job.content(id: "a", wantsAcceptance: false) }
             job.isLenient = true
             let content = try? job.content(id: "a", wantsAcceptance: false)
@@ -133,9 +131,9 @@ import Testing
     @Test(arguments: [1, 2]) func `nesting up to the limit of a message is sent, and deeper nesting is not`(
         operations: Int
     ) throws {
-        func job(_ depth: Int) -> BrokerClient.Job {
+        func job(_ depth: Int) -> Job {
             let text = String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
-            return .init(operations: (0..<operations).map { _ in .process(json: text, as: "E") })
+            return .init((0..<operations).map { _ in .process(json: text, as: "E") })
         }
         let deepest = operations == 1 ? 511 : 509
         let content = try job(deepest).content(id: "a", wantsAcceptance: false)
@@ -146,12 +144,12 @@ import Testing
 
 extension BrokerClient {
     fileprivate func run(_ action: Job.Operation.Action) async throws {
-        _ = try await process(Job(operations: [.init(entity: "E", action)]))
+        _ = try await process(Job([.init(entity: "E", action)]))
     }
 }
 
-extension BrokerClient.Fetch {
-    fileprivate static func keyed(_ key: BrokerClient.JSON) -> Self {
+extension Query {
+    fileprivate static func keyed(_ key: RawJSON) -> Self {
         var fetch = Self("E")
         fetch.object = key
         return fetch

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 // Not @testable: what is used here is what users have.
+import Broker
 import BrokerClient
 
 /// The messages of operations.
@@ -18,7 +19,7 @@ import BrokerClient
 
     /// The message that a client sends for a call, which is answered as done.
     private func message(
-        of body: @escaping @Sendable (BrokerClient) async throws -> BrokerClient.Completion
+        of body: @escaping @Sendable (BrokerClient) async throws -> Completion
     ) async throws -> String {
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
@@ -27,7 +28,7 @@ import BrokerClient
         let message = try await connection.next()
         try await connection.complete("a")
         #expect(try await completion.id == "a")
-        await client.close()
+        client.close()
         try await server.stop()
         return message
     }
@@ -47,13 +48,14 @@ import BrokerClient
         #expect(
             try await message { try await $0.relate("E", "x", "r", to: Department(id: 7, name: "R&D"), id: "a") }
                 == head + #"{"id":7,"name":"R&D"}}"#)
-        #expect(try await message { try await $0.relate("E", "x", "r", json: "[1,2]", id: "a") } == head + "[1,2]}")
-        #expect(try await message { try await $0.relate("E", "x", "r", toKey: "7", id: "a") } == head + #""7"}"#)
         #expect(
-            try await message { try await $0.relate("E", "x", "r", toKey: ["a", "b"], id: "a") }
+            try await message { try await $0.relate("E", "x", "r", to: RawJSON("[1,2]"), id: "a") } == head + "[1,2]}")
+        #expect(try await message { try await $0.relate("E", "x", "r", to: "7", id: "a") } == head + #""7"}"#)
+        #expect(
+            try await message { try await $0.relate("E", "x", "r", to: ["a", "b"], id: "a") }
                 == head + #"["a","b"]}"#)
         #expect(
-            try await message { try await $0.relate("E", "x", "r", toKey: Int?.none, id: "a") } == head + "null}")
+            try await message { try await $0.relate("E", "x", "r", to: Int?.none, id: "a") } == head + "null}")
     }
 
     @Test func `map bears its payload, and what reads it`() async throws {
@@ -73,8 +75,9 @@ import BrokerClient
         #expect(
             try await message {
                 try await $0.sync(
-                    [Department(id: 7, name: "x")], as: "D", where: "name == %@ OR id IN %@ OR boss == %@", "R&D \"",
-                    [1, 2], nil, actions: [.update, .insert], id: "a", reply: .keys)
+                    [Department(id: 7, name: "x")], as: "D",
+                    where: "name == \("R&D \"") OR id IN \([1, 2]) OR boss == \(Int?.none)",
+                    actions: [.update, .insert], id: "a", reply: .keys)
             } == #"{"id":"a","reply":"keys","op":"sync","entity":"D","where":"name == %@ OR id IN %@ OR boss == %@","#
                 + #""arguments":["R&D \"",[1,2],null],"actions":["insert","update"],"json":[{"id":7,"name":"x"}]}"#)
     }
@@ -88,7 +91,7 @@ import BrokerClient
                 == head + #""objects":[{"hall":"A","number":1}]}"#)
         #expect(
             try await message {
-                try await $0.delete("E", where: "at < %@", Date(timeIntervalSince1970: 1.5), id: "a")
+                try await $0.delete("E", where: "at < \(Date(timeIntervalSince1970: 1.5))", id: "a")
             } == head + #""where":"at < %@","arguments":[1.5]}"#)
         #expect(
             try await message { try await $0.delete("E", where: "TRUEPREDICATE", id: "a") }
@@ -96,13 +99,11 @@ import BrokerClient
     }
 
     @Test func `a job of several operations keeps their order`() async throws {
-        let keys = try BrokerClient.Job.Operation.delete("E", keys: [1])
-        let job = BrokerClient.Job(
-            operations: [
-                keys, .process(Array("{}".utf8), as: "E"), .delete("D", where: .all),
-                .init(
-                    entity: "D",
-                    .sync(.init("[]"), where: .init("%K > 1", arguments: [.init(#""id""#)]), actions: [])),
+        let keys = try Job.Operation.delete("E", keys: [1])
+        let job = Job(
+            [
+                keys, .process(json: Array("{}".utf8), as: "E"), .delete("D", where: .all),
+                .sync(json: "[]", as: "D", where: "\(key: "id") > 1", actions: []),
                 .sync(json: "[{}]", as: "D", part: .init(id: "p", isLast: false)),
             ], id: "a")
         #expect(
@@ -114,10 +115,10 @@ import BrokerClient
     }
 
     @Test func `a value that cannot be written as JSON fails before anything is sent`() async throws {
-        #expect(throws: BrokerError.self) { try BrokerClient.Job.Operation.delete("E", keys: [Double.nan]) }
-        #expect(throws: BrokerError.self) { try BrokerClient.Predicate("a == %@", Double.infinity) }
+        #expect(throws: BrokerError.self) { try Job.Operation.delete("E", keys: [Double.nan]) }
+        #expect(throws: BrokerError.self) { try BrokerPredicate("a == %@", Double.infinity) }
         #expect(throws: BrokerError.self) {
-            try BrokerClient.Job.Operation.relate("E", Double.nan, "r", toKey: 1)
+            try Job.Operation.relate("E", Double.nan, "r", toKey: 1)
         }
     }
 }

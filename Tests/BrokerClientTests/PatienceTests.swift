@@ -2,6 +2,7 @@ import BrokerWire
 import NIOCore
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 /// A client with a server that makes it wait.
@@ -9,7 +10,7 @@ import Testing
     private let record = Array(#"{"id":1}"#.utf8)
 
     /// Serves one job on whichever connection lasts: on a slow machine some are given up before they are greeted.
-    private func serve(_ job: BrokerClient.SentJob, _ server: inout FakeServer) async throws {
+    private func serve(_ job: SubmittedJob, _ server: inout FakeServer) async throws {
         for _ in 0..<100 {
             do {
                 var connection = try await server.greet()
@@ -28,7 +29,7 @@ import Testing
 
     /// Connects a client of little patience: on a slow machine it may give up before it is greeted.
     private func connect(
-        _ server: inout FakeServer, _ options: BrokerClient.Options
+        _ server: inout FakeServer, _ options: BrokerClientConfiguration
     ) async throws -> (BrokerClient, FakeConnection) {
         for _ in 0..<100 {
             do {
@@ -42,10 +43,10 @@ import Testing
 
     @Test func `a server that welcomes and closes is given up, and not hurried`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClient.Options()
+        var options = BrokerClientConfiguration()
         options.reconnectDeadline = .milliseconds(300)
         let (client, opened) = try await server.connect(options: options)
-        let job = try await client.enqueue(.process(record, as: "E"))
+        let job = try await client.enqueue(.process(json: record, as: "E"))
         try await opened.close()
         let path = server.path
         let outcome = Task {
@@ -54,8 +55,8 @@ import Testing
                 return "completed"
             } catch {
                 // The loop below ends.
-                let probe = try await BrokerClient.connect(to: path, options: .init(clientName: "probe"))
-                await probe.close()
+                let probe = try await BrokerClient.connect(to: .unixSocket(path), configuration: .init(name: "probe"))
+                probe.close()
                 return "\(error)"
             }
         }
@@ -75,18 +76,18 @@ import Testing
         }
         // Each waits twice as long as the one before.
         #expect((2...13).contains(attempts))
-        if attempts == 100 { await client.close() }
+        if attempts == 100 { client.close() }
         #expect(try await outcome.value.contains("The connection was lost"))
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
     @Test func `a server that does not answer the greeting is reported`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClient.Options()
+        var options = BrokerClientConfiguration()
         options.connectTimeout = .milliseconds(50)
         let path = server.path
-        let client = Task { [options] in try await BrokerClient.connect(to: path, options: options) }
+        let client = Task { [options] in try await BrokerClient.connect(to: .unixSocket(path), configuration: options) }
         var connection = try await server.accept()
         await #expect(
             throws: BrokerError.cannotConnect(path: path, reason: "the server did not answer the greeting in time")
@@ -97,25 +98,25 @@ import Testing
 
     @Test func `a lost connection is had again though one attempt is never answered`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClient.Options()
+        var options = BrokerClientConfiguration()
         options.connectTimeout = .seconds(5)
         let (client, opened) = try await connect(&server, options)
-        let job = try await client.enqueue(.process(record, as: "E"))
+        let job = try await client.enqueue(.process(json: record, as: "E"))
         try await opened.close()
         var silent = try await server.accept()
         await silent.closed()
         try await serve(job, &server)
-        await client.close()
+        client.close()
         try await server.stop()
     }
 
     @Test func `a frame that never ends ends the connection, also one that trickles`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClient.Options()
+        var options = BrokerClientConfiguration()
         options.frameTimeout = .milliseconds(100)
         let (client, opened) = try await server.connect(options: options)
         var connection = opened
-        let job = try await client.enqueue(.process(record, as: "E"))
+        let job = try await client.enqueue(.process(json: record, as: "E"))
         _ = try await connection.next()
         try await connection.send(bytes: [0, 0, 1, 0])
         let trickle = Task { [connection] in
@@ -124,7 +125,7 @@ import Testing
         await connection.closed()
         await #expect(throws: (any Error).self) { try await trickle.value }
         try await serve(job, &server)
-        await client.close()
+        client.close()
         try await server.stop()
     }
 }

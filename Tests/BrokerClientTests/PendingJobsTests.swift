@@ -1,5 +1,6 @@
 import Testing
 
+import Broker
 @testable import BrokerClient
 
 @Suite(.timeLimit(.minutes(5))) struct PendingJobsTests {

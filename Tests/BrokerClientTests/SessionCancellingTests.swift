@@ -3,7 +3,9 @@ import BrokerWire
 import NIOCore
 import Testing
 
+import Broker
 @testable import BrokerClient
+import BrokerRequests
 
 /// A session with cancelled jobs, and with messages that must be sent once.
 @Suite(.timeLimit(.minutes(5))) struct SessionCancellingTests {
@@ -37,7 +39,7 @@ import Testing
         effects.deliveries.compactMap { delivery in
             switch delivery {
             case .finished(_, .success(let completed)): "completed \(completed.id)"
-            case .finished(_, .failure(.outcomeUnknown(let id, _))): "unknown \(id)"
+            case .finished(_, .failure(let error)) where error.isOutcomeUnknown: "unknown \(error.jobID ?? "")"
             case .finished(_, .failure(let error)): "failed: \(error)"
             case .withdrawn: "withdrawn"
             case .answered(_, .success): "answered"

@@ -3,7 +3,9 @@ import BrokerWire
 import NIOCore
 import Testing
 
+import Broker
 @testable import BrokerClient
+import BrokerRequests
 
 /// Sessions with a limit for servers that send no answers.
 @Suite(.timeLimit(.minutes(5))) struct SessionSilenceTests {
@@ -26,7 +28,7 @@ import Testing
     private func add(_ id: String, to session: inout Session, at now: NIODeadline) throws {
         var encoder = FrameEncoder()
         let frame = try encoder.encode(
-            JobMessageWriter(id: id, operations: [.init(entity: "E", json: RawJSON(proving: Array("{}".utf8)))])
+            JobMessageWriter(id: id, operations: [.init(entity: "E", json: ProvenJSON(proving: Array("{}".utf8)))])
                 .content())
         _ = try session.add(id: JobID(id), frame: frame, waiter: JobWaiter(completion: Answer()), at: now)
     }
@@ -48,7 +50,7 @@ import Testing
         let effects = session.checkSilence(at: start + .seconds(102))
         #expect(
             failures(effects) == [
-                .outcomeUnknown(id: "a", cause: .connectionLost(reason: "the server has sent no answer for 2 s"))
+                BrokerError.connectionLost("the server has sent no answer for 2 s").doubting("a")
             ])
         #expect(effects.close == 1 && session.isIdle)
     }

@@ -1,4 +1,4 @@
-import BrokerClient
+import Broker
 import TestSupport
 import Testing
 
@@ -12,14 +12,14 @@ import Testing
         while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
     }
 
-    private func run(_ broker: EmbeddedBroker, _ id: Int) -> Task<BrokerClient.Completion, any Error> {
+    private func run(_ broker: EmbeddedBroker, _ id: Int) -> Task<Completion, any Error> {
         Task { try await broker.run(.process(json: #"{"id": \#(id)}"#, as: "Employee")) }
     }
 
     @Test func `calls beyond the available room wait, in order, and none is refused`() async throws {
         let broker = try await store.open { $0.limits.jobs = 2 }
         let locker = try Locker(store.path)
-        var tasks: [Task<BrokerClient.Completion, any Error>] = []
+        var tasks: [Task<Completion, any Error>] = []
         for id in 1...40 {
             tasks.append(run(broker, id))
             await waitUntil(broker, waiting: max(0, id - 2), inFlight: min(id, 2))
@@ -60,7 +60,9 @@ import Testing
         await waitUntil(broker, waiting: 0, inFlight: 1)
         // Some are cancelled while no worker has opened them.
         for number in 0..<100 {
-            let named = Task { try await broker.run(.process(json: #"{"id": 2}"#, as: "Employee"), id: "\(number)") }
+            let named = Task {
+                try await broker.run(.process(json: #"{"id": 2}"#, as: "Employee"), id: JobID("\(number)"))
+            }
             await waitUntil(broker, waiting: 0, inFlight: number + 2)
             named.cancel()
             await #expect(throws: CancellationError.self) { try await named.value }
@@ -93,15 +95,15 @@ import Testing
         let waiting = run(broker, 2)
         await waitUntil(broker, waiting: 1, inFlight: 1)
         async let stopped: Void = broker.stop()
-        let refusal = await #expect(throws: EmbeddedBroker.Failure.self) { try await waiting.value }
+        let refusal = await #expect(throws: BrokerError.self) { try await waiting.value }
         #expect(refusal?.code == .draining)
         try locker.unlock()
         #expect(try await begun.value.changes["Employee"]?.inserted == 1)
         await stopped
         await broker.stop()
-        let late = await #expect(throws: EmbeddedBroker.Failure.self) { try await run(broker, 3).value }
+        let late = await #expect(throws: BrokerError.self) { try await run(broker, 3).value }
         #expect(late?.code == .draining)
-        let fetch = await #expect(throws: EmbeddedBroker.Failure.self) { try await broker.fetch(.init("Employee")) }
+        let fetch = await #expect(throws: BrokerError.self) { try await broker.fetch(.init("Employee")) }
         #expect(fetch?.code == .draining)
         #expect(try store.rows("SELECT id FROM Employee") == ["1"])
     }

@@ -1,4 +1,4 @@
-import BrokerClient
+import Broker
 import TestSupport
 import Testing
 
@@ -8,8 +8,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct DiskFailureTests {
     private let store = TestStore()
 
-    private func job(_ id: Int) -> EmbeddedBroker.Job {
-        .init(operations: [.process(json: "{\"id\": \(id)}", as: "Employee")], id: "\(id)")
+    private func job(_ id: Int) -> Job {
+        Job(.process(json: "{\"id\": \(id)}", as: "Employee"), id: JobID("\(id)"))
     }
 
     @Test func `calls end with an outcome that is not known, later ones are refused, and stopping does not hang`()
@@ -20,21 +20,21 @@ import Testing
                 $0.store.vfs = disk.name
                 $0.store.synchronous = .full
             }
-            _ = try await broker.run(job(1))
+            _ = try await broker.process(job(1))
             disk.fail(.sync, number: 1, with: .ioError)
             let failures = await withTaskGroup(of: (any Error)?.self) { group in
                 for id in 2...9 {
                     group.addTask {
                         do {
-                            _ = try await broker.run(job(id))
+                            _ = try await broker.process(job(id))
                             return nil
                         } catch {
                             return error
                         }
                     }
                 }
-                var failures: [EmbeddedBroker.Failure] = []
-                for await failure in group { failures.append(failure as? EmbeddedBroker.Failure ?? .closed) }
+                var failures: [BrokerError] = []
+                for await failure in group { failures.append(failure as? BrokerError ?? .closed) }
                 return failures
             }
             #expect(failures.count == 8)
@@ -43,17 +43,17 @@ import Testing
                 #expect(failure.isOutcomeUnknown && failure != .closed || failure.code == .storeUnavailable)
             }
             #expect(failures.contains { $0.description.contains("the store has failed") })
-            let refused = await #expect(throws: EmbeddedBroker.Failure.self) { _ = try await broker.run(job(10)) }
+            let refused = await #expect(throws: BrokerError.self) { _ = try await broker.process(job(10)) }
             #expect(refused?.code == .storeUnavailable)
-            await #expect(throws: EmbeddedBroker.Failure.self) {
+            await #expect(throws: BrokerError.self) {
                 _ = try await broker.fetch(.init("Employee"))
             }
             await broker.stop()
         }
         let broker = try await store.open()
-        for id in 1...10 { _ = try await broker.run(job(id)) }
+        for id in 1...10 { _ = try await broker.process(job(id)) }
         #expect(try store.rows("SELECT count(*) FROM Employee") == ["10"])
-        #expect(try await broker.run(job(1)).isDuplicate)
+        #expect(try await broker.process(job(1)).isDuplicate)
         await broker.stop()
     }
 }

@@ -1,6 +1,5 @@
-import BrokerClient
+import Broker
 import Foundation
-import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -9,7 +8,7 @@ import Testing
 
 /// Code that has a say while records become objects.
 @Suite(.timeLimit(.minutes(5))) struct HandlersTests {
-    private static let model = EmbeddedBroker.JSON(
+    private static let model = RawJSON(
         """
         {"entities": {
            "Person": {"identity": "id", "attributes": {"id": "integer64", "name": "string", "bornAt": "date"},
@@ -30,10 +29,10 @@ import Testing
     private func open(_ configure: (inout EmbeddedBroker.Handlers) -> Void) async throws -> EmbeddedBroker {
         var handlers = EmbeddedBroker.Handlers()
         configure(&handlers)
-        var options = EmbeddedBroker.Options(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        var options = EmbeddedBrokerConfiguration()
         options.store.synchronous = .off
         return try await EmbeddedBroker.open(
-            store: store.path, model: Self.model, handlers: handlers, options: options)
+            store: .file(store.path), model: .json(Self.model), handlers: handlers, configuration: options)
     }
 
     @Test func `a chooser says what a record is, or leaves it to the model`() async throws {
@@ -108,7 +107,7 @@ import Testing
         }
         let records =
             #"[{"id": 1, "bornAt": 0}, {"id": 2, "bornAt": 86400, "boss": {"id": 3, "bornAt": "1970-01-01"}}]"#
-        let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+        let error = await #expect(throws: BrokerError.self) {
             _ = try await broker.run(.process(json: records, as: "Manager"))
         }
         #expect(error?.code == .validationFailed)
@@ -130,7 +129,7 @@ import Testing
         }
         _ = try await broker.run(.process(json: #"[{"id": 1, "tags": ["a", {"word": "b"}]}]"#, as: "Person"))
         #expect(try store.rows("SELECT word FROM Tag ORDER BY 1") == ["A", "B"])
-        let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+        let error = await #expect(throws: BrokerError.self) {
             _ = try await broker.run(.process(json: #"[{"word": "bad"}]"#, as: "Tag"))
         }
         #expect(error?.fault?.path == "/json/0/word")
@@ -143,7 +142,7 @@ import Testing
             $0.rewrite("Person") { $0.description.contains("7") ? .init("[1]") : .init("{") }
         }
         for (id, message) in [("7", "an object is wanted"), ("8", "made no JSON")] {
-            let error = await #expect(throws: EmbeddedBroker.Failure.self) {
+            let error = await #expect(throws: BrokerError.self) {
                 _ = try await broker.run(.process(json: #"{"id": \#(id)}"#, as: "Person"))
             }
             #expect(error?.code == .invalidValue)
@@ -153,14 +152,14 @@ import Testing
     }
 
     @Test func `handlers for what the model does not have are refused at the opening`() async throws {
-        let error = await #expect(throws: OpeningError.self) {
+        let error = await #expect(throws: BrokerError.self) {
             try await open {
                 $0.rewrite("Persn") { $0 }
                 $0.convert("nam", of: "Person") { $0 }
                 $0.choose("some") { _ in .decline }
             }
         }
-        #expect(error?.reason == .model)
+        #expect(error?.code == .invalidModel)
         #expect(error?.message.split(separator: "\n").count == 3)
     }
 }

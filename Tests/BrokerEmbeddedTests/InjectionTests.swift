@@ -1,4 +1,4 @@
-import BrokerClient
+import Broker
 import TestSupport
 import Testing
 
@@ -17,24 +17,21 @@ import Testing
         let broker = try await store.open()
         _ = try await broker.run(.process([Employee(id: 1, name: "Ada")], as: "Employee"))
         let bytes = Array(text.utf8)
-        let operations: [EmbeddedBroker.Operation] = [
-            .process(json: text, as: "Employee"), .process(bytes, as: "Employee"), .map(json: text),
-            .sync(json: text, as: "Employee"), try .relate("Employee", 1, "department", json: text),
+        let operations: [Job.Operation] = [
+            .process(json: text, as: "Employee"), .process(json: bytes, as: "Employee"), .map(json: text),
+            .sync(json: text, as: "Employee"), try .relate("Employee", 1, "department", to: RawJSON(text)),
             .init(entity: "Employee", .process("{}", object: .init(text))),
             .init(entity: "Employee", .delete(.init(text))),
             .init(entity: "Employee", .deleteMatching(.init("id == %@", arguments: [.init(text)]))),
         ]
         for operation in operations {
-            let error = await #expect(throws: EmbeddedBroker.Failure.self) { _ = try await broker.run(operation) }
-            guard case .invalidJSON = error else {
-                Issue.record("\(String(describing: error))")
-                continue
-            }
+            let error = await #expect(throws: BrokerError.self) { _ = try await broker.run(operation) }
+            #expect(error?.code == .invalidJSON)
         }
-        var fetch = EmbeddedBroker.Fetch("Employee")
+        var fetch = Query("Employee")
         fetch.object = .init(text)
-        let error = await #expect(throws: EmbeddedBroker.Failure.self) { _ = try await broker.fetch(fetch) }
-        #expect(error?.code == .malformedJSON)
+        let error = await #expect(throws: BrokerError.self) { _ = try await broker.fetch(fetch) }
+        #expect(error?.code == .invalidJSON)
         #expect(broker.waitingCount == 0 && broker.inFlightCount == 0)
         #expect(try store.rows("SELECT id, name FROM Employee") == ["1|Ada"])
         await broker.stop()

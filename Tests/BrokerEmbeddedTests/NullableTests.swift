@@ -1,4 +1,4 @@
-import BrokerClient
+import Broker
 import TestSupport
 import Testing
 
@@ -36,8 +36,8 @@ import Testing
 
     @Test func `a member that is missing or null is read as nil`() throws {
         for text in [#"{"id":1}"#, #"{"id":1,"name":null}"#] {
-            #expect(try BrokerClient.JSON(text).decode(Cleared.self) == Cleared(id: 1, name: nil))
+            #expect(try RawJSON(text).decode(Cleared.self) == Cleared(id: 1, name: nil))
         }
-        #expect(try BrokerClient.JSON(#"{"id":1,"name":"a"}"#).decode(Cleared.self) == Cleared(id: 1, name: "a"))
+        #expect(try RawJSON(#"{"id":1,"name":"a"}"#).decode(Cleared.self) == Cleared(id: 1, name: "a"))
     }
 }

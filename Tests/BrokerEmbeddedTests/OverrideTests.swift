@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 
+import Broker
 @testable import BrokerEmbedded
 
 /// A model with others that change it.
@@ -9,10 +10,10 @@ import Testing
 
     @Test func `overrides change the model, each what those before it say`() async throws {
         let broker = try await EmbeddedBroker.open(
-            store: store.path, model: TestStore.model,
+            store: .file(store.path), model: .json(TestStore.model),
             overrides: [
-                .init(#"{"entities": {"Employee": {"attributes": {"name": {"key": "first"}, "hiredAt": null}}}}"#),
-                .init(#"{"entities": {"Employee": {"attributes": {"name": {"key": "last"}}}}}"#),
+                .json(#"{"entities": {"Employee": {"attributes": {"name": {"key": "first"}, "hiredAt": null}}}}"#),
+                .json(#"{"entities": {"Employee": {"attributes": {"name": {"key": "last"}}}}}"#),
             ])
         _ = try await broker.run(.process(json: #"{"id": 1, "first": "Ada", "last": "Lovelace"}"#, as: "Employee"))
         await broker.stop()
@@ -20,9 +21,10 @@ import Testing
     }
 
     @Test func `a fault names its override`() async throws {
-        let error = await #expect(throws: OpeningError.self) {
+        let error = await #expect(throws: BrokerError.self) {
             _ = try await EmbeddedBroker.open(
-                store: store.path, model: TestStore.model, overrides: [.init(#"{"entities": {"Emploee": null}}"#)])
+                store: .file(store.path), model: .json(TestStore.model),
+                overrides: [.json(#"{"entities": {"Emploee": null}}"#)])
         }
         #expect(
             error?.message

@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct MessageWriterTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    private func raw(_ json: String) throws -> RawJSON { try RawJSON(proving: utf8(json)) }
+    private func raw(_ json: String) throws -> ProvenJSON { try ProvenJSON(proving: utf8(json)) }
 
     private func server(_ content: [UInt8]) throws -> ServerEnvelope {
         try ServerEnvelope.decode(parsing: JSONText(copying: content))

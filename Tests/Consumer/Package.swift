@@ -15,9 +15,20 @@ let package = Package(
             traits: Set(traits.map { .trait(name: $0) }))
     ],
     targets: [
-        .executableTarget(name: "Consumer", dependencies: [.product(name: "BrokerClient", package: "broker")])
+        .executableTarget(
+            name: "Consumer",
+            dependencies: [
+                .product(name: "Broker", package: "broker"), .product(name: "BrokerClient", package: "broker"),
+            ])
     ]
         + (traits.contains("Embedding")
-            ? [.executableTarget(name: "Embedded", dependencies: [.product(name: "BrokerEmbedded", package: "broker")])]
+            ? [
+                .executableTarget(
+                    name: "Embedded",
+                    dependencies: [
+                        .product(name: "Broker", package: "broker"),
+                        .product(name: "BrokerEmbedded", package: "broker"),
+                    ])
+            ]
             : [])
 )

@@ -1,3 +1,4 @@
+import Broker
 import BrokerEmbedded
 
 struct Employee: Codable {
@@ -5,18 +6,19 @@ struct Employee: Codable {
 }
 
 let model = #"{"entities": {"Employee": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}}}"#
-let broker = try await EmbeddedBroker.open(store: "staff.sqlite", model: .init(model))
+let broker = try await EmbeddedBroker.open(store: .file("staff.sqlite"), model: .json(model))
 
 let staff = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
-let outcome = try await broker.run(.process(staff, as: "Employee"), id: "load-1")
+let outcome = try await broker.process(staff, as: "Employee", id: "load-1")
 print(outcome.isDuplicate ? "loaded before" : "inserted \(outcome.changes["Employee"]?.inserted ?? 0)")
 
 do {
-    _ = try await broker.run(.process(json: #"{"id": "three"}"#, as: "Employee"))
-} catch let error as EmbeddedBroker.Failure {
-    print("refused at \(error.fault?.path ?? "?"): \(error.code!)")
+    _ = try await broker.process(json: #"{"id": "three"}"#, as: "Employee")
+} catch let error as BrokerError {
+    print("refused at \(error.fault?.path ?? "?"): \(error.code)")
 }
 
-let found = try await broker.fetch(.init("Employee", where: .init("name BEGINSWITH %@", "G")))
-print(try found.decode([Employee].self).map(\.name))
+let initial = "G"
+let found = broker.fetch(Employee.self, from: "Employee", where: "name BEGINSWITH \(initial)")
+print(try await found.collect().map(\.name))
 await broker.stop()

@@ -1,3 +1,4 @@
+import Broker
 import BrokerEmbedded
 
 struct Child: Codable {
@@ -32,14 +33,15 @@ handlers.validate("Child") { child in
     if let age = try child.decode(Age.self).age, age > 12 { throw TooOld(description: "\(age) is no child's age.") }
 }
 
-let broker = try await EmbeddedBroker.open(store: "children.sqlite", model: .init(model), handlers: handlers)
+let broker = try await EmbeddedBroker.open(
+    store: .file("children.sqlite"), model: .json(model), handlers: handlers)
 let children = """
     [{"name": "Ann", "toy": "doll", "months": 50}, {"kind": "boy", "name": "BO", "months": 36}, {"kind": "boy", "name": ""},
      {"kind": "girl", "name": "cy", "months": 400}]
     """
-let outcome = try await broker.run(.map(json: children, by: .mapping("child")), onInvalid: .skip)
+let outcome = try await broker.map(json: children, by: .mapping("child"), onInvalid: .skip)
 print(outcome.rejections.map { "\($0.path ?? "?"): \($0.message)" })
-var everyone = EmbeddedBroker.Fetch("Child")
+var everyone = Query("Child")
 (everyone.sort, everyone.names) = (["name"], .local)
 print(try await broker.fetch(everyone).objects)
 await broker.stop()

@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import Foundation
 import Testing
@@ -7,15 +8,15 @@ import Testing
     @Test func `SIGTERM finishes what was accepted and ends with status 0`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()
-        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
-        var tickets: [BrokerClient.JobTicket] = []
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        var tickets: [SubmittedJob] = []
         for number in 0..<50 {
             let json = Array(#"[{"id": \#(number), "name": "n"}]"#.utf8)
             tickets.append(try await broker.submit(.process(json, as: "Employee")))
         }
         kill(server.processIdentifier, SIGTERM)
         for ticket in tickets { _ = try await ticket.completion }
-        await broker.close()
+        broker.close()
         server.waitUntilExit()
         #expect(server.terminationStatus == 0)
         #expect(server.terminationReason == .exit)
@@ -29,11 +30,11 @@ import Testing
         let server = try programs.startServer()
         let input = (0..<2_000).map { #"{"id": \#($0), "name": "name \#($0)", "department": {"id": \#($0 % 7)}}"# }
             .joined(separator: "\n")
-        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         var completed = 0
         for number in 0..<20 {
             let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
-            let outcome = try await broker.process(json, as: "Employee", id: "job \(number)")
+            let outcome = try await broker.process(json, as: "Employee", id: JobID("job \(number)"))
             completed += outcome.isDuplicate ? 0 : 1
             if number == 10 { kill(server.processIdentifier, SIGKILL) }
             if number == 10 {
@@ -43,10 +44,10 @@ import Testing
         }
         for number in 0..<20 {
             let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
-            let again = try await broker.process(json, as: "Employee", id: "job \(number)")
+            let again = try await broker.process(json, as: "Employee", id: JobID("job \(number)"))
             #expect(again.isDuplicate)
         }
-        await broker.close()
+        broker.close()
         #expect(completed == 20)
         let submitted = try programs.run(
             "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee", "--batch-records", "100"],

@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import Foundation
 import Testing
@@ -8,20 +9,20 @@ import Testing
         try Database(programs.path("store.sqlite")).rows("SELECT id FROM Employee ORDER BY id")
     }
 
-    private func job(_ number: Int) -> BrokerClient.Job {
+    private func job(_ number: Int) -> Job {
         let record = Array(#"{"id": \#(number)}"#.utf8)
-        return BrokerClient.Job(operations: [.process(record, as: "Employee")], id: "job \(number)")
+        return Job(.process(json: record, as: "Employee"), id: JobID("job \(number)"))
     }
 
     /// Returns when the server knows of that many jobs that have not ended.
     private func wait(_ client: BrokerClient, forJobsInFlight count: Int) async throws {
-        while !(try await client.stats().description.contains(#""inFlight":\#(count)"#)) {}
+        while !(try await client.statistics().jobs.inFlight == count) {}
     }
 
     @Test func `a cancelled task cancels its job, and a ticket cancels its own`() async throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         try await client.administer(.pause)
         let waiting = Task { try await client.process(job(1)) }
         try await wait(client, forJobsInFlight: 1)
@@ -29,26 +30,26 @@ import Testing
         let kept = try await client.submit(job(3))
         waiting.cancel()
         await #expect(throws: CancellationError.self) { _ = try await waiting.value }
-        try await ticket.cancel()
+        try await client.cancel(ticket.id)
         let end = await #expect(throws: BrokerError.self) { _ = try await ticket.completion }
         #expect(end?.code == .cancelled)
         try await client.administer(.resume)
         #expect(try await kept.completion.sequence == 3)
-        let late = await #expect(throws: BrokerError.self) { try await kept.cancel() }
+        let late = await #expect(throws: BrokerError.self) { try await client.cancel(kept.id) }
         #expect(late?.code == .tooLate)
         let unknown = await #expect(throws: BrokerError.self) { try await client.cancel("nobody") }
         #expect(unknown?.code == .unknownJob)
         // It does not hold its id.
         #expect(try await client.process(job(1)).isDuplicate == false)
         #expect(try ids(programs) == ["1", "3"])
-        await client.close()
+        client.close()
     }
 
     @Test func `a job that is cancelled at any time has an effect exactly if its task gets a completion`() async throws
     {
         let programs = try Programs()
         _ = try programs.startServer()
-        let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         var committed: [Int] = []
         var cancelledCount = 0
         for number in 1...300 {
@@ -66,13 +67,13 @@ import Testing
         // No further event is on its way.
         try await client.ping()
         #expect(try ids(programs) == committed.map(String.init))
-        await client.close()
+        client.close()
     }
 
     @Test func `a server that dies while a job is asked back leaves its outcome unknown`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()
-        let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         try await client.administer(.pause)
         let waiting = Task { try await client.process(job(1)) }
         try await wait(client, forJobsInFlight: 1)
@@ -87,6 +88,6 @@ import Testing
         _ = try programs.startServer()
         #expect(try await client.process(job(2)).changes["Employee"]?.inserted == 1)
         #expect(try ids(programs) == ["2"])
-        await client.close()
+        client.close()
     }
 }

@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import BrokerEmbedded
 import Foundation
@@ -36,16 +37,15 @@ import Testing
 
     @Test func `a job that a server has applied is known when it is run without one`() async throws {
         let server = try programs.startServer()
-        let client = try await BrokerClient.connect(to: programs.path("broker.sock"))
-        let job = BrokerClient.Job(
-            operations: [.process(json: #"[{"id": 1, "name": "Ada"}]"#, as: "Employee")], id: "load", reply: .keys)
+        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        let job = Job([.process(json: #"[{"id": 1, "name": "Ada"}]"#, as: "Employee")], id: "load", reply: .keys)
         let first = try await client.process(job)
-        await client.close()
+        client.close()
         kill(server.processIdentifier, SIGTERM)
         server.waitUntilExit()
         let broker = try await EmbeddedBroker.open(
-            store: programs.path("store.sqlite"), model: .init(Programs.model))
-        let again = try await broker.run(job)
+            store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
+        let again = try await broker.process(job)
         #expect(again.isDuplicate)
         #expect(again.sequence == first.sequence && again.changes == first.changes && again.keys == first.keys)
         await broker.stop()
@@ -53,15 +53,15 @@ import Testing
 
     @Test func `a program and a server refuse each other's store by name`() async throws {
         let broker = try await EmbeddedBroker.open(
-            store: programs.path("store.sqlite"), model: .init(Programs.model))
+            store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
         let refused = try programs.run(
             "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"])
         #expect(refused.status == 1)
         #expect(refused.complaints.contains("process \(getpid())."), "\(refused.complaints)")
         await broker.stop()
         let server = try programs.startServer()
-        let error = await #expect(throws: OpeningError.self) {
-            try await EmbeddedBroker.open(store: programs.path("store.sqlite"), model: .init(Programs.model))
+        let error = await #expect(throws: BrokerError.self) {
+            try await EmbeddedBroker.open(store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
         }
         #expect(error?.message.contains("process \(server.processIdentifier).") == true)
     }

@@ -1,23 +1,26 @@
+import Broker
 import BrokerClient
 import Foundation
 import Testing
 
 /// A sequence that was sent to a client belongs to one job for ever: real processes, killed.
 @Suite(.timeLimit(.minutes(5))) struct SequenceTests {
-    private func job(_ number: Int) -> BrokerClient.Job { .process(Array(#"{"id": \#(number)}"#.utf8), as: "Employee") }
+    private func job(_ number: Int) -> Job {
+        .process(json: Array(#"{"id": \#(number)}"#.utf8), as: "Employee")
+    }
 
     /// The sequences in the jobs' `accepted` messages.
-    private func accepted(_ programs: Programs, _ jobs: [BrokerClient.Job], areCompleted: Bool = true) async throws
+    private func accepted(_ programs: Programs, _ jobs: [Job], areCompleted: Bool = true) async throws
         -> [Int64]
     {
-        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         var sequences: [Int64] = []
         for job in jobs {
             let ticket = try await broker.submit(job)
             sequences.append(ticket.sequence)
             if areCompleted { _ = try await ticket.completion }
         }
-        await broker.close()
+        broker.close()
         return sequences
     }
 
@@ -66,7 +69,7 @@ import Testing
         let programs = try Programs()
         let server = try programs.startServer()
         let lock = try StoreLocker(programs.path("store.sqlite"))
-        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         var waiting = job(1)
         waiting.id = "waiting"
         let ticket = try await broker.submit(waiting)
@@ -75,7 +78,7 @@ import Testing
         lock.unlock()
         server.waitUntilExit()
         #expect(server.terminationStatus == 0)
-        await broker.close()
+        broker.close()
         let database = try Database(programs.path("store.sqlite"))
         #expect(try database.rows("SELECT count(*) FROM Employee") == ["0"])
         _ = try programs.startServer()

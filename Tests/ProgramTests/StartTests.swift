@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import Foundation
 import Testing
@@ -117,7 +118,7 @@ import Testing
 
     @Test func `a store that is deleted under the server acknowledges nothing more`() async throws {
         let server = try programs.startServer()
-        let broker = try await BrokerClient.connect(to: programs.path("broker.sock"))
+        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
         let first: [UInt8] = Array(#"[{"id": 1}]"#.utf8)
         _ = try await broker.process(first, as: "Employee")
         try FileManager.default.removeItem(atPath: programs.path("store.sqlite"))
@@ -126,7 +127,7 @@ import Testing
             let error = await #expect(throws: BrokerError.self) { try await broker.process(json, as: "Employee") }
             #expect("\(error as Any)".contains("store.sqlite was deleted or moved"), "\(error as Any)")
         }
-        await broker.close()
+        broker.close()
         #expect(server.isRunning)
         kill(server.processIdentifier, SIGTERM)
         server.waitUntilExit()

@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 import Dispatch
 import Testing
@@ -17,7 +18,7 @@ import Testing
     }
 
     private func commit(_ job: SubmissionJob) {
-        tally.committed(job, BrokerClient.Completion(id: job.id ?? "", sequence: Int64(job.number)))
+        tally.committed(job, Completion(id: JobID(job.id ?? ""), sequence: Int64(job.number)))
     }
 
     @Test func `a signal while the end waits for answers reports how far it came`() async throws {
@@ -54,8 +55,7 @@ import Testing
 
     @Test func `a store that takes no jobs ends the submission, and is reported once`() {
         let jobs = (1...4).map { send($0, $0...$0) }
-        let full = BrokerError.failed(
-            BrokerError.JobFailure(id: "", fault: BrokerError.Fault(code: .storeFull, message: "full")))
+        let full = BrokerError.reported(BrokerError.Fault(code: .storeFull, message: "full"), sequence: 1)
         for job in jobs.dropFirst() { tally.failed(job, full, wasSent: true) }
         #expect(!tally.mayGoOn)
         commit(jobs[0])

@@ -75,7 +75,7 @@ package struct JobSource: Sendable {
     /// - Throws: ``JSONError`` when the records are not one JSON array; brokerload sends nothing else.
     package mutating func next() throws(JSONError) -> JobContent {
         defer { job += 1 }
-        let records = try RawJSON(proving: nextRecords())
+        let records = try ProvenJSON(proving: nextRecords())
         return JobContent(bytes: message(records).content(), records: options.recordsOfJob)
     }
 
@@ -113,7 +113,7 @@ package struct JobSource: Sendable {
         }
     }
 
-    private func message(_ records: RawJSON) -> JobMessageWriter {
+    private func message(_ records: ProvenJSON) -> JobMessageWriter {
         let entity =
             if case .samples(_, let entity) = options.records { entity } else { generator?.layout.entity ?? "" }
         let id = options.hasIDs ? options.idPrefix + String(job) : nil

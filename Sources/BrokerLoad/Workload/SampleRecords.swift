@@ -30,7 +30,7 @@ package struct SampleRecords: Sendable {
     ///   - identity: nil sends the records as they are.
     package init(_ text: JSONText, identity: Identity?, seed: UInt64) throws(LoadError) {
         self.identity = identity
-        identityKey = identity.map { RawJSON.string($0.key).bytes } ?? []
+        identityKey = identity.map { ProvenJSON.string($0.key).bytes } ?? []
         self.seed = seed
         let documents = try Self.documents(text)
         var rests: [[UInt8]] = []

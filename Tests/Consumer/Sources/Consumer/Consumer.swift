@@ -1,3 +1,4 @@
+import Broker
 import BrokerClient
 
 struct Employee: Codable {
@@ -9,8 +10,9 @@ struct Employee: Codable {
 @main struct Consumer {
     static func main() async throws {
         let path = CommandLine.arguments[1]
-        let broker = try await BrokerClient.connect(to: path, options: .init(clientName: "consumer"))
-        print("\(broker.server.name) keeps \(broker.server.entities.joined(separator: ", "))")
+        let broker = try await BrokerClient.connect(to: .unixSocket(path), configuration: .init(name: "consumer"))
+        let server = try await broker.serverInformation()
+        print("\(server.name) keeps \(server.entities.joined(separator: ", "))")
 
         let employees = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
         let completion = try await broker.process(employees, as: "Employee", id: "load-1", reply: .keys)
@@ -21,7 +23,7 @@ struct Employee: Codable {
         print(again.isDuplicate ? "applied once" : "applied twice")
 
         let ticket = try await broker.submit(.process([Employee(id: 2, name: "Grace Hopper")], as: "Employee"))
-        let outcome: BrokerClient.Completion = try await ticket.completion
+        let outcome: Completion = try await ticket.completion
         print("updated \(outcome.changes["Employee"]?.updated ?? 0)")
 
         do {
@@ -31,12 +33,12 @@ struct Employee: Codable {
         }
 
         // Only what is named stays.
-        let synced = try await broker.sync([Employee(id: 3, name: "Barbara")], as: "Employee", where: "id < %@", 10)
+        let synced = try await broker.sync([Employee(id: 3, name: "Barbara")], as: "Employee", where: "id < \(10)")
         print("synced, deleted \(synced.changes["Employee"]?.deleted ?? 0)")
         let renamed = try await broker.process(json: #"{"id": 4}"#, as: "Employee", object: 3, reply: .keys)
         print("renamed to \(try renamed.keys(of: "Employee", as: Int.self).updated)")
         let deleted = try await broker.delete("Employee", keys: [4, 5])
         print("deleted \(deleted.changes["Employee"]?.deleted ?? 0), \(deleted.warnings.first?.code.rawValue ?? "")")
-        await broker.close()
+        broker.close()
     }
 }

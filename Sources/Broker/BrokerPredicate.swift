@@ -1,0 +1,84 @@
+/// A condition on the objects of an entity, in the protocol's subset of NSPredicate's language. The server checks it.
+///
+/// ```swift
+/// let predicate: BrokerPredicate = "department.name == \(name) AND age IN \([30, 40])"
+/// ```
+///
+/// An interpolated value is bound and never becomes a part of the text: text is text, dates are compared as dates, an
+/// array is for `IN`, nil is null. A name that is only known at run time is interpolated as `\(key: name)`.
+public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolation {
+    /// With `%@` for each value, and `%K` for each name.
+    public var format: String
+    /// The values of `%@` and the names of `%K`, in their order.
+    public var arguments: [RawJSON]
+    /// An interpolated value that cannot be encoded; thrown when the predicate is sent.
+    package private(set) var fault: BrokerError?
+
+    /// All objects.
+    public static let all = BrokerPredicate("TRUEPREDICATE", arguments: [])
+
+    public init(_ format: String, arguments: [RawJSON] = []) {
+        self.format = format
+        self.arguments = arguments
+    }
+
+    public init(stringLiteral format: String) { self.init(format) }
+
+    public init(stringInterpolation: StringInterpolation) { self = stringInterpolation.predicate }
+
+    /// For a format that is not known when the program is written.
+    ///
+    /// - Parameter arguments: values as ``RawJSON/init(value:)`` takes them.
+    /// - Throws: ``BrokerError/Code/notEncodable``
+    public init(_ format: String, _ arguments: (any Encodable)?...) throws(BrokerError) {
+        try self.init(format, values: arguments)
+    }
+
+    /// - Parameter values: as ``RawJSON/init(value:)`` takes them.
+    /// - Throws: ``BrokerError/Code/notEncodable``
+    public init(_ format: String, values: [(any Encodable)?]) throws(BrokerError) {
+        self.init(format)
+        for value in values { try bind(value) }
+    }
+
+    public static func == (one: BrokerPredicate, other: BrokerPredicate) -> Bool {
+        one.format == other.format && one.arguments == other.arguments && one.fault == other.fault
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(format)
+        hasher.combine(arguments)
+    }
+
+    private mutating func bind(_ value: (any Encodable)?) throws(BrokerError) {
+        guard let value else { return arguments.append("null") }
+        arguments.append(try RawJSON(value: value))
+    }
+
+    public struct StringInterpolation: StringInterpolationProtocol {
+        fileprivate var predicate = BrokerPredicate("")
+
+        public init(literalCapacity: Int, interpolationCount: Int) {
+            predicate.format.reserveCapacity(literalCapacity + 2 * interpolationCount)
+            predicate.arguments.reserveCapacity(interpolationCount)
+        }
+
+        public mutating func appendLiteral(_ text: String) { predicate.format += text }
+
+        /// Binds a value.
+        public mutating func appendInterpolation(_ value: (some Encodable)?) {
+            predicate.format += "%@"
+            do throws(BrokerError) {
+                try predicate.bind(value)
+            } catch {
+                predicate.fault = predicate.fault ?? error
+            }
+        }
+
+        /// Binds the name of an attribute or a relationship, or a key path of them.
+        public mutating func appendInterpolation(key: String) {
+            predicate.format += "%K"
+            predicate.arguments.append(RawJSON(string: key))
+        }
+    }
+}

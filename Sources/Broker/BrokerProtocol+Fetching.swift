@@ -1,0 +1,81 @@
+extension BrokerProtocol {
+    /// Fetches the first object that matches as a value; nil when there is none.
+    ///
+    /// - Parameters:
+    ///   - sort: attributes to sort by, or key paths to them; with `-` before them in descending order.
+    ///   - include: paths of relationships whose objects are nested.
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func fetchFirst<Value: Decodable>(
+        _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
+        sort: [String] = [], include: [String] = [], names: Query.Names = .remote, timeout: Duration? = nil
+    ) async throws -> Value? {
+        var query = Query(entity, where: predicate)
+        query.sort = sort
+        query.include = include
+        query.names = names
+        query.form = .object
+        return try await answer(query, timeout).decode(Value?.self)
+    }
+
+    /// Fetches the object of a key as a value; nil when there is none.
+    ///
+    /// - Parameter key: the identity's value; where it has several attributes, a value with a member for each.
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func fetchObject<Value: Decodable>(
+        _ type: Value.Type = Value.self, from entity: String, key: some Encodable, include: [String] = [],
+        names: Query.Names = .remote, timeout: Duration? = nil
+    ) async throws -> Value? {
+        var query = Query(entity)
+        query.object = try RawJSON(value: key)
+        query.include = include
+        query.names = names
+        query.form = .object
+        return try await answer(query, timeout).decode(Value?.self)
+    }
+
+    /// Fetches objects as values by the texts of their identities. One answer's worth: 10,000 objects unless `limit` says
+    /// otherwise, 100,000 at most.
+    ///
+    /// - Throws: ``BrokerError``, or `DecodingError`.
+    public func fetchDictionary<Value: Decodable>(
+        _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
+        include: [String] = [], limit: Int? = nil, names: Query.Names = .remote, timeout: Duration? = nil
+    ) async throws -> [String: Value] {
+        var query = Query(entity, where: predicate)
+        query.include = include
+        query.limit = limit
+        query.names = names
+        query.form = .dictionary
+        return try await answer(query, timeout).decode()
+    }
+
+    private func answer(_ query: Query, _ timeout: Duration?) async throws -> QueryResult {
+        try await withTimeout(timeout) { try await fetch(query) }
+    }
+}
+
+extension BrokerProtocol {
+    /// Fetches objects as values, as many as there are, all of one moment.
+    ///
+    /// ```swift
+    /// for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") { … }
+    /// let all = try await broker.fetch(Employee.self, from: "Employee").collect()
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sort: attributes to sort by, or key paths to them; with `-` before them in descending order. Without it objects come
+    ///     in the order of their keys.
+    ///   - include: paths of relationships whose objects are nested.
+    ///   - limit: objects at most; nil for all.
+    public func fetch<Value: Decodable & Sendable>(
+        _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
+        sort: [String] = [], include: [String] = [], limit: Int? = nil, names: Query.Names = .remote
+    ) -> FetchedValues<Value> {
+        var query = Query(entity, where: predicate)
+        query.sort = sort
+        query.include = include
+        query.limit = limit
+        query.names = names
+        return FetchedValues { [query] in results(of: query) }
+    }
+}

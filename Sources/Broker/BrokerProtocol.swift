@@ -1,0 +1,121 @@
+/// The calls that a client of a server and an embedded broker share: jobs, fetches and questions. Code that is written against it
+/// runs with either.
+///
+/// ```swift
+/// func importStaff(_ broker: some BrokerProtocol) async throws {
+///     try await broker.process(employees, as: "Employee", id: "load-7")
+///     for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") { … }
+/// }
+/// ```
+///
+/// Any task may call it at any time. Jobs of one task that waits for each take effect in that order.
+///
+/// **Cancellation** of a task that waits for a job (``process(_:)``, and ``submit(_:)`` until it returns) cancels the job. A call
+/// that ends with `CancellationError` means that the job has no effect. When its merge has begun it is too late, and the call
+/// ends as if the task were not cancelled. Waiting for ``SubmittedJob/completion`` and ``await(_:)`` is only waiting: the job goes
+/// on, and ``cancel(_:)`` cancels it.
+public protocol BrokerProtocol: Sendable {
+    /// Applies a job and waits until it is committed.
+    ///
+    /// - Throws: ``BrokerError`` with the code of the fault when the job was refused or failed.
+    @discardableResult func process(_ job: Job) async throws -> Completion
+
+    /// Sends a job and waits until it has its place in the order of all jobs; the result has its outcome.
+    ///
+    /// - Throws: ``BrokerError`` when the job was refused.
+    func submit(_ job: Job) async throws -> SubmittedJob
+
+    /// The outcome of a job by its id, now or when it ends.
+    ///
+    /// - Throws: ``BrokerError`` as the job failed; with ``BrokerError/Code/unknownJob``; or with
+    ///   ``BrokerError/Code/outcomeUnknown`` when the task is cancelled.
+    func await(_ id: JobID) async throws -> Completion
+
+    /// Cancels the jobs of that id: they fail with ``BrokerError/Code/cancelled`` and have no effect. Either all jobs of that id
+    /// that have not ended are cancelled, or none is.
+    ///
+    /// - Throws: ``BrokerError`` with ``BrokerError/Code/tooLate`` when the merge of one has begun or it has ended, with
+    ///   ``BrokerError/Code/unknownJob`` when it is not known or belongs to another user, or with
+    ///   ``BrokerError/Code/outcomeUnknown`` when the answer did not come.
+    func cancel(_ id: JobID) async throws
+
+    /// Fetches objects, in one answer. It sees every job that was completed before, and those sent before by this client.
+    ///
+    /// - Throws: ``BrokerError`` with the code of what is wrong with the query.
+    func fetch(_ query: Query) async throws -> QueryResult
+
+    /// Fetches any number of objects, in answers of which all are of one moment.
+    ///
+    /// - Parameter query: of the form ``Query/Form/collection``; without a `limit` for all objects.
+    func results(of query: Query) -> QueryResults
+
+    /// Counters and measurements since the start.
+    func statistics() async throws -> Statistics
+
+    /// The model in force.
+    func model() async throws -> ModelDescription
+
+    /// Does an administrative action. A server allows them to its own user and root only.
+    ///
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/connectionLost`` the action may have been done.
+    func administer(_ action: AdminAction) async throws
+
+    /// Copies the store to a file while jobs go on.
+    ///
+    /// - Parameters:
+    ///   - file: an absolute path on the machine of the store.
+    ///   - replacing: whether an existing file is replaced.
+    /// - Throws: ``BrokerError``; there is no copy then.
+    func backUp(to file: String, replacing: Bool) async throws -> Backup
+}
+
+/// An administrative action.
+public struct AdminAction: RawRepresentable, Sendable, Hashable {
+    /// The protocol's word.
+    public let rawValue: String
+
+    public init(rawValue: String) { self.rawValue = rawValue }
+
+    /// Jobs are accepted, and none is merged.
+    public static let pause = AdminAction(rawValue: "pause")
+    public static let resume = AdminAction(rawValue: "resume")
+    /// New jobs are refused, those accepted are finished, and the server ends.
+    public static let drain = AdminAction(rawValue: "drain")
+    /// SQLite's WAL is copied into the database.
+    public static let checkpoint = AdminAction(rawValue: "checkpoint")
+    /// The model is read again, and applied completely or not at all.
+    public static let reload = AdminAction(rawValue: "reload")
+}
+
+/// A copy of a store.
+public struct Backup: Sendable, Hashable {
+    /// The newest job in the copy: it has every job up to that one, and no later one.
+    public var sequence: Int64
+    /// The size of the file in bytes.
+    public var byteCount: Int64
+
+    public init(sequence: Int64, byteCount: Int64) {
+        self.sequence = sequence
+        self.byteCount = byteCount
+    }
+}
+
+/// A job that has its place in the order of all jobs.
+public struct SubmittedJob: Sendable {
+    public let id: JobID
+    public let sequence: Int64
+    private let outcome: @Sendable () async throws -> Completion
+
+    /// - Parameter outcome: waits for the end; holds what keeps the connection open.
+    public init(id: JobID, sequence: Int64, outcome: @escaping @Sendable () async throws -> Completion) {
+        self.id = id
+        self.sequence = sequence
+        self.outcome = outcome
+    }
+
+    /// The job's outcome, once it is committed. Any number of tasks may wait for it.
+    ///
+    /// - Throws: ``BrokerError``. Cancelling the calling task ends its waiting and nothing else: it gets
+    ///   ``BrokerError/Code/outcomeUnknown``, and the job goes on.
+    public var completion: Completion { get async throws { try await outcome() } }
+}

@@ -1,0 +1,265 @@
+/// The effect of a committed job.
+public struct Completion: Sendable, Equatable {
+    public var id: JobID {
+        get { held.parts.id }
+        set { change { $0.id = newValue } }
+    }
+    /// The job's position in the total order of jobs.
+    public var sequence: Int64 {
+        get { held.parts.sequence }
+        set { change { $0.sequence = newValue } }
+    }
+    /// The job had been applied before, and this is its effect of that time.
+    public var isDuplicate: Bool {
+        get { held.parts.isDuplicate }
+        set { change { $0.isDuplicate = newValue } }
+    }
+    /// By entity, those that the job changed or named; empty with `reply: .none`.
+    public var changes: [String: Changes] {
+        get { held.parts.changes }
+        set { change { $0.changes = newValue } }
+    }
+    /// The records that `onInvalid: .skip` rejected, in the order of the job.
+    public var rejections: [Rejection] {
+        get { held.parts.rejections }
+        set { change { $0.rejections = newValue } }
+    }
+    public var warnings: [Warning] {
+        get { held.parts.warnings }
+        set { change { $0.warnings = newValue } }
+    }
+    /// Nil with `reply: .none`.
+    public var timing: Timing? {
+        get { held.parts.timing }
+        set { change { $0.timing = newValue } }
+    }
+    /// The keys of the objects, by entity and change, with `reply: .keys`; see ``keys(of:as:)``.
+    public var keys: RawJSON? {
+        get { held.parts.keys }
+        set { change { $0.keys = newValue } }
+    }
+    /// With `reply: .objects`, the objects of the job's own records in their state after the job: an array for each
+    /// operation, in payload order, with null for a record without an object; see ``objects(ofOperation:as:)``. Nil
+    /// for a duplicate, and when a warning ``Warning/Code/answerShortened`` reports that they are too large: they
+    /// are returned once.
+    public var objects: RawJSON? {
+        get { held.parts.objects }
+        set { change { $0.objects = newValue } }
+    }
+
+    // One reference, because a completion is passed on many times between the connection and its waiter.
+    private var held: Held
+
+    private struct Parts: Sendable, Equatable {
+        var id: JobID
+        var sequence: Int64
+        var isDuplicate: Bool
+        var changes: [String: Changes]
+        var rejections: [Rejection]
+        var warnings: [Warning]
+        var timing: Timing?
+        var keys: RawJSON?
+        var objects: RawJSON?
+    }
+
+    private final class Held: Sendable {
+        let parts: Parts
+
+        init(_ parts: Parts) { self.parts = parts }
+    }
+
+    private mutating func change(_ change: (inout Parts) -> Void) {
+        var parts = held.parts
+        change(&parts)
+        held = Held(parts)
+    }
+
+    public static func == (one: Completion, other: Completion) -> Bool { one.held.parts == other.held.parts }
+
+    public init(
+        id: JobID, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
+        rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: RawJSON? = nil,
+        objects: RawJSON? = nil
+    ) {
+        held = Held(
+            Parts(
+                id: id, sequence: sequence, isDuplicate: isDuplicate, changes: changes, rejections: rejections,
+                warnings: warnings, timing: timing, keys: keys, objects: objects))
+    }
+
+    /// The keys of one entity's objects; empty when the job changed none, or was not sent with `reply: .keys`.
+    ///
+    /// - Parameter type: the type of a key: that of the identity's attribute, or an object of the attributes.
+    /// - Throws: `DecodingError` when a key is no such value.
+    public func keys<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
+        guard let keys else { return Keys() }
+        return try keys.decode(KeysByEntity<Key>.self).of(entity)
+    }
+
+    /// The objects of one operation as values, in the order of its records, in the form of a fetch with remote
+    /// names; nil for a record without an object. Empty when the answer has no objects.
+    ///
+    /// - Parameter operation: its index in the job, from 0.
+    /// - Throws: `DecodingError`
+    public func objects<Value: Decodable>(
+        ofOperation operation: Int = 0, as type: Value.Type = Value.self
+    ) throws -> [Value?] {
+        guard let objects else { return [] }
+        return try ValueDecoder.decode(
+            ObjectsOfOperation<Value>.self, from: objects.bytes, userInfo: [.operation: operation]
+        ).values
+    }
+}
+
+extension Completion {
+    /// The number of objects of one entity that a job changed or named; each counts once.
+    public struct Changes: Sendable, Hashable {
+        public var inserted: Int
+        public var updated: Int
+        /// Compared and not written.
+        public var unchanged: Int
+        public var deleted: Int
+        /// Rejected, and listed in ``Completion/rejections``.
+        public var rejected: Int
+
+        public init(inserted: Int = 0, updated: Int = 0, unchanged: Int = 0, deleted: Int = 0, rejected: Int = 0) {
+            self.inserted = inserted
+            self.updated = updated
+            self.unchanged = unchanged
+            self.deleted = deleted
+            self.rejected = rejected
+        }
+    }
+
+    /// A record, a nested object, or a bare key that was rejected.
+    public struct Rejection: Sendable, Hashable, CustomStringConvertible {
+        public var code: BrokerError.Code
+        /// For people: what happened and the remedy.
+        public var message: String
+        /// A JSON Pointer into the message that the job was sent as.
+        public var path: String?
+        public var entity: String?
+        public var attribute: String?
+
+        public init(
+            code: BrokerError.Code, message: String, path: String? = nil, entity: String? = nil,
+            attribute: String? = nil
+        ) {
+            self.code = code
+            self.message = message
+            self.path = path
+            self.entity = entity
+            self.attribute = attribute
+        }
+
+        public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
+    }
+
+    /// A fact that a job's sender should know, though nothing failed.
+    public struct Warning: Sendable, Hashable {
+        /// A code of the protocol; a newer server may have more of them.
+        public struct Code: RawRepresentable, Sendable, Hashable, CustomStringConvertible {
+            public var rawValue: String
+
+            public init(rawValue: String) { self.rawValue = rawValue }
+
+            /// Records brought a key that the model does not name.
+            public static let unknownKey = Code(rawValue: "unknownKey")
+            /// Values were stored as the nearest `double`, which is another number.
+            public static let inexact = Code(rawValue: "inexact")
+            /// Keys of a delete name no object.
+            public static let objectNotFound = Code(rawValue: "objectNotFound")
+            /// A sync deleted nothing, because a record was rejected.
+            public static let deletionSkipped = Code(rawValue: "deletionSkipped")
+            /// More records were rejected than are listed.
+            public static let rejectedNotListed = Code(rawValue: "rejectedNotListed")
+            /// ``Warning/key`` names a part of the answer that is missing or shortened, because it is too large.
+            public static let answerShortened = Code(rawValue: "answerShortened")
+
+            public var description: String { rawValue }
+        }
+
+        public var code: Code
+        public var entity: String?
+        public var key: String?
+        /// The number of occurrences.
+        public var count: Int?
+
+        public init(code: Code, entity: String? = nil, key: String? = nil, count: Int? = nil) {
+            self.code = code
+            self.entity = entity
+            self.key = key
+            self.count = count
+        }
+    }
+
+    /// The time of each stage of a job; none of them includes waiting for the jobs before it.
+    public struct Timing: Sendable, Hashable {
+        /// From the whole frame to a worker that opens it.
+        public var queued: Duration
+        /// Decompressing, parsing and staging.
+        public var staged: Duration
+        /// The writer's work.
+        public var merged: Duration
+        /// From there until it was durable.
+        public var committed: Duration
+
+        public init(
+            queued: Duration = .zero, staged: Duration = .zero, merged: Duration = .zero, committed: Duration = .zero
+        ) {
+            self.queued = queued
+            self.staged = staged
+            self.merged = merged
+            self.committed = committed
+        }
+    }
+
+    /// The keys of one entity's objects, by their change.
+    public struct Keys<Key: Decodable>: Decodable {
+        public var inserted: [Key] = []
+        public var updated: [Key] = []
+        public var deleted: [Key] = []
+
+        public init() {}
+    }
+}
+
+extension Completion.Keys: Sendable where Key: Sendable {}
+extension Completion.Keys: Equatable where Key: Equatable {}
+
+/// The keys of one entity out of those of all, whose keys may be of other types.
+private struct KeysByEntity<Key: Decodable>: Decodable {
+    private struct Entity: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    private let entities: KeyedDecodingContainer<Entity>
+
+    init(from decoder: any Decoder) throws { entities = try decoder.container(keyedBy: Entity.self) }
+
+    func of(_ entity: String) throws -> Completion.Keys<Key> {
+        try entities.decodeIfPresent(Completion.Keys<Key>.self, forKey: Entity(stringValue: entity))
+            ?? Completion.Keys()
+    }
+}
+
+/// The objects of one operation out of those of all, which may be of other types.
+private struct ObjectsOfOperation<Value: Decodable>: Decodable {
+    let values: [Value?]
+
+    init(from decoder: any Decoder) throws {
+        var operations = try decoder.unkeyedContainer()
+        for _ in 0..<(decoder.userInfo[.operation] as? Int ?? 0) where !operations.isAtEnd {
+            _ = try operations.superDecoder()
+        }
+        values = try operations.decode([Value?].self)
+    }
+}
+
+extension CodingUserInfoKey {
+    fileprivate static let operation = CodingUserInfoKey(rawValue: "operation")!
+}

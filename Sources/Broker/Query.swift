@@ -1,0 +1,73 @@
+/// Which objects to fetch, and the form of the answer.
+public struct Query: Sendable, Hashable {
+    /// Which names and formats the objects have.
+    public struct Names: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// Those that records have when they are processed; dates in the model's format.
+        public static let remote = Names(rawValue: "remote")
+        /// The model's own; dates in ISO 8601.
+        public static let local = Names(rawValue: "local")
+    }
+
+    /// The form in which the objects come.
+    public struct Form: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// An array.
+        public static let collection = Form(rawValue: "collection")
+        /// The first one, or null.
+        public static let object = Form(rawValue: "object")
+        /// An object by the text of the identity, several attributes joined by commas.
+        public static let dictionary = Form(rawValue: "dictionary")
+    }
+
+    public var entity: String
+    /// A predicate that the objects match; nil for all.
+    public var predicate: BrokerPredicate?
+    /// The key of the one requested object.
+    public var object: RawJSON?
+    /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
+    public var sort: [String] = []
+    /// The maximum number of objects; nil for 10,000. One answer has at most 100,000.
+    public var limit: Int?
+    /// The number of objects to skip.
+    public var offset = 0
+    /// Paths of relationships whose objects are nested.
+    public var include: [String] = []
+    public var names = Names.remote
+    public var form = Form.collection
+
+    public init(_ entity: String, where predicate: BrokerPredicate? = nil) {
+        self.entity = entity
+        self.predicate = predicate
+    }
+}
+
+/// The objects of one answer to a ``Query``.
+public struct QueryResult: Sendable, Hashable {
+    /// An array, an object or null, according to the query.
+    public var objects: RawJSON
+    /// There are more objects than the answer has.
+    public var hasMore: Bool
+
+    public init(objects: RawJSON, hasMore: Bool = false) {
+        self.objects = objects
+        self.hasMore = hasMore
+    }
+
+    /// The values that the objects describe; see ``RawJSON/decode(_:)``. With remote names, a date that has a `format` in the
+    /// model is text in that format; ISO 8601 of it, such as `yyyy-MM-dd`, is read as a `Date` in UTC.
+    ///
+    /// - Throws: `DecodingError`. A number with more digits than a `Decimal` holds is one; declared as a ``RawJSON`` the
+    ///   attribute keeps all of them.
+    public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        try objects.decode(type)
+    }
+}

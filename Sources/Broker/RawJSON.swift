@@ -1,0 +1,180 @@
+internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
+internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
+
+/// One JSON text, as it is sent: numbers of any length stay exact.
+///
+/// It may hold any bytes. Before a text becomes a part of a message it is proven to be exactly one JSON value in UTF-8; if it is
+/// not, the call throws ``BrokerError/Code/invalidJSON``, and nothing is sent.
+public struct RawJSON: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
+    /// The effect of an encoded member that is nil.
+    public struct Nulls: Sendable, Hashable {
+        fileprivate let areWritten: Bool
+
+        /// It is not in the record, so the column stays as it is. (``Nullable`` says otherwise of one member.)
+        public static let omitted = Nulls(areWritten: false)
+        /// It is written as `null`, so the column is set to NULL.
+        public static let written = Nulls(areWritten: true)
+    }
+
+    /// UTF-8.
+    public var bytes: [UInt8] { didSet { isKnownValue = false } }
+    /// Made by an encoder, so that it need not be proven to be one value.
+    package private(set) var isKnownValue = false
+
+    public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
+
+    public init(_ text: String) { bytes = Array(text.utf8) }
+
+    public init(stringLiteral text: String) { self.init(text) }
+
+    /// Encodes records: dates as seconds since 1970, which keep their fractions, data as base64, keys sorted, so that the
+    /// same values give the same bytes. `[UInt8]` and `Data` are JSON text already. A `String` is a value, as in
+    /// ``init(value:)``; JSON text in a `String` is given with the label `json:`.
+    ///
+    /// - Throws: ``BrokerError/Code/notEncodable``
+    public init(encoding value: some Encodable, nulls: Nulls = .omitted) throws(BrokerError) {
+        // By far the most frequent, and a cast that fails costs more than all else here.
+        if type(of: value) == [UInt8].self, let json = value as? [UInt8] {
+            self.init(json)
+            return
+        }
+        switch value {
+        case let json as [UInt8]: self.init(json)
+        case let json as Data: self.init(json)
+        case let json as RawJSON: self = json
+        default:
+            if nulls.areWritten {
+                try self.init(value: WithNulls(value))
+            } else {
+                try self.init(value: value)
+            }
+        }
+    }
+
+    /// Encodes a value as ``init(encoding:nulls:)`` does, but bytes as an array of numbers and data as base64: a key or a
+    /// predicate's argument.
+    ///
+    /// - Throws: ``BrokerError/Code/notEncodable``
+    public init(value: some Encodable) throws(BrokerError) {
+        if type(of: value) == RawJSON.self, let json = value as? RawJSON {
+            self = json
+            return
+        }
+        let encoder = JSONEncoder()
+        encoder.dateEncodingStrategy = .secondsSince1970
+        // Sorted, so that the same values are the same bytes: a job sent again is known by them.
+        encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
+        do {
+            bytes = Array(try encoder.encode(value))
+            isKnownValue = true
+        } catch {
+            throw .notEncodable("\(error)")
+        }
+    }
+
+    package init(string: String) {
+        var writer = JSONWriter(capacity: string.utf8.count + 2)
+        writer.string(string)
+        bytes = writer.bytes
+        isKnownValue = true
+    }
+
+    /// The value that the text describes. A `Date` is read from text in ISO 8601, with or without a time, or from a number
+    /// of seconds since 1970; data from base64.
+    ///
+    /// - Throws: `DecodingError`. A number with more digits than a `Decimal` holds is one; decoded as a ``RawJSON`` it keeps
+    ///   all of them, in its ``description``.
+    public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
+        try ValueDecoder.decode(type, from: bytes)
+    }
+
+    /// The text.
+    public var description: String { String(decoding: bytes, as: UTF8.self) }
+
+    public static func == (one: RawJSON, other: RawJSON) -> Bool { one.bytes == other.bytes }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+}
+
+/// JSON text, for the parameters that are labelled `json:`: a `String`, bytes of UTF-8, or a ``RawJSON``.
+public protocol JSONTextSource {
+    func makeJSON() -> RawJSON
+}
+
+extension RawJSON: JSONTextSource {
+    public func makeJSON() -> RawJSON { self }
+}
+
+extension String: JSONTextSource {
+    public func makeJSON() -> RawJSON { RawJSON(self) }
+}
+
+extension [UInt8]: JSONTextSource {
+    public func makeJSON() -> RawJSON { RawJSON(self) }
+}
+
+extension RawJSON: Codable {
+    /// The raw text of a value. ``decode(_:)`` and what uses it give it; other decoders do not have it.
+    public init(from decoder: any Decoder) throws {
+        guard let decoder = decoder as? ValueDecoder else {
+            throw DecodingError.dataCorrupted(
+                .init(
+                    codingPath: decoder.codingPath,
+                    debugDescription: "RawJSON is decoded by the `decode` of Broker's own types only."))
+        }
+        self.init(decoder.value.jsonText)
+    }
+
+    /// Inside another value, the text is parsed and written again: the value is the same, but not each byte of its text.
+    ///
+    /// - Throws: `EncodingError` when the text is not JSON, or has a number with more digits than a `Decimal` holds.
+    public func encode(to encoder: any Encoder) throws {
+        do {
+            try decode(JSONTree.self).encode(to: encoder)
+        } catch let error as DecodingError {
+            throw EncodingError.invalidValue(
+                self,
+                .init(codingPath: encoder.codingPath, debugDescription: "\(error)", underlyingError: error))
+        }
+    }
+}
+
+/// Any JSON value.
+private enum JSONTree: Codable {
+    case null
+    case bool(Bool)
+    case number(Decimal)
+    case string(String)
+    case array([JSONTree])
+    case object([String: JSONTree])
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        switch (decoder as? ValueDecoder)?.value.kind {
+        case .null: self = .null
+        case .true: self = .bool(true)
+        case .false: self = .bool(false)
+        case .number: self = .number(try container.decode(Decimal.self))
+        case .string: self = .string(try container.decode(String.self))
+        case .array: self = .array(try container.decode([JSONTree].self))
+        case .object, nil: self = .object(try container.decode([String: JSONTree].self))
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        switch self {
+        case .null: try container.encodeNil()
+        case .bool(let value): try container.encode(value)
+        case .number(let value): try container.encode(value)
+        case .string(let value): try container.encode(value)
+        case .array(let value): try container.encode(value)
+        case .object(let value): try container.encode(value)
+        }
+    }
+}

@@ -1,0 +1,187 @@
+internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
+internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
+
+/// Decodes `Decodable` values from JSON, as Foundation's `JSONDecoder` does, with three differences: a number that a
+/// `Decimal` cannot hold exactly is an error and not a rounded value, ``RawJSON`` is the raw text of a value, and a
+/// `Date` is text in ISO 8601, with or without a time, or a number of seconds since 1970.
+struct ValueDecoder: Decoder {
+    /// The document, which must live as long as places of it are used.
+    final class Source {
+        let document: JSONDocument
+        let userInfo: [CodingUserInfoKey: Any]
+
+        init(_ document: JSONDocument, _ userInfo: [CodingUserInfoKey: Any]) {
+            self.document = document
+            self.userInfo = userInfo
+        }
+    }
+
+    let source: Source
+    let value: JSONValue
+    let codingPath: [any CodingKey]
+
+    var userInfo: [CodingUserInfoKey: Any] { source.userInfo }
+
+    static func decode<Value: Decodable>(
+        _ type: Value.Type, from bytes: [UInt8], userInfo: [CodingUserInfoKey: Any] = [:]
+    ) throws -> Value {
+        let document: JSONDocument
+        do throws(JSONError) {
+            document = try JSONDocument(parsing: JSONText(copying: bytes))
+        } catch {
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: [], debugDescription: "The text is not JSON: \(error).", underlyingError: error))
+        }
+        let source = Source(document, userInfo)
+        return try withExtendedLifetime(source) {
+            try ValueDecoder(source: source, value: document.root, codingPath: []).decode(type)
+        }
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        guard value.kind == .object else { throw mismatch([String: Any].self) }
+        return KeyedDecodingContainer(ValueKeyedContainer(self))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        guard value.kind == .array else { throw mismatch([Any].self) }
+        return ValueUnkeyedContainer(self)
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
+
+    func at(_ value: JSONValue, _ key: any CodingKey) -> ValueDecoder {
+        ValueDecoder(source: source, value: value, codingPath: codingPath + [key])
+    }
+
+    // MARK: - Values
+
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        if type == RawJSON.self, let json = RawJSON(value.jsonText) as? Value { return json }
+        if type == Date.self, let date = try date() as? Value { return date }
+        if type == Decimal.self, let decimal = try decimal() as? Value { return decimal }
+        if type == Data.self, let data = try data() as? Value { return data }
+        if type == URL.self, let url = try url() as? Value { return url }
+        return try Value(from: self)
+    }
+
+    private func date() throws -> Date {
+        if value.kind == .number { return Date(timeIntervalSince1970: try double()) }
+        let text = try decode(String.self)
+        guard let date = Self.date(text) else {
+            throw corrupted("\"\(text.briefly)\" is not a date in ISO 8601. Fetch with local names, which gives one.")
+        }
+        return date
+    }
+
+    /// Bytes of a date without a time, such as `2026-11-23`; it is midnight in UTC.
+    private static let dayCount = 10
+
+    private static func date(_ text: String) -> Date? {
+        if text.utf8.count == dayCount { return try? Date(text, strategy: .iso8601.year().month().day()) }
+        return (try? Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true)))
+            ?? (try? Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: false)))
+    }
+
+    private func decimal() throws -> Decimal {
+        guard value.kind == .number else { throw mismatch(Decimal.self) }
+        let text = String(decoding: value.bytes, as: UTF8.self)
+        let number = DecimalDigits(text)
+        if number.count == 0 { return 0 }
+        guard number.isExactInFoundation, let decimal = Decimal(string: text, locale: nil) else {
+            throw corrupted(
+                "The number \(text.briefly) has \(number.count) significant digits; Foundation's Decimal holds "
+                    + "\(DecimalDigits.foundationCount), with a decimal exponent from -128 to 127. Decode it as "
+                    + "RawJSON, whose description is the exact text.")
+        }
+        return decimal
+    }
+
+    private func data() throws -> Data {
+        guard let data = Data(base64Encoded: try decode(String.self)) else {
+            throw corrupted("The text is not base64.")
+        }
+        return data
+    }
+
+    private func url() throws -> URL {
+        guard let url = URL(string: try decode(String.self)) else { throw corrupted("The text is not a URL.") }
+        return url
+    }
+
+    fileprivate func double() throws -> Double {
+        guard value.kind == .number else { throw mismatch(Double.self) }
+        guard let double = value.double else { throw outOfRange(Double.self) }
+        return double
+    }
+
+    fileprivate func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
+        guard value.kind == .number else { throw mismatch(type) }
+        let text = String(decoding: value.bytes, as: UTF8.self)
+        if value.isIntegral {
+            guard let integer = Integer(text) else { throw outOfRange(type) }
+            return integer
+        }
+        // 1.0 and 1e3 are integers, too.
+        guard let double = value.double, let integer = Integer(exactly: double) else { throw outOfRange(type) }
+        return integer
+    }
+
+    // MARK: - Errors
+
+    func mismatch(_ type: Any.Type) -> DecodingError {
+        if value.isNull {
+            return .valueNotFound(
+                type, .init(codingPath: codingPath, debugDescription: "Expected \(type), found null."))
+        }
+        return .typeMismatch(
+            type, .init(codingPath: codingPath, debugDescription: "Expected \(type), found \(value.kind.phrase)."))
+    }
+
+    private func outOfRange(_ type: Any.Type) -> DecodingError {
+        corrupted("The number \(String(decoding: value.bytes, as: UTF8.self).briefly) does not fit \(type).")
+    }
+
+    private func corrupted(_ description: String) -> DecodingError {
+        .dataCorrupted(.init(codingPath: codingPath, debugDescription: description))
+    }
+}
+
+// MARK: - One value
+
+extension ValueDecoder: SingleValueDecodingContainer {
+    func decodeNil() -> Bool { value.isNull }
+
+    func decode(_ type: Bool.Type) throws -> Bool {
+        guard let bool = value.bool else { throw mismatch(type) }
+        return bool
+    }
+
+    func decode(_ type: String.Type) throws -> String {
+        guard let string = value.string else { throw mismatch(type) }
+        return string
+    }
+
+    func decode(_ type: Double.Type) throws -> Double { try double() }
+    func decode(_ type: Float.Type) throws -> Float { Float(try double()) }
+    func decode(_ type: Int.Type) throws -> Int { try integer(type) }
+    func decode(_ type: Int8.Type) throws -> Int8 { try integer(type) }
+    func decode(_ type: Int16.Type) throws -> Int16 { try integer(type) }
+    func decode(_ type: Int32.Type) throws -> Int32 { try integer(type) }
+    func decode(_ type: Int64.Type) throws -> Int64 { try integer(type) }
+    func decode(_ type: Int128.Type) throws -> Int128 { try integer(type) }
+    func decode(_ type: UInt.Type) throws -> UInt { try integer(type) }
+    func decode(_ type: UInt8.Type) throws -> UInt8 { try integer(type) }
+    func decode(_ type: UInt16.Type) throws -> UInt16 { try integer(type) }
+    func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
+    func decode(_ type: UInt64.Type) throws -> UInt64 { try integer(type) }
+    func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
+}
+
+/// Whether an encoder of Foundation writes such a value in a way of its own, and a decoder reads it so.
+func isFoundationValue(_ value: Any) -> Bool { value is Date || value is Data || value is Decimal || value is URL }

@@ -1,0 +1,48 @@
+internal import BrokerRequests
+
+#if ServiceLifecycle
+public import ServiceLifecycle
+
+/// With the package trait `ServiceLifecycle`.
+extension BrokerClient: Service {}
+#endif
+
+extension BrokerClient {
+    /// The state of the connection, and how it changes: the current state comes first. It ends when the client is closed. A reader
+    /// that is slow misses states, but never the newest.
+    public var connectionStates: AsyncStream<BrokerConnectionState> { driver.states.read() }
+
+    /// Connects, and keeps the client until the task is cancelled or a graceful shutdown begins; then closes it.
+    ///
+    /// It waits for a server that starts later: a call waits for the connection as long as
+    /// ``BrokerClientConfiguration/reconnectDeadline``, and the next call tries again.
+    ///
+    /// A graceful shutdown (with the trait `ServiceLifecycle`, in a `ServiceGroup`) takes no further calls and finishes what is
+    /// unanswered, at most for ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs
+    /// that were sent and are unanswered end with ``/Broker/BrokerError/Code/outcomeUnknown``.
+    public func run() async {
+        driver.connect()
+        let end = Answer<Void>()
+        #if ServiceLifecycle
+        await withGracefulShutdownHandler {
+            try? await end.value()
+        } onGracefulShutdown: {
+            end.finish(.success(()))
+        }
+        #else
+        try? await end.value()
+        #endif
+        if !Task.isCancelled { await finishUnanswered() }
+        close()
+    }
+
+    /// At most for the time of the configuration.
+    private func finishUnanswered() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [driver] in await driver.drain() }
+            group.addTask { [configuration] in try? await Task.sleep(for: configuration.shutdownTimeout) }
+            await group.next()
+            group.cancelAll()
+        }
+    }
+}

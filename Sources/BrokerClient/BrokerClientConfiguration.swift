@@ -1,0 +1,58 @@
+internal import BrokerWire
+public import NIOCore
+
+/// Where a server listens.
+public struct BrokerAddress: Sendable, Hashable, CustomStringConvertible {
+    let path: String
+
+    /// The path of a Unix socket.
+    public static func unixSocket(_ path: String) -> BrokerAddress { BrokerAddress(path: path) }
+
+    public var description: String { path }
+}
+
+/// How a ``BrokerClient`` connects, how much it sends at once, and how long it waits.
+public struct BrokerClientConfiguration: Sendable {
+    /// A name for the server's logs.
+    public var name: String?
+    /// The maximum time until a server's welcome, on each connection.
+    public var connectTimeout = Duration.seconds(10)
+    /// The maximum time without a connection. After it, unanswered requests fail: jobs that were sent with
+    /// ``/Broker/BrokerError/Code/outcomeUnknown``, the others with ``/Broker/BrokerError/Code/connectionLost``. It restarts when
+    /// the server has answered a request; a welcome alone does not count, or a server that welcomes and closes would be tried
+    /// forever.
+    public var reconnectDeadline = Duration.seconds(30)
+    /// The maximum time without an answer while a request is unanswered, connected or not; nil for no limit.
+    /// Unanswered requests then fail as after ``reconnectDeadline``, and the connection is closed. A welcome is no
+    /// answer.
+    public var answerTimeout: Duration?
+    /// The maximum time of a server's frame from its first byte to its last. Jobs have no such limit, because their
+    /// senders know how long they take: see the `timeout` of each call.
+    public var frameTimeout = Duration.seconds(30)
+    /// The maximum time that a graceful shutdown waits for what is unanswered.
+    public var shutdownTimeout = Duration.seconds(30)
+    /// The maximum number of unanswered jobs; others wait. 64 let a server's writer commit jobs in groups.
+    public var maximumJobsInFlight = 64
+    /// The maximum bytes of unanswered frames: four of the largest.
+    public var maximumBytesInFlight = 4 * FrameLimits.largestPayloadCount
+    /// Where connections run; nil for NIO's own group.
+    public var eventLoopGroup: (any EventLoopGroup)?
+
+    public init(name: String? = nil) { self.name = name }
+}
+
+extension Session.Patience {
+    init(_ configuration: BrokerClientConfiguration, firstDelay: TimeAmount) {
+        self.init(
+            reconnecting: TimeAmount(limited: configuration.reconnectDeadline),
+            welcome: TimeAmount(limited: configuration.connectTimeout),
+            answer: configuration.answerTimeout.map { TimeAmount(limited: $0) }, firstDelay: firstDelay)
+    }
+}
+
+extension TimeAmount {
+    /// A year at most, so that adding it to now is always possible.
+    init(limited duration: Duration) {
+        self.init(min(max(duration, .zero), .seconds(365 * 86_400)))
+    }
+}

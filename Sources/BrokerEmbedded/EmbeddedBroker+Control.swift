@@ -1,0 +1,61 @@
+public import Broker
+internal import BrokerCoordinator
+internal import BrokerJSON
+internal import BrokerModel
+internal import BrokerRequests
+internal import BrokerStore
+
+// Questions, and administration.
+extension EmbeddedBroker {
+    public func results(of query: Query) -> QueryResults { .pages(of: query) { [self] in try await fetch($0) } }
+
+    public func statistics() async throws -> Statistics {
+        var writer = JSONWriter(capacity: 2_048)
+        writer.object { owned.coordinator.writeStatistics(to: &$0) }
+        return try Statistics(json: writer.bytes)
+    }
+
+    public func model() async throws -> ModelDescription {
+        var writer = JSONWriter()
+        owned.coordinator.model.write(to: &writer)
+        return try ModelDescription(json: writer.bytes)
+    }
+
+    /// Does an administrative action: ``/Broker/AdminAction/pause``, ``/Broker/AdminAction/resume`` or
+    /// ``/Broker/AdminAction/checkpoint``.
+    ///
+    /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/unsupported`` for the others, which are about a server.
+    public func administer(_ action: AdminAction) async throws {
+        switch action {
+        case .pause:
+            guard owned.coordinator.pause() else {
+                throw BrokerError(.busy, "The model is being changed. Pause again when that is done.")
+            }
+        case .resume: owned.coordinator.resume()
+        case .checkpoint:
+            let answer = Answer<Void>()
+            owned.coordinator.checkpoint { result in
+                answer.finish(result.map { _ in }.mapError { BrokerError(.storeUnavailable, $0.message) })
+            }
+            try await answer.value()
+        default:
+            throw BrokerError(
+                .unsupported,
+                "An embedded broker does not `\(action.rawValue)`: stop it, and open the store again.")
+        }
+    }
+
+    public func backUp(to file: String, replacing: Bool = false) async throws -> Backup {
+        let answer = Answer<Backup>()
+        let isWanted = Wanted()
+        owned.coordinator.backup(to: file, replaces: replacing, isWanted: { isWanted.value }) { end in
+            switch end {
+            case .done(let copy):
+                answer.finish(.success(Backup(sequence: copy.sequence, byteCount: Int64(copy.bytes))))
+            case .failed(let fault): answer.finish(.failure(BrokerError(fault)))
+            case .stopped: answer.finish(.failure(CancellationError()))
+            }
+        }
+        return try await answer.value(onCancel: { isWanted.end() })
+    }
+}

@@ -1,0 +1,63 @@
+package import Broker
+package import BrokerWire
+
+extension Completion {
+    package init(_ message: CompletedMessage) {
+        self.init(
+            id: JobID(message.id), sequence: message.sequence, isDuplicate: message.duplicate,
+            changes: message.changes.mapValues(Changes.init), rejections: message.rejected.map(Rejection.init),
+            warnings: message.warnings.map(Warning.init), timing: message.timing.map(Timing.init),
+            keys: message.keys.map { RawJSON($0) }, objects: message.objects.map { RawJSON($0) })
+    }
+}
+
+extension Completion.Changes {
+    fileprivate init(_ counts: EntityChanges) {
+        self.init(
+            inserted: counts.inserted, updated: counts.updated, unchanged: counts.unchanged, deleted: counts.deleted,
+            rejected: counts.rejected)
+    }
+}
+
+extension Completion.Rejection {
+    fileprivate init(_ error: ErrorBody) {
+        self.init(
+            code: BrokerError.Code(rawValue: error.code), message: error.message, path: error.path,
+            entity: error.entity, attribute: error.attribute)
+    }
+}
+
+extension Completion.Warning {
+    fileprivate init(_ warning: WarningBody) {
+        self.init(
+            code: Code(rawValue: warning.code), entity: warning.entity, key: warning.key, count: warning.count)
+    }
+}
+
+extension Completion.Timing {
+    fileprivate init(_ timing: TimingBody) {
+        self.init(
+            queued: .microseconds(timing.queued), staged: .microseconds(timing.staged),
+            merged: .microseconds(timing.merged), committed: .microseconds(timing.committed))
+    }
+}
+
+extension BrokerError.Fault {
+    package init(_ error: ErrorBody) {
+        self.init(
+            code: BrokerError.Code(rawValue: error.code), message: error.message, path: error.path,
+            entity: error.entity, attribute: error.attribute)
+        line = error.line
+        column = error.column
+        offset = error.offset
+    }
+}
+
+extension BrokerError {
+    /// The error that a server reports.
+    package init(_ error: ErrorBody, jobID: JobID? = nil, sequence: Int64? = nil) {
+        self = .reported(
+            Fault(error), jobID: jobID, sequence: sequence,
+            retryAfter: error.retryAfterMilliseconds.map { .milliseconds($0) })
+    }
+}

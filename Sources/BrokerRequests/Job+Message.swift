@@ -1,0 +1,38 @@
+package import Broker
+internal import BrokerWire
+
+extension Job {
+    /// The content of the message. The same job gives the same bytes, so that it is known as the same when sent again.
+    ///
+    /// - Parameter id: nil asks the server to make one.
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value.
+    package func content(id: JobID?, wantsAcceptance: Bool) throws(BrokerError) -> [UInt8] {
+        var message = JobMessageWriter(id: id?.text, operations: try operationMessages())
+        message.onInvalid = try word(onInvalid, "onInvalid")
+        message.unknownKeys = try word(unknownKeys, "unknownKeys")
+        message.reply = try word(reply, "reply")
+        message.notify = wantsAcceptance ? [.accepted, .completed] : .completed
+        message.isLenient = isLenient
+        message.trace = trace
+        return message.content()
+    }
+
+    private func word<Word: RawRepresentable<String>>(
+        _ word: some RawRepresentable<String>, _ what: String
+    ) throws(BrokerError) -> Word {
+        guard let known = Word(rawValue: word.rawValue) else { throw .unknownWord(word.rawValue, of: what) }
+        return known
+    }
+
+    private func operationMessages() throws(BrokerError) -> [JobMessageWriter.Operation] {
+        if let only = operations.first, operations.count == 1 {
+            return [try only.message(at: "", isLenient: isLenient, levels: 1)]
+        }
+        // A value of an operation is inside the message, the array `operations` and the operation.
+        var messages: [JobMessageWriter.Operation] = []
+        for (index, operation) in operations.enumerated() {
+            messages.append(try operation.message(at: "/operations/\(index)", isLenient: isLenient, levels: 3))
+        }
+        return messages
+    }
+}

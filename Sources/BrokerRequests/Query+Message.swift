@@ -1,0 +1,27 @@
+package import Broker
+package import BrokerWire
+
+extension Query {
+    /// The members of the message.
+    ///
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when an argument or the key is not exactly one JSON value.
+    package func members() throws(BrokerError) -> [(key: String, value: ProvenJSON)] {
+        var members: [(key: String, value: ProvenJSON)] = [("entity", .string(entity))]
+        if let predicate {
+            if let fault = predicate.fault { throw fault }
+            members.append(("where", .string(predicate.format)))
+            if !predicate.arguments.isEmpty {
+                members.append(("arguments", try RawJSON.proven(predicate.arguments, at: "/arguments")))
+            }
+        }
+        if let object { members.append(("object", try object.proven(at: "/object"))) }
+        for (key, texts) in [("sort", sort), ("include", include)] where !texts.isEmpty {
+            members.append((key, .array(texts.map(ProvenJSON.string))))
+        }
+        if let limit { members.append(("limit", .integer(limit))) }
+        if offset != 0 { members.append(("offset", .integer(offset))) }
+        if names != .remote { members.append(("names", .string(names.rawValue))) }
+        if form != .collection { members.append(("result", .string(form.rawValue))) }
+        return members
+    }
+}

@@ -1,0 +1,46 @@
+import Broker
+import Testing
+
+@testable import BrokerRequests
+
+@Suite(.timeLimit(.minutes(1))) struct JobMessageTests {
+    private func content(_ job: Job) throws -> String {
+        String(decoding: try job.content(id: job.id, wantsAcceptance: false), as: UTF8.self)
+    }
+
+    @Test func `a job has its words and its trace in its message`() throws {
+        var job = Job(
+            .process(json: "{}", as: "E"), id: "a", onInvalid: .skip, unknownKeys: .fail, reply: .keys, isLenient: true)
+        job.trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+        #expect(
+            try content(job) == #"{"id":"a","onInvalid":"skip","unknown":"fail","reply":"keys","lenient":true,"#
+                + #""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","entity":"E","json":{}}"#)
+    }
+
+    @Test func `a word that the protocol does not know is an error before anything is sent`() {
+        for job in [
+            Job(.process(json: "{}", as: "E"), reply: .init(rawValue: "all")),
+            Job(.process(json: "{}", as: "E"), onInvalid: .init(rawValue: "maybe")),
+            Job(.sync(json: "[]", as: "E", actions: [.init(rawValue: "upsert")])),
+        ] {
+            let error = #expect(throws: BrokerError.self) { try content(job) }
+            #expect(error?.code == .unsupportedMessage)
+        }
+    }
+
+    @Test func `a predicate with a value that cannot be encoded is an error when it is sent`() {
+        let predicate: BrokerPredicate = "a == \(Double.nan)"
+        let error = #expect(throws: BrokerError.self) { try content(Job(.delete("E", where: predicate))) }
+        #expect(error?.code == .notEncodable)
+        #expect(throws: BrokerError.self) { try Query("E", where: predicate).members() }
+    }
+
+    @Test func `what an encoder wrote is known to be one value, and changed bytes are not`() throws {
+        var json = try RawJSON(encoding: [1])
+        #expect(json.isKnownValue)
+        json.bytes.append(UInt8(ascii: ","))
+        #expect(!json.isKnownValue)
+        let error = #expect(throws: BrokerError.self) { try content(Job(.process(json: json, as: "E"))) }
+        #expect(error?.code == .invalidJSON)
+    }
+}

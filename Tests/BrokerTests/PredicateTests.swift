@@ -1,0 +1,28 @@
+import Broker
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct PredicateTests {
+    @Test func `what is interpolated is bound, and never becomes a part of the text`() {
+        let name = #"x" OR TRUEPREDICATE OR name == "%@"#
+        let none: Int? = nil
+        let predicate: BrokerPredicate =
+            "name == \(name) AND \(key: "depart.ment") IN \([1, 2]) AND boss == \(none) AND at < \(Date(timeIntervalSince1970: 1.5))"
+        #expect(predicate.format == "name == %@ AND %K IN %@ AND boss == %@ AND at < %@")
+        #expect(
+            predicate.arguments.map(\.description)
+                == [#""x\" OR TRUEPREDICATE OR name == \"%@""#, #""depart.ment""#, "[1,2]", "null", "1.5"])
+    }
+
+    @Test func `a literal has no arguments`() {
+        let predicate: BrokerPredicate = "age > 40"
+        #expect(predicate == BrokerPredicate("age > 40", arguments: []))
+    }
+
+    @Test func `a format that is known at run time has its values in order`() throws {
+        let predicate = try BrokerPredicate("a == %@ AND b == %@", "12", 12)
+        #expect(predicate.arguments.map(\.description) == [#""12""#, "12"])
+        let error = #expect(throws: BrokerError.self) { try BrokerPredicate("a == %@", Double.infinity) }
+        #expect(error?.code == .notEncodable)
+    }
+}

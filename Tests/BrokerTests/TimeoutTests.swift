@@ -1,0 +1,42 @@
+import Testing
+
+@testable import Broker
+
+@Suite(.timeLimit(.minutes(1))) struct TimeoutTests {
+    /// Ends only when its task is cancelled.
+    private func endless() async throws {
+        let (stream, continuation) = AsyncStream<Void>.makeStream()
+        for await _ in stream {}
+        withExtendedLifetime(continuation) {}
+        try Task.checkCancellation()
+    }
+
+    @Test func `a call that ends in time gives its value or its error`() async throws {
+        #expect(try await withTimeout(.seconds(50)) { 7 } == 7)
+        #expect(try await withTimeout(nil) { 8 } == 8)
+        await #expect(throws: BrokerError.closed) { try await withTimeout(.seconds(50)) { throw BrokerError.closed } }
+    }
+
+    @Test func `a call that does not end in time is cancelled, and says so`() async {
+        let error = await #expect(throws: BrokerError.self) {
+            try await withTimeout(.milliseconds(5)) { try await endless() }
+        }
+        #expect(error?.code == .timedOut)
+    }
+
+    @Test func `what a call that was cancelled by its time says of its outcome counts`() async {
+        let unknown = BrokerError.waitCancelled("a")
+        let error = await #expect(throws: BrokerError.self) {
+            try await withTimeout(.milliseconds(5)) {
+                do { try await endless() } catch { throw unknown }
+            }
+        }
+        #expect(error == unknown)
+    }
+
+    @Test func `a task that is cancelled gets CancellationError`() async {
+        let task = Task { try await withTimeout(.seconds(50)) { try await endless() } }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+}
