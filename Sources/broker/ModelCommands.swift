@@ -12,7 +12,7 @@ struct ModelCommand: AsyncParsableCommand {
         abstract: "Checks, shows, imports and draws a model, prints the SQL of its tables, compares it with a store.",
         subcommands: [
             ModelCheckCommand.self, ModelShowCommand.self, ModelImportCommand.self, ModelDiagramCommand.self,
-            ModelSchemaCommand.self, ModelDiffCommand.self,
+            ModelSchemaCommand.self, ModelDiffCommand.self, ModelSwiftCommand.self,
         ])
 }
 

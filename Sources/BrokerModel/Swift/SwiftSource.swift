@@ -1,0 +1,228 @@
+/// Swift structs for the entities of a model: `Codable` values in the form of the model's records, for the client libraries.
+///
+/// A to-one relationship is the key of its object, a to-many one the keys of its objects; both are optional, because a record need
+/// not have them, and a fetch gives to-many ones only where `include` names them.
+package struct SwiftSource {
+    private let model: Model
+    private let access: String
+    private var lines: [String] = []
+    private var needsFoundation = false
+    private var needsBroker = false
+    private var needsPaths = false
+
+    /// - Parameter isPublic: the declarations are `public`; else they have no access level.
+    package init(_ model: Model, isPublic: Bool) {
+        self.model = model
+        access = isPublic ? "public " : ""
+        for entity in model.entities { write(entity) }
+    }
+
+    /// The whole file.
+    package var text: String {
+        var head = [
+            "// Made by `broker model swift` from a model. When the model changes, make the file again instead of editing it.",
+            "// swift-format-ignore-file",
+        ]
+        if needsBroker { head.append("import Broker") }
+        if needsFoundation { head.append("import Foundation") }
+        return (head + [""] + lines.dropLast() + (needsPaths ? [""] + Self.pathKey : [])).joined(separator: "\n")
+    }
+
+    // MARK: - One entity
+
+    private struct Member {
+        let name: String
+        let type: String
+        let isOptional: Bool
+        let path: [String]
+        let comment: String?
+
+        var declaredType: String { type + (isOptional ? "?" : "") }
+    }
+
+    private mutating func write(_ entity: Entity) {
+        let members =
+            entity.attributeIndices.map { member(entity, $0) }
+            + entity.relationshipIndices.map { member(of: entity.relationships[$0]) }
+        let name = SwiftName.type(entity.name)
+        lines.append("/// An object of the entity `\(entity.name)`.")
+        lines.append("\(access)struct \(name): Codable, Hashable, Sendable {")
+        lines.append("    \(access)static let entity = \(SwiftName.literal(entity.name))")
+        lines.append("")
+        for member in members {
+            if let comment = member.comment { lines.append("    /// \(comment)") }
+            lines.append("    \(access)var \(SwiftName.member(member.name)): \(member.declaredType)")
+        }
+        if entity.identity.count > 1, !entity.isNamedByRowKey { writeKey(entity) }
+        writeInit(members)
+        let hasPaths = members.contains { $0.path.count > 1 }
+        if hasPaths { writeCoding(members) } else { writeKeys(members) }
+        lines += ["}", ""]
+        needsPaths = needsPaths || hasPaths
+    }
+
+    private mutating func writeInit(_ members: [Member]) {
+        let parameters = members.map {
+            "        \(SwiftName.member($0.name)): \($0.declaredType)" + ($0.isOptional ? " = nil" : "")
+        }
+        lines += ["", "    \(access)init("]
+        lines += [parameters.joined(separator: ",\n")]
+        lines += ["    ) {"]
+        lines += members.map { "        self.\(SwiftName.member($0.name)) = \(SwiftName.member($0.name))" }
+        lines.append("    }")
+    }
+
+    private mutating func writeKeys(_ members: [Member]) {
+        guard members.contains(where: { $0.path != [$0.name] }) else { return }
+        lines += ["", "    private enum CodingKeys: String, CodingKey {"]
+        lines += members.map { member in
+            let name = SwiftName.member(member.name)
+            return "        case \(name)"
+                + (member.path == [member.name] ? "" : " = \(SwiftName.literal(member.path[0]))")
+        }
+        lines.append("    }")
+    }
+
+    /// For records with values in nested objects.
+    private mutating func writeCoding(_ members: [Member]) {
+        lines += ["", "    \(access)init(from decoder: any Decoder) throws {"]
+        lines.append("        let record = try RecordPath.Reader(decoder)")
+        lines += members.map {
+            "        \(SwiftName.member($0.name)) = try record.\($0.isOptional ? "valueIfPresent" : "value")(at: \(Self.literal($0.path)))"
+        }
+        lines += ["    }", "", "    \(access)func encode(to encoder: any Encoder) throws {"]
+        lines.append("        var record = encoder.container(keyedBy: RecordPath.Key.self)")
+        lines += members.map {
+            "        try RecordPath.write(\(SwiftName.member($0.name)), at: \(Self.literal($0.path))[...], into: &record)"
+        }
+        lines.append("    }")
+    }
+
+    private mutating func writeKey(_ entity: Entity) {
+        lines += [
+            "", "    /// The key of an object: its identity.", "    \(access)struct Key: Codable, Hashable, Sendable {",
+        ]
+        for index in entity.identity {
+            let attribute = entity.attributes[index]
+            lines.append("        \(access)var \(SwiftName.member(attribute.name)): \(type(of: attribute))")
+        }
+        let parameters = entity.identity.map {
+            "\(SwiftName.member(entity.attributes[$0].name)): \(type(of: entity.attributes[$0]))"
+        }
+        lines += ["", "        \(access)init(\(parameters.joined(separator: ", "))) {"]
+        lines += entity.identity.map {
+            let name = SwiftName.member(entity.attributes[$0].name)
+            return "            self.\(name) = \(name)"
+        }
+        lines += ["        }", "    }"]
+    }
+
+    // MARK: - Members
+
+    private mutating func member(_ entity: Entity, _ index: Int) -> Member {
+        let attribute = entity.attributes[index]
+        let isKey = entity.identity.contains(index) && !entity.isIdentityOptional
+        var comment: String?
+        if attribute.type == .date, let format = attribute.dateFormats.first {
+            comment = "A date in the format `\(format)`."
+        }
+        return Member(
+            name: attribute.name, type: type(of: attribute), isOptional: attribute.isOptional && !isKey,
+            path: attribute.keyPaths.first ?? [attribute.name], comment: comment)
+    }
+
+    private mutating func member(of relationship: Relationship) -> Member {
+        let destination = model.entities[relationship.destination]
+        let key = keyType(of: destination)
+        let what = relationship.isToMany ? "The keys of objects" : "The key of an object"
+        return Member(
+            name: relationship.name, type: relationship.isToMany ? "[\(key)]" : key, isOptional: true,
+            path: relationship.keyPaths.first ?? [relationship.name],
+            comment: "\(what) of the entity `\(destination.name)`.")
+    }
+
+    private mutating func keyType(of entity: Entity) -> String {
+        if entity.isNamedByRowKey { return "Int64" }
+        if let single = entity.singleIdentity { return type(of: single) }
+        return "\(SwiftName.type(entity.name)).Key"
+    }
+
+    private mutating func type(of attribute: Attribute) -> String {
+        switch attribute.type {
+        case .integer16: return "Int16"
+        case .integer32: return "Int32"
+        case .integer64: return "Int64"
+        case .double: return "Double"
+        case .float: return "Float"
+        case .string: return "String"
+        case .boolean: return "Bool"
+        case .date where !attribute.dateFormats.isEmpty: return "String"
+        case .transformable:
+            needsBroker = true
+            return "RawJSON"
+        case .date, .decimal, .binary, .uuid, .uri:
+            needsFoundation = true
+            return Self.foundationTypes[attribute.type] ?? "String"
+        }
+    }
+
+    private static let foundationTypes: [AttributeType: String] = [
+        .date: "Date", .decimal: "Decimal", .binary: "Data", .uuid: "UUID", .uri: "URL",
+    ]
+
+    private static func literal(_ path: [String]) -> String {
+        "[\(path.map(SwiftName.literal).joined(separator: ", "))]"
+    }
+
+    private static let pathKey = [
+        """
+        /// Values in nested objects of a record, by the keys that lead to them.
+        private enum RecordPath {
+            struct Key: CodingKey {
+                let stringValue: String
+                var intValue: Int? { nil }
+
+                init(stringValue: String) { self.stringValue = stringValue }
+                init?(intValue: Int) { nil }
+            }
+
+            struct Reader {
+                private let record: KeyedDecodingContainer<Key>
+
+                init(_ decoder: any Decoder) throws { record = try decoder.container(keyedBy: Key.self) }
+
+                func value<Value: Decodable>(at path: [String]) throws -> Value {
+                    let container = try self.container(at: path) ?? record
+                    return try container.decode(Value.self, forKey: Key(stringValue: path[path.count - 1]))
+                }
+
+                func valueIfPresent<Value: Decodable>(at path: [String]) throws -> Value? {
+                    try container(at: path)?.decodeIfPresent(Value.self, forKey: Key(stringValue: path[path.count - 1]))
+                }
+
+                /// The object that holds the value; nil when the record lacks it.
+                private func container(at path: [String]) throws -> KeyedDecodingContainer<Key>? {
+                    var container = record
+                    for name in path.dropLast() {
+                        let key = Key(stringValue: name)
+                        guard try container.contains(key) && !container.decodeNil(forKey: key) else { return nil }
+                        container = try container.nestedContainer(keyedBy: Key.self, forKey: key)
+                    }
+                    return container
+                }
+            }
+
+            /// Writes nothing for nil. Paths that begin with the same key share its object.
+            static func write<Value: Encodable>(
+                _ value: Value?, at path: ArraySlice<String>, into container: inout KeyedEncodingContainer<Key>
+            ) throws {
+                guard let value, let first = path.first else { return }
+                let key = Key(stringValue: first)
+                guard path.count > 1 else { return try container.encode(value, forKey: key) }
+                var nested = container.nestedContainer(keyedBy: Key.self, forKey: key)
+                try write(value, at: path.dropFirst(), into: &nested)
+            }
+        }
+        """
+    ]
+}
