@@ -31,9 +31,29 @@ extension Coordinator {
         }
         let task = FetchTask(
             request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong, tell: tell)
-        let waits = jobTable.withLock { jobTable in
-            jobTable.ends.wait(before: ticket, from: source) { [readers] in readers.fetch(task) }
-        }
-        if !waits { readers.fetch(task) }
+        whenEnded(before: ticket, from: source) { [readers] in readers.fetch(task) }
+    }
+
+    /// A fetch whose objects come in parts. It sees the jobs that have ended by now: call it in
+    /// ``whenEnded(before:from:_:)``. Nothing is read before ``FetchStream/ask()``.
+    ///
+    /// - Parameters:
+    ///   - process: the client's; processes share the places for open streams.
+    ///   - envelope: the text around the objects of each part.
+    ///   - isWanted: whether the client is still there.
+    ///   - tell: called for each event, on a thread of the coordinator's.
+    package func stream(
+        _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope = .none,
+        isWanted: @escaping @Sendable () -> Bool = { true },
+        tell: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+    ) -> FetchStream {
+        readers.streams.stream(request, of: process, in: envelope, isWanted: isWanted, tell: tell)
+    }
+
+    /// Calls `body` once the jobs before that ticket from that source have ended: at once, or on a thread of the
+    /// coordinator's.
+    package func whenEnded(before ticket: Int, from source: Int, _ body: @escaping @Sendable () -> Void) {
+        let waits = jobTable.withLock { $0.ends.wait(before: ticket, from: source, body) }
+        if !waits { body() }
     }
 }

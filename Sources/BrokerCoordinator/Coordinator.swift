@@ -90,10 +90,14 @@ package final class Coordinator: Sendable {
         self.storageFailure = storageFailure
         retention = options.store.retention
         ledger = LedgerThread(path: options.storePath, writer.jobs)
-        readers = ReaderPool(path: options.storePath, plan: plan, gate: gate)
+        readers = ReaderPool(path: options.storePath, plan: plan, gate: gate, streams: limits.streams)
         gate.onLongEnd { [weak gate] in
             jobTable.broadcast { jobTable in
-                jobTable.writerTasks.append { [weak gate] store in gate?.whileIdle { store.copyLog() } }
+                jobTable.writerTasks.append { [weak gate] store in
+                    // A WAL that grew long is copied beside brief reads; then the gate is closed for a moment only.
+                    store.copyLog()
+                    gate?.whileIdle { store.copyLog() }
+                }
                 return true
             }
         }

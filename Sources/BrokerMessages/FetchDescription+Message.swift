@@ -7,8 +7,9 @@ extension FetchDescription {
         predicate = message.condition
         arguments = message.arguments
         object = message.object
+        after = message.after
         sort = message.sort
-        limit = message.limit ?? Self.defaultLimit
+        limit = message.limit
         offset = message.offset
         include = message.include
         names = message.names == .remote ? .remote : .local
@@ -18,5 +19,6 @@ extension FetchDescription {
             case .object: .object
             case .dictionary: .dictionary
             }
+        isStreamed = message.isStreamed
     }
 }

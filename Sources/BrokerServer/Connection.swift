@@ -76,11 +76,12 @@ final class Connection: Sendable {
     let peer: PeerCredentials
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBoundBox<FrameHandler?>
-    private let coordinator: Coordinator
-    private let codecs: FrameCodecs
-    private let budget: SharedBudget
+    let coordinator: Coordinator
+    let codecs: FrameCodecs
+    let budget: SharedBudget
     private let cutOffBytes: Int
     private let outbox = Mutex(Outbox())
+    let streams = Mutex(ConnectionStreams())
 
     /// Called on the handler's event loop.
     init(
@@ -163,8 +164,9 @@ final class Connection: Sendable {
         }
     }
 
-    /// Answers a fetch: a brief one at once, a long one when there is room for its answer.
+    /// Answers a fetch: a brief one at once, a long one when there is room for its answer, a streamed one part by part.
     func answer(_ fetch: PendingFetch) {
+        guard !fetch.request.isStreamed else { return stream(fetch) }
         ask(fetch, mayBeLong: { [weak self] in self?.mayHoldLarge ?? true }) { [self] end in
             if case .found(let objects) = end, objects.bytes.count > Self.smallFetchBytes, !mayHoldLarge {
                 return wait(.fetch(fetch))
@@ -180,9 +182,7 @@ final class Connection: Sendable {
     ) {
         coordinator.fetch(
             fetch.request, before: fetch.ticket, from: source,
-            in: FetchEnvelope(beginning: ServerMessageWriter.objectsBeginning) { [tag = fetch.frame.tag] hasMore in
-                ServerMessageWriter.objectsEnding(hasMore: hasMore, tag: tag)
-            }, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
+            in: fetch.envelope, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
             mayBeLong: mayBeLong, tell: tell)
     }
 
@@ -190,7 +190,7 @@ final class Connection: Sendable {
         switch end {
         case .found(let objects):
             guard !isClosed else { return }
-            put(codecs.encode(objects, about: fetch.frame), finishing: true)
+            put(codecs.encode(objects) ?? codecs.apology(about: fetch.frame), finishing: true)
         case .failed(let fault): send(fault, about: fetch.frame)
         case .postponed, .stopped: finish()
         }
@@ -208,7 +208,7 @@ final class Connection: Sendable {
         budget.hasRoom(peer.process) && outbox.withLock { !$0.isReading && $0.waiting.isEmpty && $0.bytes < bytes }
     }
 
-    private func put(_ frame: [UInt8]?, finishing: Bool) {
+    func put(_ frame: [UInt8]?, finishing: Bool) {
         let (mustSchedule, bytes) = outbox.withLock { outbox -> (Bool, Int) in
             guard !outbox.isClosed else { return (false, 0) }
             if let frame { outbox.add(frame) }
@@ -299,8 +299,12 @@ final class Connection: Sendable {
         }
     }
 
-    private func waitForRoom() {
-        budget.whenRoom(for: ObjectIdentifier(self), of: peer.process) { [weak self] in self?.sendWaiting() }
+    /// Goes on when the process has room in the budget of all answers.
+    func waitForRoom() {
+        budget.whenRoom(for: ObjectIdentifier(self), of: peer.process) { [weak self] in
+            self?.sendWaiting()
+            self?.sendStreams()
+        }
         onHandler { $0.connections.watch() }
     }
 
@@ -341,6 +345,7 @@ final class Connection: Sendable {
         guard isOpen else { return }
         budget.remove(bytes, peer.process)
         sendWaiting()
+        sendStreams()
     }
 
     /// The channel is closed: unsent frames are dropped, and no more are taken.
@@ -355,6 +360,7 @@ final class Connection: Sendable {
         }
         budget.forget(ObjectIdentifier(self))
         budget.remove(bytes, peer.process)
+        cancelStreams()
     }
 }
 

@@ -48,7 +48,8 @@ final class FrameCodecs: Sendable {
         }.get()
     }
 
-    private func apology(about frame: FrameReference) -> [UInt8] {
+    /// The error for an answer that fits no frame.
+    func apology(about frame: FrameReference) -> [UInt8] {
         let apology = WireError(.internal, "The answer is too large for a frame. Ask for less of it.")
         return encode(small: apology.about(frame).encoded())
     }
@@ -73,13 +74,12 @@ final class FrameCodecs: Sendable {
         }
     }
 
-    /// A frame of a fetch's answer: of all of it, or of as much as a frame can hold.
-    func encode(_ objects: FetchedObjects, about frame: FrameReference) -> [UInt8] {
+    /// A frame of a fetch's answer: of all of it, or of as much as a frame can hold; nil when that is not one object.
+    func encode(_ objects: FetchedObjects) -> [UInt8]? {
         do throws(WireError) {
             return try encode(objects.bytes)
         } catch {
-            guard let shortened = objects.shortened else { return apology(about: frame) }
-            return encode(shortened, about: frame)
+            return objects.shortened.flatMap { encode($0) }
         }
     }
 

@@ -5,16 +5,6 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerWire
 
-/// A fetch that waits for its turn.
-struct PendingFetch: Sendable {
-    let request: FetchRequest
-    /// The ticket of the question.
-    let ticket: Int
-    let frame: FrameReference
-    /// Its part of the budget of all waiting fetches.
-    let share: BudgetShare
-}
-
 extension MessageHandler {
     /// Checks a fetch; a fault is sent at once.
     func fetch(

@@ -12,6 +12,8 @@ package struct FetchMessage {
     package let arguments: JSONValue?
     /// The key of one object: the client's value of any kind.
     package let object: JSONValue?
+    /// The key after which the objects come: the client's value of any kind.
+    package let after: JSONValue?
     package let sort: [String]
     /// Nil for the server's default.
     package let limit: Int?
@@ -19,6 +21,8 @@ package struct FetchMessage {
     package let include: [String]
     package let names: Names
     package let result: ResultForm
+    /// The answer may consist of several messages.
+    package let isStreamed: Bool
 }
 
 extension FetchMessage {
@@ -37,12 +41,14 @@ extension FetchMessage {
                 path: "/arguments")
         }
         object = root["object"]
+        after = root["after"]
         sort = try root.optionalStrings("sort", of: "attribute names")
         limit = try root.optionalCount("limit")
         offset = try root.optionalCount("offset") ?? 0
         include = try root.optionalStrings("include", of: "relationship paths")
         names = try root.optionalWord("names", Names.self) ?? .remote
         result = try root.optionalWord("result", ResultForm.self) ?? .collection
+        isStreamed = try root.optionalBool("stream") ?? false
     }
 }
 

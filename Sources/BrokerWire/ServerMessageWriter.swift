@@ -141,17 +141,23 @@ package enum ServerMessageWriter {
     }
 
     /// The beginning of an `objects` message; the result of the fetch follows, and then
-    /// ``objectsEnding(hasMore:tag:)``.
+    /// ``objectsEnding(more:last:tag:)``.
     package static let objectsBeginning = Array(#"{"type":"objects","objects":"#.utf8)
 
-    /// - Parameter hasMore: a limit excluded further objects.
-    package static func objectsEnding(hasMore: Bool, tag: [UInt8]?) -> [UInt8] {
-        var writer = JSONWriter(capacity: 32 + (tag?.count ?? 0))
+    /// - Parameters:
+    ///   - more: a limit excluded further objects, or further messages of a stream follow; nil omits it.
+    ///   - last: the key of the last object, as JSON text.
+    package static func objectsEnding(more: Bool?, last: [UInt8]?, tag: [UInt8]?) -> [UInt8] {
+        var writer = JSONWriter(capacity: 32 + (last?.count ?? 0) + (tag?.count ?? 0))
         // A member precedes it.
         writer.raw([] as [UInt8])
-        if hasMore {
+        if let more {
             writer.key("more")
-            writer.bool(true)
+            writer.bool(more)
+        }
+        if let last {
+            writer.key("last")
+            writer.raw(last)
         }
         writer.tag(tag)
         return writer.bytes + [UInt8(ascii: "}")]

@@ -85,6 +85,39 @@ import TestSupport
         #expect(asked.withLock { $0 } == 1)
     }
 
+    @Test func `the writer waits for streams to end, and meanwhile no other begins`() {
+        let gate = ReaderGate()
+        let (asked, waits) = (Monitor(0), Monitor<[Bool]>([]))
+        gate.onLongEnd { asked.withLock { $0 += 1 } }
+        gate.onWriterWaiting { wait in waits.withLock { $0.append(wait) } }
+        #expect(gate.beginStream())
+        #expect(gate.beginStream())
+        #expect(gate.isReadingLong)
+        var worked = 0
+        #expect(!gate.whileIdle { worked += 1 })
+        #expect(!gate.beginStream())
+        // Long reads go on: the streams hold the WAL in any case.
+        let long = Reading(gate, .long)
+        long.waitUntilActive()
+        gate.endStream()
+        #expect(asked.withLock { $0 } == 0)
+        gate.endStream()
+        #expect(asked.withLock { $0 } == 0, "the long read is active")
+        let next = Reading(gate, .long)
+        long.end()
+        #expect(asked.withLock { $0 } == 1)
+        #expect(!next.isActive.withLock { $0 })
+        #expect(!gate.beginStream())
+        #expect(gate.whileIdle { worked += 1 })
+        #expect(waits.withLock { $0 } == [true, false])
+        next.waitUntilActive()
+        #expect(gate.beginStream())
+        gate.endStream()
+        next.end()
+        #expect(worked == 2)
+        #expect(!gate.isReading)
+    }
+
     @Test func `when the readers stop, no read waits for the writer`() {
         let gate = ReaderGate()
         let first = Reading(gate, .long)

@@ -30,7 +30,7 @@ struct RunningServer {
     var storePath: String { folder + "/store.sqlite" }
 
     init(
-        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2),
+        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), logPages: Int? = nil,
         _ adjust: (inout ServerOptions) -> Void = { _ in }
     ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
@@ -39,9 +39,9 @@ struct RunningServer {
         let log = RecordedLog()
         self.log = log
         let logger = Logger(label: "test") { _ in log }
-        let coordinator = try Coordinator(
-            plan: plan, options: CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits), logger: logger
-        )
+        var coordinatorOptions = CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits)
+        if let logPages { coordinatorOptions.store.logPages = logPages }
+        let coordinator = try Coordinator(plan: plan, options: coordinatorOptions, logger: logger)
         var options = ServerOptions(socketPath: folder + "/broker.sock")
         adjust(&options)
         server = try await BrokerServer.start(coordinator, options: options, logger: logger)
@@ -56,10 +56,10 @@ struct RunningServer {
 
     /// Starts a server, runs the body, stops the server whatever happens.
     static func run(
-        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2),
+        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), logPages: Int? = nil,
         _ adjust: (inout ServerOptions) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
     ) async throws {
-        let running = try await RunningServer(model: model, limits: limits, adjust)
+        let running = try await RunningServer(model: model, limits: limits, logPages: logPages, adjust)
         do {
             try await body(running)
         } catch {

@@ -15,6 +15,7 @@ import Testing
         #expect(fetch.condition == nil && fetch.object == nil && fetch.arguments == nil)
         #expect(fetch.sort == [] && fetch.include == [] && fetch.limit == nil && fetch.offset == 0)
         #expect(fetch.names == .remote && fetch.result == .collection)
+        #expect(fetch.after == nil && !fetch.isStreamed)
     }
 
     @Test func `a fetch has all its fields`() throws {
@@ -22,12 +23,14 @@ import Testing
             """
             {"type": "fetch", "entity": "Employee", "where": "name == %@", "arguments": ["x"], "object": {"id": 1},
              "sort": ["-hiredAt", "name"], "limit": 10, "offset": 20, "include": ["a.b", "c"], "names": "local",
-             "result": "dictionary"}
+             "result": "dictionary", "after": {"id": 2}, "stream": true}
             """)
+        #expect(fetch.isStreamed)
         withExtendedLifetime(document) {
             #expect(fetch.condition == "name == %@")
             #expect(fetch.arguments?.jsonText == utf8(#"["x"]"#))
             #expect(fetch.object?.jsonText == utf8(#"{"id": 1}"#))
+            #expect(fetch.after?.jsonText == utf8(#"{"id": 2}"#))
         }
         #expect(fetch.sort == ["-hiredAt", "name"])
         #expect(fetch.limit == 10 && fetch.offset == 20)
@@ -41,7 +44,8 @@ import Testing
         (#""entity": "E", "sort": ["a", 1]"#, "/sort/1"), (#""entity": "E", "include": [null]"#, "/include/0"),
         (#""entity": "E", "limit": -1"#, "/limit"), (#""entity": "E", "limit": "1""#, "/limit"),
         (#""entity": "E", "offset": 99999999999999999999"#, "/offset"), (#""entity": "E", "names": "x""#, "/names"),
-        (#""entity": "E", "result": []"#, "/result"),
+        (#""entity": "E", "result": []"#, "/result"), (#""entity": "E", "stream": 1"#, "/stream"),
+        (#""entity": "E", "stream": "true""#, "/stream"),
     ])
     func `a bad field is unsupportedMessage with its path`(fields: String, path: String) {
         let error = refusal { () throws(WireError) in
@@ -54,15 +58,20 @@ import Testing
     }
 
     @Test func `the result of a fetch is read as it was written`() throws {
-        for hasMore in [true, false] {
+        for (more, last) in [(true, nil), (false, nil), (nil, nil), (true, #"{"a":1}"#), (false, "7")] {
+            let hasMore = more ?? false
             let json =
                 ServerMessageWriter.objectsBeginning + utf8(#"[{"id":1}]"#)
-                + ServerMessageWriter.objectsEnding(hasMore: hasMore, tag: utf8("7"))
+                + ServerMessageWriter.objectsEnding(more: more, last: last.map(utf8), tag: utf8("7"))
             let envelope = try ServerEnvelope.decode(parsing: JSONText(copying: json))
             guard case .objects(let objects, hasMore) = envelope.message, objects == utf8(#"[{"id":1}]"#) else {
                 throw TestFault("\(envelope.message)")
             }
             #expect(envelope.tag == utf8("7"))
+            withExtendedLifetime(envelope.document) {
+                #expect(envelope.document.root["more"]?.bool == more)
+                #expect(envelope.document.root["last"]?.jsonText == last.map(utf8))
+            }
         }
     }
 

@@ -48,12 +48,36 @@ import Testing
             """
             broker = Broker("broker.sock")
             list(broker.run([{"entity": "Employee", "json": [{"id": n, "name": str(n)} for n in range(1, 8)]}]))
-            objects = fetch(broker, "Employee", "id", page=2, where="name != %@", arguments=["3"])
+            objects = fetch(broker, {"entity": "Employee", "where": "name != %@", "arguments": ["3"], "limit": 2})
             print(next(objects)["id"])
             list(broker.run([{"op": "delete", "entity": "Employee", "objects": [1, 2]}]))
             print([object["id"] for object in objects])
             """)
         #expect(lines == ["1", "[2, 4, 5, 6, 7]"])
+    }
+
+    @Test func `pages continue after a key with all its digits, and after a compound one`() throws {
+        try programs.write(
+            """
+            {"entities": {
+              "Price": {"identity": "amount", "attributes": {"amount": "decimal"}},
+              "Seat": {"identity": ["row", "number"], "attributes": {"row": "string", "number": "double"}}}}
+            """, to: "model.json")
+        _ = try programs.startServer()
+        let lines = try run(
+            """
+            broker = Broker("broker.sock")
+            amounts = [decimal.Decimal(f"0.1234567890123456789{n}") for n in range(1, 6)]
+            seats = [{"row": row, "number": number} for row in "ab" for number in (1.5, 2, 10)]
+            list(broker.run([{"entity": "Price", "json": [{"amount": amount} for amount in amounts]},
+                             {"entity": "Seat", "json": seats}]))
+            print([price["amount"] for price in fetch(broker, {"entity": "Price", "limit": 1})] == amounts)
+            print([(seat["row"], float(seat["number"])) for seat in fetch(broker, {"entity": "Seat", "limit": 2})])
+            """)
+        #expect(
+            lines == [
+                "True", "[('a', 1.5), ('a', 2.0), ('a', 10.0), ('b', 1.5), ('b', 2.0), ('b', 10.0)]",
+            ])
     }
 
     @Test func `after a lost connection jobs are sent again and take effect once, and a cancel is not`() throws {

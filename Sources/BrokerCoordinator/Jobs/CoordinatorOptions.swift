@@ -62,6 +62,7 @@ public struct CoordinatorLimits: Sendable {
     public var jobMemory = defaultJobMemory
     /// Threads that stage large jobs; there is one more for small ones.
     public var workers: Int
+    package var streams = StreamLimits()
 
     /// One for each processor, two at least.
     public static var defaultWorkers: Int { min(mostWorkers, max(2, processors)) }

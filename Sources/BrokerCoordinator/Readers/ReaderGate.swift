@@ -5,19 +5,24 @@
 /// writer closes the gate for a moment: new reads wait, brief ones end within milliseconds, and the WAL is copied
 /// whole. Readers that begin after that use the database alone, until the next transaction restarts the WAL.
 ///
-/// The writer does not wait for a long read. It tries again when that read has ended, and no other long read begins
-/// before.
+/// The writer does not wait for a long read or a stream. It tries again when those have ended, and no other stream begins
+/// before, and no other long read once the streams have ended: while one is open, a long read holds no more of the WAL.
 final class ReaderGate: Sendable {
     enum Kind { case brief, long }
 
     private struct State {
         var brief = 0
         var long = 0
+        /// Open streams.
+        var streams = 0
         /// The writer waits for the brief reads to end, or copies.
         var isClosed = false
-        /// A long read delayed the writer; the next one waits until the writer has copied.
+        /// A long read or a stream delayed the writer; the next one waits until the writer has copied.
         var isWriterNext = false
         var isStopped = false
+
+        /// The writer may copy now, for which it waits.
+        var isWriterDue: Bool { long == 0 && streams == 0 && isWriterNext && !isStopped }
     }
 
     /// How long the writer waits for brief reads, in microseconds: more than they take by their limits.
@@ -25,21 +30,26 @@ final class ReaderGate: Sendable {
 
     private let state = Monitor(State())
     private let whenLongEnded = Monitor<(@Sendable () -> Void)?>(nil)
+    private let whenWriterWaits = Monitor<(@Sendable (Bool) -> Void)?>(nil)
 
-    /// - Parameter tell: called when the long read that delayed the writer has ended. The writer then calls
+    /// - Parameter tell: called when the long reads that delayed the writer have ended. The writer then calls
     ///   ``whileIdle(_:)``.
     func onLongEnd(_ tell: @escaping @Sendable () -> Void) { whenLongEnded.withLock { $0 = tell } }
+
+    /// - Parameter tell: called on the writer's thread, with true when streams delay the writer, which may be repeated,
+    ///   and with false when it has copied.
+    func onWriterWaiting(_ tell: @escaping @Sendable (Bool) -> Void) { whenWriterWaits.withLock { $0 = tell } }
 
     /// A read is active that began before the gate was closed.
     var isReading: Bool { state.withLock { $0.brief + $0.long > 0 } }
 
-    /// A long read is active.
-    var isReadingLong: Bool { state.withLock { $0.long > 0 } }
+    /// A long read is active, or a stream is open.
+    var isReadingLong: Bool { state.withLock { $0.long + $0.streams > 0 } }
 
     /// Runs a read, when the gate is open.
     func read<Result>(_ kind: Kind, _ body: () -> Result) -> Result {
         state.wait { state -> Void? in
-            let mustWait = state.isClosed || kind == .long && state.isWriterNext
+            let mustWait = state.isClosed || kind == .long && state.isWriterNext && state.streams == 0
             guard state.isStopped || !mustWait else { return nil }
             switch kind {
             case .brief: state.brief += 1
@@ -58,8 +68,30 @@ final class ReaderGate: Sendable {
             case .brief: state.brief -= 1
             case .long: state.long -= 1
             }
-            wakesWriter = kind == .long && state.long == 0 && state.isWriterNext && !state.isStopped
+            wakesWriter = kind == .long && state.isWriterDue
             return true
+        }
+        if wakesWriter { whenLongEnded.withLock { $0 }?() }
+    }
+
+    /// Opens a stream: a read that lasts until ``endStream()``. Waits while the writer copies.
+    ///
+    /// - Returns: false when the writer waits for other streams to end.
+    func beginStream() -> Bool {
+        state.wait { state -> Bool? in
+            guard state.isStopped || !state.isClosed else { return nil }
+            guard state.isStopped || !state.isWriterNext else { return false }
+            state.streams += 1
+            return true
+        }
+    }
+
+    func endStream() {
+        var wakesWriter = false
+        state.broadcast { state in
+            state.streams -= 1
+            wakesWriter = state.isWriterDue
+            return state.streams == 0
         }
         if wakesWriter { whenLongEnded.withLock { $0 }?() }
     }
@@ -69,11 +101,14 @@ final class ReaderGate: Sendable {
     /// - Returns: whether no read was active.
     @discardableResult func whileIdle(_ work: () -> Void) -> Bool {
         let isLongActive = state.withLock { state in
-            state.isWriterNext = state.long > 0
-            state.isClosed = state.long == 0
-            return state.long > 0
+            let isLongActive = state.long + state.streams > 0
+            state.isWriterNext = isLongActive
+            state.isClosed = !isLongActive
+            return isLongActive
         }
+        let tellStreams = whenWriterWaits.withLock { $0 }
         guard !isLongActive else {
+            tellStreams?(true)
             work()
             return false
         }
@@ -84,6 +119,7 @@ final class ReaderGate: Sendable {
             $0.isWriterNext = false
             return true
         }
+        tellStreams?(false)
         return isIdle
     }
 

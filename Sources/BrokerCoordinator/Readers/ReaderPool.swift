@@ -42,7 +42,7 @@ final class ReaderPool: Sendable {
     }
 
     /// The model was changed while a fetch waited.
-    private static let isOutdated = Fault(
+    static let isOutdated = Fault(
         .busy, "The model was changed while this waited, and it was made for the one before. Ask again.")
 
     private static let longFetches = 1
@@ -56,12 +56,17 @@ final class ReaderPool: Sendable {
     private let path: String
     private let plan: Monitor<StagingPlan>
     private let gate: ReaderGate
+    /// Makes the parts of streams.
+    let streams: StreamThread
 
     /// - Parameters:
     ///   - path: that of a store that the writer has opened.
     ///   - gate: the writer's.
-    init(path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate()) {
+    init(
+        path: String, plan: StagingPlan, gate: ReaderGate = ReaderGate(), streams: StreamLimits = StreamLimits()
+    ) {
         self.path = path
+        self.streams = StreamThread(path: path, plan: plan, gate: gate, streams)
         self.gate = gate
         self.plan = Monitor(plan)
     }
@@ -70,6 +75,7 @@ final class ReaderPool: Sendable {
     func use(_ plan: StagingPlan) {
         self.plan.withLock { $0 = plan }
         idle.withLock { $0 = [] }
+        streams.use(plan)
     }
 
     func fetch(_ task: FetchTask) {
@@ -140,12 +146,16 @@ final class ReaderPool: Sendable {
     }
 
     /// The contents of the store are unknown: a later fetch would be a guess.
-    func fail(_ error: StoreError) { failure.withLock { $0 = error } }
+    func fail(_ error: StoreError) {
+        failure.withLock { $0 = error }
+        streams.fail(error)
+    }
 
     /// Interrupts the running fetches, and ends the threads and connections. Called once.
     func stop() {
         isStopping.withLock { $0 = true }
         gate.stop()
+        streams.stop()
         pool.stop()
         idle.withLock { $0 = [] }
     }

@@ -22,7 +22,7 @@ package enum FetchResult: String, Sendable, CaseIterable {
 ///
 /// Its JSON values are valid as long as the document that they were read from.
 package struct FetchDescription {
-    /// The maximum number of objects, and the default.
+    /// The maximum number of objects, and the default, of a fetch that is not streamed.
     package static let limits = 0...100_000
     package static let defaultLimit = 10_000
 
@@ -32,14 +32,19 @@ package struct FetchDescription {
     package var arguments: JSONValue?
     /// The key of the one requested object.
     package var object: JSONValue?
+    /// The key after which the objects come.
+    package var after: JSONValue?
     /// Attributes, or key paths to them; with `-` before them in descending order.
     package var sort: [String] = []
-    package var limit = defaultLimit
+    /// Nil for the default: ``defaultLimit``, or all objects of a stream.
+    package var limit: Int?
     package var offset = 0
     /// Paths of relationships whose objects are nested.
     package var include: [String] = []
     package var names = FetchNames.remote
     package var result = FetchResult.collection
+    /// The objects come in several answers of one read transaction.
+    package var isStreamed = false
 
     package init(entity: String) { self.entity = entity }
 }

@@ -8,7 +8,7 @@ package enum FaultCode: String, Sendable, CaseIterable {
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
     case constraintViolation
-    case invalidPredicate, remoteError, storeFull, storeUnavailable, `internal`
+    case invalidPredicate, remoteError, snapshotExpired, storeFull, storeUnavailable, `internal`
 }
 
 /// A fault: what happened, where, and the remedy.

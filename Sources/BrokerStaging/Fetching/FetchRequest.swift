@@ -24,12 +24,17 @@ package struct FetchRequest: Sendable {
     package var predicate: Predicate?
     /// The key values of the one object to fetch; nil for all.
     package var key: [OwnedCell]?
+    /// The key values after which the objects come, in the order of their keys; nil from the first. Not with `sort`.
+    package var after: [OwnedCell]?
     package var sort: [SortTerm] = []
+    /// `Int.max` for all objects.
     package var limit = FetchDescription.defaultLimit
     package var offset = 0
     package var inclusions: [Inclusion] = []
     package var names = FetchNames.remote
     package var result = FetchResult.collection
+    /// The objects come in several answers.
+    package var isStreamed = false
 
     /// A fetch of all objects of an entity.
     package init(entity: Int) { self.entity = entity }

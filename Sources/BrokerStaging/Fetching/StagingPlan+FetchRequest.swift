@@ -28,8 +28,10 @@ extension StagingPlan {
         request.names = description.names
         request.result = description.result
         if let object = description.object { request.key = try key(object, ofEntity: entity, at: "/object") }
+        request.after = try after(description, entity)
+        request.isStreamed = try isStreamed(description)
         request.predicate = try predicate(of: description, entity)
-        request.limit = try checked(description.limit, in: FetchDescription.limits, named: "limit")
+        request.limit = try limit(description)
         request.offset = try checked(description.offset, in: 0...Int.max, named: "offset")
         guard description.sort.count <= Self.maximumSortTerms else {
             throw Fault(
@@ -59,10 +61,35 @@ extension StagingPlan {
         }
     }
 
+    private func after(_ description: FetchDescription, _ entity: Int) throws(Fault) -> [OwnedCell]? {
+        guard let after = description.after else { return nil }
+        guard description.sort.isEmpty else {
+            throw Fault(
+                .unsupportedMessage,
+                "`after` goes on in the order of the keys, and `sort` asks for another order. Leave one of them out; in "
+                    + "another order, use `stream`, or `where` with the value of the last object.", path: "/after")
+        }
+        return try position(after, ofEntity: entity, at: "/after")
+    }
+
+    private func isStreamed(_ description: FetchDescription) throws(Fault) -> Bool {
+        guard description.isStreamed, description.result != .collection else { return description.isStreamed }
+        throw Fault(
+            .unsupportedMessage,
+            "`stream` sends arrays of objects, and `result` asks for \(description.result.rawValue). Leave one of them out.",
+            path: "/stream")
+    }
+
+    private func limit(_ description: FetchDescription) throws(Fault) -> Int {
+        guard !description.isStreamed else { return description.limit ?? .max }
+        return try checked(
+            description.limit ?? FetchDescription.defaultLimit, in: FetchDescription.limits, named: "limit")
+    }
+
     private func checked(_ value: Int, in range: ClosedRange<Int>, named name: String) throws(Fault) -> Int {
         guard range.contains(value) else {
             let most = range.upperBound == .max ? "or more" : "to \(range.upperBound)"
-            let remedy = name == "limit" ? " Fetch the rest with `offset`." : ""
+            let remedy = name == "limit" ? " Fetch the rest with `after`, or all with `stream`." : ""
             throw Fault(
                 .unsupportedMessage, "`\(name)` is \(range.lowerBound) \(most), not \(value).\(remedy)",
                 path: "/\(name)")

@@ -16,6 +16,19 @@ extension StagingPlan {
     /// - Returns: the values of the key's columns.
     /// - Throws: `invalidValue`, also for null.
     package func key(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
+        // A key outside of the attribute's limits is valid, and names no object.
+        try key(json, ofEntity: index, at: pointer) { $0.withoutLimits }
+    }
+
+    /// Returns a position among the keys, written as a key is. A text is taken as it is, without the attribute's
+    /// transforms, which a stored key need not have passed.
+    func position(_ json: JSONValue, ofEntity index: Int, at pointer: String) throws(Fault) -> [OwnedCell] {
+        try key(json, ofEntity: index, at: pointer) { $0.withoutLimitsAndTransform }
+    }
+
+    private func key(
+        _ json: JSONValue, ofEntity index: Int, at pointer: String, _ adapt: (ValueConverter) -> ValueConverter
+    ) throws(Fault) -> [OwnedCell] {
         let entity = model.entities[index]
         guard !entity.isNamedByRowKey else {
             guard let key = json.int64 else {
@@ -26,7 +39,7 @@ extension StagingPlan {
             }
             return [OwnedCell(copying: .integer(key))]
         }
-        guard entity.identity.count > 1 else { return [try value(json, index, entity.identity[0], at: pointer)] }
+        guard entity.identity.count > 1 else { return [try value(json, index, entity.identity[0], at: pointer, adapt)] }
         guard json.kind == .object else {
             let names = entity.identity.map { "\"\(entity.attributes[$0].name)\"" }.joined(separator: ", ")
             throw Fault(
@@ -43,20 +56,20 @@ extension StagingPlan {
                     path: pointer,
                     entity: entity.name, attribute: name)
             }
-            cells.append(try value(member, index, attribute, at: "\(pointer)/\(name.asPointerToken)"))
+            cells.append(try value(member, index, attribute, at: "\(pointer)/\(name.asPointerToken)", adapt))
         }
         return cells
     }
 
     private func value(
-        _ json: JSONValue, _ entity: Int, _ attribute: Int, at pointer: String
+        _ json: JSONValue, _ entity: Int, _ attribute: Int, at pointer: String,
+        _ adapt: (ValueConverter) -> ValueConverter
     ) throws(Fault) -> OwnedCell {
         var arena = ByteArena()
         let name = model.entities[entity].name
         let attributeName = model.entities[entity].attributes[attribute].name
         do throws(ValueFault) {
-            // A key outside of the attribute's limits is valid, and names no object.
-            let converter = entities[entity].attributes[attribute].converter.withoutLimits
+            let converter = adapt(entities[entity].attributes[attribute].converter)
             let cell = try converter.convert(json, arena: &arena)
             guard cell.kind != .null else {
                 throw ValueFault(reason: .inconvertible, message: "An object of \(name) has no key null")
@@ -70,7 +83,11 @@ extension StagingPlan {
 
 extension ValueConverter {
     /// The converter for values that are compared and not stored.
-    fileprivate var withoutLimits: ValueConverter {
+    fileprivate var withoutLimits: ValueConverter { adapted(transform) }
+
+    fileprivate var withoutLimitsAndTransform: ValueConverter { adapted(nil) }
+
+    private func adapted(_ transform: TextTransform?) -> ValueConverter {
         ValueConverter(
             name: name, type: type, transform: transform, dates: dates, limits: ValueLimits(), defaultCell: nil)
     }

@@ -4,6 +4,9 @@ internal import BrokerStaging
 
 /// One fetch: objects are read in batches, the nested objects of a batch are read by one query for each relationship,
 /// and each object is written whole.
+///
+/// ``objects()`` returns one answer. For a streamed request it is called again while there are more, in the same
+/// transaction; between two answers the run holds the rest of a batch (``FetchLimits/batchBytes``).
 struct FetchRun {
     /// The number of objects whose nested objects are read together.
     private static let batchRows = 1_024
@@ -15,10 +18,21 @@ struct FetchRun {
     private let predicate: PredicateSQL?
     private let statement: Statement
     private let keyWriters: [ValueWriter]
+    private let sql: FetchSQL
+    private let connection: Connection
+    /// Prepared when the first answer needs it.
+    private var key: FetchedKey?
     private var batchRows = FetchRun.batchRows
-    private var bytes: [UInt8]
+    private var batch: Batch
+    /// The row of the batch that is written next.
+    private var nextRow = 0
+    /// Objects read in all answers.
+    private var readCount = 0
+    private var bytes: [UInt8] = []
+    /// Objects in this answer.
     private var count = 0
-    private var certainEnd: Int?
+    private var lastRow: Int64?
+    private var certainEnd: (offset: Int, row: Int64)?
 
     init(
         _ request: FetchRequest, _ plan: StagingPlan, _ connection: Connection, _ limits: FetchLimits,
@@ -26,7 +40,6 @@ struct FetchRun {
     ) throws(FetchFailure) {
         self.request = request
         self.limits = limits
-        bytes = envelope.beginning
         self.envelope = envelope
         let entity = plan.model.entities[request.entity]
         keyWriters = (entity.isNamedByRowKey ? [] : entity.identity).map {
@@ -35,27 +48,30 @@ struct FetchRun {
         predicate = request.predicate.map {
             PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias) { guardian.isTimeOver() }
         }
+        sql = FetchSQL(plan)
+        self.connection = connection
         do throws(StoreError) {
-            let sql = FetchSQL(plan)
             tree = try FetchNode(request.inclusions, of: request.entity, request.names, sql, connection)
             statement = try connection.prepare(sql.objects(request, tree.reader.shape, predicate))
         } catch {
             throw .store(error)
         }
+        batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         var parameter = 1
-        for cell in request.key ?? [] {
+        for cell in (request.key ?? []) + (request.after ?? []) {
             statement.bind(copying: cell, at: parameter)
             parameter += 1
         }
         parameter = predicate?.bind(to: statement, from: parameter) ?? parameter
         // One more, to know whether there are more.
         let isOne = request.result == .object
-        statement.bind(Int64(isOne ? min(1, request.limit) : request.limit + 1), at: parameter)
+        statement.bind(Int64(isOne ? min(1, request.limit) : min(request.limit, .max - 1) + 1), at: parameter)
         statement.bind(Int64(request.offset), at: parameter + 1)
     }
 
-    // MARK: - Batches
+    // MARK: - Answers
 
+    /// The next answer. Not called again once there are no more objects, or after a failure.
     mutating func objects() throws(FetchFailure) -> FetchedObjects {
         let (opening, closing): (String, String) =
             switch request.result {
@@ -63,28 +79,20 @@ struct FetchRun {
             case .dictionary: ("{", "}")
             case .object: ("", "")
             }
-        bytes += opening.utf8
-        var hasMore = false
-        reading: while true {
-            let batch = try readBatch()
-            for start in stride(from: 0, to: batch.level.count, by: batchRows) {
-                let end = min(start + batchRows, batch.level.count)
-                guard try write(batch, start..<end) else {
-                    hasMore = true
-                    break reading
-                }
-            }
-            guard !batch.isLast else {
-                hasMore = batch.hasMore
-                break
-            }
-        }
-        statement.reset()
+        bytes = envelope.beginning + opening.utf8
+        count = 0
+        lastRow = nil
+        certainEnd = nil
+        let hasMore = try writeRows()
         if count == 0, request.result == .object { bytes += "null".utf8 }
         let isCertain = bytes.count <= limits.certainBytes
+        let last = hasMore || request.isStreamed ? try key(ofRow: lastRow) : nil
+        var certain: FetchedObjects.End?
+        if !isCertain, let certainEnd {
+            certain = FetchedObjects.End(offset: certainEnd.offset, key: try key(ofRow: certainEnd.row))
+        }
         return FetchedObjects(
-            takeBytes(), closing: Array(closing.utf8), envelope, hasMore: hasMore,
-            certainEnd: isCertain ? nil : certainEnd)
+            takeBytes(), closing: Array(closing.utf8), envelope, hasMore: hasMore, last: last, certainEnd: certain)
     }
 
     /// Moves the bytes out, so that they are not copied when their end is added.
@@ -92,6 +100,37 @@ struct FetchRun {
         defer { bytes = [] }
         return bytes
     }
+
+    /// - Returns: nil without a row, and for a sorted fetch, which does not continue after a key.
+    private mutating func key(ofRow number: Int64?) throws(FetchFailure) -> [UInt8]? {
+        guard let number, request.sort.isEmpty else { return nil }
+        do throws(StoreError) {
+            if key == nil { key = try FetchedKey(of: request.entity, sql, on: connection) }
+            return try key?.json(ofRow: number)
+        } catch {
+            throw .store(error)
+        }
+    }
+
+    /// Writes as many rows as the answer holds.
+    ///
+    /// - Returns: whether there are more objects; for a stream, whether another answer follows.
+    private mutating func writeRows() throws(FetchFailure) -> Bool {
+        while true {
+            if nextRow == batch.level.count {
+                guard !batch.isLast else {
+                    statement.reset()
+                    return batch.hasMore && !request.isStreamed
+                }
+                batch = try readBatch()
+                nextRow = 0
+            } else if try !write(nextRow..<min(nextRow + batchRows, batch.level.count)) {
+                return true
+            }
+        }
+    }
+
+    // MARK: - Batches
 
     private struct Batch {
         var level: FetchedLevel
@@ -104,18 +143,19 @@ struct FetchRun {
     private mutating func readBatch() throws(FetchFailure) -> Batch {
         var batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         do throws(StoreError) {
-            while batch.level.count < batchRows, batch.level.memory < limits.gatheredBytes / 2 {
+            while batch.level.count < batchRows, batch.level.memory < limits.batchBytes {
                 guard try statement.step() else {
                     batch.isLast = true
                     break
                 }
-                guard request.result == .object || count + batch.level.count < request.limit else {
+                guard request.result == .object || readCount < request.limit else {
                     batch.isLast = true
                     // With a limit of 0 nothing is fetched, so nothing is omitted.
                     batch.hasMore = request.limit > 0
                     break
                 }
                 _ = try batch.level.append(statement, tree.reader)
+                readCount += 1
                 if request.result == .dictionary {
                     batch.keys.append(tree.reader.shape.keyText(statement, keyWriters))
                 }
@@ -128,8 +168,8 @@ struct FetchRun {
 
     /// Writes some rows of a batch, with all their nested objects.
     ///
-    /// - Returns: false when there is no room for all of them.
-    private mutating func write(_ batch: Batch, _ rows: Range<Int>) throws(FetchFailure) -> Bool {
+    /// - Returns: false when there is no room for all of them; ``nextRow`` is the first that is not written.
+    private mutating func write(_ rows: Range<Int>) throws(FetchFailure) -> Bool {
         var nested: [FetchedNest]? = []
         if !tree.inclusions.isEmpty {
             nested = try tree.nests(of: batch.level.rowNumbers[rows][...], memory: limits.gatheredBytes)
@@ -139,11 +179,12 @@ struct FetchRun {
             // The nested objects of one row may be few.
             batchRows = max(1, rows.count / 2)
             let middle = rows.lowerBound + rows.count / 2
-            guard try write(batch, rows.lowerBound..<middle) else { return false }
-            return try write(batch, middle..<rows.upperBound)
+            guard try write(rows.lowerBound..<middle) else { return false }
+            return try write(middle..<rows.upperBound)
         }
         for row in rows {
             let start = bytes.count
+            let limit = count > 0 ? limits.answerBytes : limits.objectBytes
             if count > 0 { bytes.append(UInt8(ascii: ",")) }
             if request.result == .dictionary {
                 var writer = JSONWriter(capacity: 32)
@@ -153,17 +194,22 @@ struct FetchRun {
             }
             do throws(FetchedNest.Overflow) {
                 try batch.level.write(row, to: &bytes) { (number, bytes) throws(FetchedNest.Overflow) in
-                    try nested[number].write(of: row - rows.lowerBound, to: &bytes, limit: limits.answerBytes)
+                    try nested[number].write(of: row - rows.lowerBound, to: &bytes, limit: limit)
                 }
-                if bytes.count > limits.answerBytes { throw FetchedNest.Overflow() }
+                if bytes.count > limit { throw FetchedNest.Overflow() }
             } catch {
                 guard limits.steps == nil else { throw .tooLong }
                 guard count > 0 else { throw tooLarge() }
                 bytes.removeSubrange(start...)
+                // As many rows will fit the next answer; nested objects of more would be read in vain.
+                batchRows = min(Self.batchRows, count)
                 return false
             }
             count += 1
-            if bytes.count <= limits.certainBytes { certainEnd = bytes.count }
+            nextRow = row + 1
+            let number = batch.level.rowNumbers[row]
+            lastRow = number
+            if bytes.count <= limits.certainBytes { certainEnd = (bytes.count, number) }
         }
         return true
     }

@@ -14,21 +14,40 @@ struct FetchSQL {
 
     /// The objects themselves.
     ///
-    /// Parameters: the values of the object's key if the request has one, the predicate's, the limit, the offset.
+    /// Parameters: the values of the object's key if the request has one, those of the key after which the objects come
+    /// if it has one, the predicate's, the limit, the offset.
     func objects(_ request: FetchRequest, _ shape: ObjectShape, _ predicate: PredicateSQL?) -> String {
-        let keys = naming.keyColumns(request.entity).map { ObjectShape.column($0.name) }
+        let keys = naming.nameColumns(request.entity).map(ObjectShape.column)
         var conditions: [String] = []
-        if request.key != nil {
-            conditions += naming.nameColumns(request.entity).map { "\(ObjectShape.column($0)) = ?" }
+        if request.key != nil { conditions += keys.map { "\($0) = ?" } }
+        if request.after != nil {
+            // A row value: SQLite seeks the place in the index, whichever columns the key has
+            // (sqlite.org/rowvalue.html, section 2.3).
+            conditions.append(
+                "(\(keys.joined(separator: ", "))) > (\(keys.map { _ in "?" }.joined(separator: ", ")))")
         }
         if let predicate { conditions.append("(\(predicate.condition))") }
         if let isKind = naming.isKind(request.entity, alias: ObjectShape.alias) { conditions.append(isKind) }
+        if let hasIdentity = identityCondition(request.entity) { conditions.append(hasIdentity) }
         let order = request.sort.map { sortKey($0, of: request.entity) } + keys
         return """
             SELECT \(shape.columns.joined(separator: ", ")) FROM \(table(request.entity)) AS \(ObjectShape.alias) \
             \(conditions.isEmpty ? "" : "WHERE \(conditions.joined(separator: " AND ")) ")\
             ORDER BY \(order.joined(separator: ", ")) LIMIT ? OFFSET ?
             """
+    }
+
+    /// The columns of an object's key, as clients write it.
+    ///
+    /// Parameter: the row's number.
+    func key(of entity: Int) -> String { columns(naming.nameColumns(entity).map(ObjectShape.column), of: entity) }
+
+    /// The condition of the index of an identity that a subentity declares. Without it SQLite would sort the objects of
+    /// the entities below that one for each page (sqlite.org/partialindex.html, section 3).
+    private func identityCondition(_ entity: Int) -> String? {
+        guard plan.model.entities[entity].hasIdentityOfItsOwn else { return nil }
+        let owner = plan.model.ancestors(of: entity).last { !plan.model.entities[$0].identity.isEmpty }
+        return owner.flatMap { naming.isKind($0, alias: ObjectShape.alias) }
     }
 
     /// Columns of one row that do not fit the results of the other statements.

@@ -5,18 +5,23 @@ package import BrokerStaging
 ///
 /// A read transaction lasts for one fetch, so that the WAL can be emptied between two.
 package final class StoreReader {
-    private let connection: Connection
-    private let plan: StagingPlan
+    let connection: Connection
+    let plan: StagingPlan
 
-    /// - Parameter path: the path of a store that the writer has opened before.
-    package init(path: String, plan: StagingPlan) throws(StoreError) {
+    /// Bytes of SQLite's page cache for fetches of every kind.
+    package static let cacheBytes = 8 << 20
+    /// Bytes for a stream, of which several are open at a time. It reads most pages once.
+    package static let streamCacheBytes = 2 << 20
+
+    /// - Parameters:
+    ///   - path: the path of a store that the writer has opened before.
+    ///   - cacheBytes: memory for SQLite's pages.
+    package init(path: String, plan: StagingPlan, cacheBytes: Int = cacheBytes) throws(StoreError) {
         self.plan = plan
         connection = try Connection(store: path, .read)
         try connection.execute("PRAGMA query_only = ON")
-        try connection.execute("PRAGMA cache_size = -\(Self.cacheBytes / 1024)")
+        try connection.execute("PRAGMA cache_size = -\(cacheBytes / 1024)")
     }
-
-    private static let cacheBytes = 8 << 20
 
     /// Runs a request.
     ///
@@ -27,25 +32,8 @@ package final class StoreReader {
         _ request: FetchRequest, limits: FetchLimits = .long, in envelope: FetchEnvelope = .none,
         isWanted: @escaping () -> Bool = { true }
     ) throws(FetchFailure) -> FetchedObjects {
-        let guardian = FetchGuard(connection, limits, isWanted: isWanted)
-        return try guardian.watch { () throws(FetchFailure) in
-            do throws(StoreError) {
-                try connection.execute("BEGIN")
-            } catch {
-                throw .store(error)
-            }
-            // Nothing was written, so there is nothing to commit.
-            defer { endTransaction() }
-            var run = try FetchRun(request, plan, connection, limits, envelope, guardian)
-            return try run.objects()
-        }
-    }
-
-    private func endTransaction() {
-        do throws(StoreError) {
-            if !connection.isAutocommit { try connection.execute("ROLLBACK") }
-        } catch {
-            preconditionFailure("a read transaction ends: \(error)")
-        }
+        let stream = ObjectStream(request, on: self, limits, in: envelope, isWanted: isWanted)
+        defer { stream.end() }
+        return try stream.next()
     }
 }

@@ -1,0 +1,123 @@
+internal import BrokerModel
+internal import BrokerStaging
+internal import BrokerStore
+
+/// The loop of the thread that makes the parts of streams. Only it touches the connections of the streams, each of which
+/// has a read transaction open between its parts.
+struct StreamLoop {
+    private enum Work {
+        case step(StreamTable.Step, FetchStream?)
+        case stop([FetchStream])
+    }
+
+    /// How often the thread looks whether a client is too slow, in microseconds.
+    private static let lookMicroseconds: Int64 = 100_000
+
+    private let state: Monitor<StreamThread.State>
+    private let gate: ReaderGate
+    private let path: String
+    private var open: [Int: ObjectStream] = [:]
+
+    init(_ state: Monitor<StreamThread.State>, _ gate: ReaderGate, path: String) {
+        self.state = state
+        self.gate = gate
+        self.path = path
+    }
+
+    mutating func run() {
+        while true {
+            switch nextWork() {
+            case .step(.make(let number), let stream?): make(number, stream)
+            // It was cancelled meanwhile.
+            case .step(.make(let number), nil): ended(number)
+            case .step(.expire(let number), let stream):
+                ended(number)
+                stream?.report(.failed(.snapshotExpired))
+            case .step(.close(let number), _): ended(number)
+            case .stop(let streams):
+                for number in Array(open.keys) { ended(number) }
+                for stream in streams { stream.report(.stopped) }
+                return
+            }
+        }
+    }
+
+    private func nextWork() -> Work {
+        let look = { (state: inout StreamThread.State) -> Work? in
+            if state.isStopping { return .stop(Array(state.streams.values)) }
+            guard let step = state.table.next(at: monotonicMicroseconds()) else { return nil }
+            return .step(step, state.streams[step.number])
+        }
+        while true {
+            // Only this thread makes parts, so no stream begins to wait for its client meanwhile.
+            guard state.withLock({ $0.table.isTimed }) else { return state.wait(look) }
+            let deadline = monotonicMicroseconds() + Self.lookMicroseconds
+            if let work = state.wait(until: deadline, look) { return work }
+        }
+    }
+
+    private mutating func make(_ number: Int, _ stream: FetchStream) {
+        do throws(FetchFailure) {
+            if open[number] == nil { open[number] = try begin(stream) }
+            guard let source = open[number] else { return state.withLock { $0.table.postpone(number) } }
+            let objects = try source.next()
+            if objects.hasMore {
+                state.withLock { $0.table.made(number, at: monotonicMicroseconds()) }
+            } else {
+                ended(number)
+            }
+            stream.report(.objects(objects))
+        } catch {
+            ended(number)
+            switch error {
+            case .fault(let fault): stream.report(.failed(fault))
+            case .store(let error): stream.report(.failed(Fault(error.faultCode, error.message)))
+            case .stopped, .tooLong: stream.report(.stopped)
+            }
+        }
+    }
+
+    /// - Returns: nil when the writer waits for the other streams to end.
+    private func begin(_ stream: FetchStream) throws(FetchFailure) -> ObjectStream? {
+        let (plan, failure) = state.withLock { ($0.plan, $0.failure) }
+        if let failure { throw .store(failure) }
+        guard stream.request.plan == nil || stream.request.plan === plan else { throw .fault(ReaderPool.isOutdated) }
+        guard stream.isWanted() else { throw .stopped }
+        let reader: StoreReader
+        do throws(StoreError) {
+            reader = try StoreReader(path: path, plan: plan, cacheBytes: StoreReader.streamCacheBytes)
+        } catch {
+            throw .store(error)
+        }
+        guard gate.beginStream() else { return nil }
+        return ObjectStream(stream.request, on: reader, in: stream.envelope, isWanted: stream.isWanted)
+    }
+
+    /// Ends the read transaction, and forgets the stream.
+    private mutating func ended(_ number: Int) {
+        if let source = open.removeValue(forKey: number) {
+            source.end()
+            gate.endStream()
+        }
+        state.withLock { state in
+            state.streams[number] = nil
+            state.table.ended(number)
+        }
+    }
+}
+
+extension StreamTable.Step {
+    fileprivate var number: Int {
+        switch self {
+        case .make(let number), .expire(let number), .close(let number): number
+        }
+    }
+}
+
+extension Fault {
+    fileprivate static let snapshotExpired = Fault(
+        .snapshotExpired,
+        "The client took the objects of this stream so slowly that the server ended its read transaction, which others "
+            + "waited for or which was not used. Fetch again, or go on in a new transaction: `after` with the `last` of "
+            + "the newest frame.")
+}
