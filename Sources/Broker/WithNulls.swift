@@ -26,10 +26,15 @@ private struct NullWritingEncoder: Encoder {
     }
 }
 
-/// Values that an encoder writes in a way of its own (dates, data, decimals, URLs) must be passed to it unchanged. They encode
-/// themselves into a single value, and have no members that could be nil.
+/// Scalars, and values that an encoder writes in a way of its own (dates, data, decimals, URLs), must be passed to it
+/// unchanged. They have no members that could be nil. A scalar encodes itself into a single value: wrapped, it would come
+/// here again without end.
 private func passed<Value: Encodable>(_ value: Value) -> any Encodable {
-    isFoundationValue(value) ? value : WithNulls(value)
+    switch value {
+    case is Bool, is String, is any BinaryInteger, is any BinaryFloatingPoint: value
+    case _ where isFoundationValue(value): value
+    default: WithNulls(value)
+    }
 }
 
 private struct KeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
