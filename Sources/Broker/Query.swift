@@ -33,9 +33,13 @@ public struct Query: Sendable, Hashable {
     public var predicate: BrokerPredicate?
     /// The key of the one requested object.
     public var object: RawJSON?
+    /// The key after which the objects come, in the order of their keys: ``QueryResult/last`` of the page before. Not with
+    /// ``sort``.
+    public var after: RawJSON?
     /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
     public var sort: [String] = []
-    /// The maximum number of objects; nil for 10,000. One answer has at most 100,000.
+    /// The maximum number of objects; nil for all of ``BrokerProtocol/results(of:)``, and for 10,000 of
+    /// ``BrokerProtocol/fetch(_:)``, where it is 100,000 at most.
     public var limit: Int?
     /// The number of objects to skip.
     public var offset = 0
@@ -56,10 +60,13 @@ public struct QueryResult: Sendable, Hashable {
     public var objects: RawJSON
     /// There are more objects than the answer has.
     public var hasMore: Bool
+    /// The key of the last object, for ``Query/after``: nil with ``Query/sort``, and when there are no more.
+    public var last: RawJSON?
 
-    public init(objects: RawJSON, hasMore: Bool = false) {
+    public init(objects: RawJSON, hasMore: Bool = false, last: RawJSON? = nil) {
         self.objects = objects
         self.hasMore = hasMore
+        self.last = last
     }
 
     /// The values that the objects describe; see ``RawJSON/decode(_:)``. With remote names, a date that has a `format` in the

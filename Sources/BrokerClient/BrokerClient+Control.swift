@@ -7,8 +7,14 @@ extension BrokerClient {
     public func fetch(_ query: Query) async throws -> QueryResult {
         let members = try query.members()
         let answer = try await request { ClientMessageWriter.fetch(members: members, tag: $0) }
-        guard case .objects(let json, let hasMore) = answer.message else { throw unexpected(answer, to: "fetch") }
-        return QueryResult(objects: RawJSON(json), hasMore: hasMore)
+        return try queryResult(answer)
+    }
+
+    func queryResult(_ answer: ServerEnvelope) throws(BrokerError) -> QueryResult {
+        guard case .objects(let json, let hasMore, let last) = answer.message else {
+            throw unexpected(answer, to: "fetch")
+        }
+        return QueryResult(objects: RawJSON(json), hasMore: hasMore, last: last.map { RawJSON($0) })
     }
 
     /// Returns when the server has answered.

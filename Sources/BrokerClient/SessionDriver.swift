@@ -115,6 +115,11 @@ final class SessionDriver: Sendable {
         }
     }
 
+    /// Opens a connection for one streamed fetch.
+    func openStream(sending frame: [UInt8]) async throws -> StreamConnection {
+        try await .open(dialing, path: state.withLock { $0.session.path }, on: eventLoop, sending: frame)
+    }
+
     var isDraining: Bool { state.withLock { $0.session.isDraining } }
 
     var unansweredJobCount: Int { state.withLock { $0.session.jobs.count } }

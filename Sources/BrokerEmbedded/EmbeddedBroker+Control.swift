@@ -7,7 +7,12 @@ internal import BrokerStore
 
 // Questions, and administration.
 extension EmbeddedBroker {
-    public func results(of query: Query) -> QueryResults { .pages(of: query) { [self] in try await fetch($0) } }
+    public func results(of query: Query) -> QueryResults {
+        QueryResults { [self] in
+            let stream = EmbeddedStream(requests, query)
+            return { try await stream.next() }
+        }
+    }
 
     public func statistics() async throws -> Statistics {
         var writer = JSONWriter(capacity: 2_048)

@@ -131,7 +131,7 @@ public final class EmbeddedBroker: BrokerProtocol {
     public func fetch(_ query: Query) async throws -> QueryResult {
         let content = ClientMessageWriter.fetch(members: try query.members())
         let found = try await requests.fetch(JSONText(copying: content))
-        return QueryResult(objects: RawJSON(found.bytes), hasMore: found.hasMore)
+        return QueryResult(found)
     }
 
     // MARK: - The end
@@ -164,6 +164,12 @@ extension EmbeddedBroker {
     func pauseMerging() -> Bool { owned.coordinator.pause() }
 
     func resumeMerging() { owned.coordinator.resume() }
+}
+
+extension QueryResult {
+    init(_ found: FetchedObjects) {
+        self.init(objects: RawJSON(found.bytes), hasMore: found.hasMore, last: found.last.map { RawJSON($0) })
+    }
 }
 
 extension SubmittedJob {

@@ -124,6 +124,33 @@ final class Requests: Sendable {
         }
     }
 
+    /// Begins a streamed fetch, when the jobs before it have ended.
+    ///
+    /// - Parameter tell: called for each event, on a thread of the coordinator's.
+    func stream(
+        _ content: JSONText, tell: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+    ) async throws -> FetchStream {
+        let answer = Answer<FetchStream>()
+        return try await value(of: answer, content) { [coordinator] envelope, memory in
+            guard case .fetch(let message) = envelope.message else {
+                answer.finish(.failure(Self.isAnotherMessage("a fetch")))
+                return .nothing
+            }
+            guard memory.take(content.count * Self.memoryPerFetchByte) else { return .noRoom }
+            do throws(Fault) {
+                let request = try coordinator.plan.fetchRequest(FetchDescription(message))
+                return .question { ticket in
+                    coordinator.whenEnded(before: ticket, from: 0) {
+                        answer.finish(.success(coordinator.stream(request, of: 0, tell: tell)))
+                    }
+                }
+            } catch {
+                answer.finish(.failure(BrokerError(error)))
+                return .nothing
+            }
+        }
+    }
+
     /// Admits a message when there is room, and waits for its answer.
     ///
     /// - Parameter open: called on a worker with the message, and perhaps called again; sees to the answer, but where it
@@ -245,7 +272,7 @@ extension Result where Success == FetchedObjects, Failure == any Error {
 }
 
 extension BrokerError {
-    fileprivate static let stopped = BrokerError(
+    static let stopped = BrokerError(
         .draining, "The broker is stopped and takes nothing more. Open the store again.")
 
     init(_ fault: BrokerModel.Fault) {

@@ -32,6 +32,8 @@ package struct ProvenJSON: Sendable, Equatable {
     /// - Parameter bytes: what an encoder wrote, which is one value.
     package init(unchecked bytes: [UInt8]) { self.bytes = bytes }
 
+    package static let `true` = ProvenJSON(unchecked: Array("true".utf8))
+
     package static func integer(_ value: Int) -> ProvenJSON { ProvenJSON(unchecked: Array(String(value).utf8)) }
 
     package static func string(_ text: String) -> ProvenJSON {

@@ -49,7 +49,9 @@ extension ServerEnvelope {
         case "done": .done
         case "pong": .pong
         case "objects":
-            .objects(json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false)
+            .objects(
+                json: try root.required("objects").jsonText, hasMore: root["more"]?.bool ?? false,
+                last: root["last"]?.jsonText)
         case "stats": .stats
         case "model": .model(json: try root.required("model").jsonText)
         case "welcome": .welcome(try Welcome(root))

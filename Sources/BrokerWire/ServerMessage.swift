@@ -15,8 +15,9 @@ package enum ServerMessage: Sendable {
     case error(ErrorMessage)
     /// The result of a `fetch`, as JSON text.
     ///
-    /// - hasMore: a limit excluded further objects.
-    case objects(json: [UInt8], hasMore: Bool)
+    /// - hasMore: a limit excluded further objects, or further parts follow.
+    /// - last: the key of the last object.
+    case objects(json: [UInt8], hasMore: Bool, last: [UInt8]?)
     /// Its fields are in the envelope's document.
     case stats
     /// The result of an `admin` action; its fields are in the envelope's document.

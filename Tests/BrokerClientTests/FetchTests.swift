@@ -36,20 +36,67 @@ import Broker
                 """)
     }
 
-    @Test func `values are fetched part by part until there are no more`() async throws {
+    @Test func `a streamed fetch has a connection of its own, and its parts come as they are wanted`() async throws {
         var server = try await FakeServer()
-        let (client, opened) = try await server.connect()
-        var connection = opened
-        async let found = client.fetch(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
-        let first = try await connection.nextMembers().tag
-        try await connection.send(
-            #"{"type":"objects","objects":[{"id":1,"hiredAt":"2011-12-22T02:24:51.500Z"}],"more":true,"tag":\#(first)}"#
+        let (client, _) = try await server.connect()
+        let reading = Task {
+            try await client.fetch(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
+        }
+        var stream = try await server.accept()
+        #expect(
+            try await stream.next()
+                == #"{"type":"fetch","entity":"Employee","where":"id > %@","arguments":[0],"names":"local","stream":true}"#
         )
-        let second = try await connection.nextMembers().tag
-        try await connection.send(#"{"type":"objects","objects":[{"id":2,"hiredAt":null}],"tag":\#(second)}"#)
+        try await stream.send(
+            #"{"type":"objects","objects":[{"id":1,"hiredAt":"2011-12-22T02:24:51.500Z"}],"more":true,"last":1}"#,
+            #"{"type":"objects","objects":[{"id":2,"hiredAt":null}],"more":false,"last":2}"#)
         let date = Date(timeIntervalSince1970: 1_324_520_691.5)
-        #expect(try await found == [Employee(id: 1, hiredAt: date), Employee(id: 2, hiredAt: nil)])
+        #expect(try await reading.value == [Employee(id: 1, hiredAt: date), Employee(id: 2, hiredAt: nil)])
+        await stream.closed()
         client.close()
+        try await server.stop()
+    }
+
+    @Test func `an iteration that is left closes its connection, and one that is cancelled ends`() async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await server.connect()
+        let reading = Task {
+            for try await result in client.results(of: Query("E")) { return result.hasMore }
+            return false
+        }
+        var stream = try await server.accept()
+        _ = try await stream.next()
+        try await stream.send(#"{"type":"objects","objects":[],"more":true}"#)
+        #expect(try await reading.value)
+        await stream.closed()
+        let waiting = Task { for try await _ in client.results(of: Query("E")) {} }
+        stream = try await server.accept()
+        _ = try await stream.next()
+        waiting.cancel()
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        await stream.closed()
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `a stream that the server ends, or that loses its connection, throws`() async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await server.connect()
+        for isLost in [false, true] {
+            let reading = Task { for try await _ in client.results(of: Query("E")) {} }
+            var stream = try await server.accept()
+            _ = try await stream.next()
+            try await stream.send(#"{"type":"objects","objects":[],"more":true}"#)
+            if isLost {
+                try await stream.close()
+            } else {
+                try await stream.send(#"{"type":"error","error":{"code":"snapshotExpired","message":"m"}}"#)
+            }
+            let error = await #expect(throws: BrokerError.self) { try await reading.value }
+            #expect(error?.code == (isLost ? .connectionLost : .snapshotExpired))
+        }
+        client.close()
+        try await server.stop()
     }
 
     @Test func `a missing object is nil, and a refusal has its code`() async throws {

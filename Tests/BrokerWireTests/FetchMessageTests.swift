@@ -64,7 +64,7 @@ import Testing
                 ServerMessageWriter.objectsBeginning + utf8(#"[{"id":1}]"#)
                 + ServerMessageWriter.objectsEnding(more: more, last: last.map(utf8), tag: utf8("7"))
             let envelope = try ServerEnvelope.decode(parsing: JSONText(copying: json))
-            guard case .objects(let objects, hasMore) = envelope.message, objects == utf8(#"[{"id":1}]"#) else {
+            guard case .objects(let objects, hasMore, _) = envelope.message, objects == utf8(#"[{"id":1}]"#) else {
                 throw TestFault("\(envelope.message)")
             }
             #expect(envelope.tag == utf8("7"))

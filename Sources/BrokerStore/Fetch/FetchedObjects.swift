@@ -29,6 +29,8 @@ package struct FetchedObjects: Sendable {
     package private(set) var bytes: [UInt8]
     /// The store has further objects for the request; for a stream, further parts follow.
     package private(set) var hasMore: Bool
+    /// The key of the last object as JSON; nil when the request is sorted, or has no further objects.
+    package let last: [UInt8]?
     /// The end of the last object that fits any frame; nil where all of them fit.
     private let certainEnd: End?
     private let closing: [UInt8]
@@ -46,6 +48,7 @@ package struct FetchedObjects: Sendable {
         bytes += closing
         bytes += envelope.ending(hasMore, last)
         self.bytes = bytes
+        self.last = last
         self.closing = closing
         self.envelope = envelope
         self.hasMore = hasMore
