@@ -182,8 +182,14 @@ final class FrameHandler: ChannelDuplexHandler {
         readIfWanted()
     }
 
+    /// Reads when that is wanted and possible. What is wanted and impossible waits for room, whoever asked for it: no other
+    /// event may come.
     private func readIfWanted() {
-        guard isReadPending, mayRead, let context else { return }
+        guard isReadPending, let context else { return }
+        guard mayRead else {
+            if phase == .reading, !isBlocked, !isWaitingForTurn { waitForRoom() }
+            return
+        }
         isReadPending = false
         context.read()
     }
@@ -317,7 +323,6 @@ final class FrameHandler: ChannelDuplexHandler {
     private func resume() {
         process()
         readIfWanted()
-        if isReadPending, phase == .reading, !isBlocked { waitForRoom() }
     }
 
     // MARK: - Large frames

@@ -1,3 +1,4 @@
+import BrokerCoordinator
 import Testing
 import TestSupport
 
@@ -38,6 +39,21 @@ import TestSupport
             var next = try #require(try client.receive())
             while next.type == "progress" { next = try #require(try client.receive()) }
             #expect(next.type == "completed")
+        }
+    }
+
+    @Test func `a client whose last message took the last room is read again when another makes room`() async throws {
+        var limits = CoordinatorLimits(workers: 2)
+        limits.jobs = 2
+        try await RunningServer.run(limits: limits) { running in
+            let (client, other, operating) = try (running.connect(), running.connect(), running.connect())
+            #expect(try operating.ask(#"{"type": "admin", "action": "pause"}"#).type == "done")
+            try other.send(#"{"id": "a", "entity": "Department", "json": {"id": 1}}"#)
+            while try operating.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "1" {}
+            try client.send(#"{"id": "b", "entity": "Department", "json": {"id": 2}}"#)
+            while try operating.ask(#"{"type": "stats"}"#)["jobs.inFlight"] != "2" {}
+            #expect(try operating.ask(#"{"type": "cancel", "id": "a"}"#).type == "cancelled")
+            #expect(try client.ask(#"{"type": "ping"}"#).type == "pong")
         }
     }
 }

@@ -67,7 +67,8 @@ struct JobTable {
         guard isPaused || logging.isOn else { return true }
         guard let (sequence, job) = order.next else { return false }
         if job.skipReason == .unjournaled { return true }
-        return logging.has(sequence, job.ticket) && (!isPaused || job.skipReason != nil)
+        if logging.isOn, !logging.has(sequence, job.ticket) { return false }
+        return !isPaused || job.skipReason != nil
     }
 
     /// The next job is a scan that may take long: the jobs before it should not wait for its transaction.

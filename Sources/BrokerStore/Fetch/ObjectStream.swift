@@ -2,7 +2,7 @@ package import BrokerStaging
 
 /// The objects of one request, in one or several answers of one read transaction. Used by one thread at a time.
 ///
-/// The transaction begins with the first ``next()``, and lasts until ``end()``. A reader has one at a time.
+/// The transaction begins with the first `next()`, and lasts until `end()`. A reader has one at a time.
 package final class ObjectStream {
     private let request: FetchRequest
     private let reader: StoreReader
