@@ -44,7 +44,7 @@ extension BrokerClient {
         private func open() async throws -> StreamConnection {
             if let connection { return connection }
             let content = ClientMessageWriter.fetch(members: try query.members(isStreamed: true))
-            // The client's own connection waits for a server that is not there, and tells a lost one.
+            // The client's own connection waits for a server that is not running yet, and reports a lost connection.
             _ = try await client.serverInformation()
             let opened = try await client.driver.openStream(sending: client.driver.encoders.encode(content))
             connection = opened

@@ -46,7 +46,7 @@ actor EmbeddedStream {
     }
 }
 
-/// Hands the events of a stream to whoever waits for them.
+/// Hands each event of a stream to the call that waits for it.
 private final class StreamParts: Sendable {
     private let waiting = Mutex<Answer<QueryResult>?>(nil)
 

@@ -182,8 +182,8 @@ final class FrameHandler: ChannelDuplexHandler {
         readIfWanted()
     }
 
-    /// Reads when that is wanted and possible. What is wanted and impossible waits for room, whoever asked for it: no other
-    /// event may come.
+    /// Reads when a read is pending and possible. A pending read that is impossible waits for room, because no other event
+    /// may follow that would start it.
     private func readIfWanted() {
         guard isReadPending, let context else { return }
         guard mayRead else {

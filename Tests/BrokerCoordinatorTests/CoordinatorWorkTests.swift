@@ -62,7 +62,8 @@ import Testing
         let found = "SELECT count(*), sum(parent), (SELECT count(*) FROM Parent) FROM Row"
         #expect(try test.rows(found) == ["5002|5000|1"])
         #expect(test.log.count("warning: A transaction was undone") == 0, "a client must not fill the log")
-        #expect(test.log.count("debug: A transaction was undone") == 1)
+        // The writer may take the four jobs in one turn, or a deletion in each of two turns.
+        #expect((1...2).contains(test.log.count("debug: A transaction was undone")))
         guard let folder else { return }
         let again = try coordinator(in: folder, journal: true)
         #expect(ends(again, 4) == expected)
