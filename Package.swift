@@ -36,7 +36,7 @@ let package = Package(
         .library(name: "BrokerClient", targets: ["BrokerClient"]),
         .library(name: "BrokerEmbedded", targets: ["BrokerEmbedded"]),
         .executable(name: "brokerd", targets: ["brokerd"]),
-        .executable(name: "broker", targets: ["broker"]),
+        .executable(name: "broker", targets: ["BrokerCommand"]),
         .executable(name: "brokerload", targets: ["brokerload"]),
     ],
     traits: [
@@ -184,7 +184,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .executableTarget(
-            name: "broker",
+            name: "BrokerCommand",
             dependencies: [
                 "BrokerCommandLine", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel", "BrokerSchema",
                 "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
@@ -279,7 +279,7 @@ let package = Package(
         .testTarget(
             name: "ProgramTests",
             dependencies: [
-                "brokerd", "broker", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
+                "brokerd", "BrokerCommand", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
                 "Broker", "BrokerClient", "BrokerJSON", "BrokerWire", "CSQLite", "TestSupport",
             ],
             swiftSettings: strict),
@@ -303,5 +303,5 @@ if let wanted = Context.environment["BROKER_TESTS"] {
         }
     }
     package.targets.removeAll { !needed.contains($0.name) }
-    package.products = []
+    package.products.removeAll { !Set(($0 as? Product.Executable)?.targets ?? [""]).isSubset(of: needed) }
 }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import broker
+@testable import BrokerCommand
 
 @Suite(.timeLimit(.minutes(5))) struct ProgressBarTests {
     @Test func `a progress line is never wider than the terminal`() {

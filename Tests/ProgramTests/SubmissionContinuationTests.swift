@@ -1,7 +1,7 @@
 import BrokerInput
 import Testing
 
-@testable import broker
+@testable import BrokerCommand
 
 /// The commands that submit what a submission has not committed.
 @Suite(.timeLimit(.minutes(5))) struct SubmissionContinuationTests {

@@ -3,7 +3,7 @@ import BrokerClient
 import Dispatch
 import Testing
 
-@testable import broker
+@testable import BrokerCommand
 
 /// Which thread reports how a submission ended.
 @Suite(.timeLimit(.minutes(5))) struct SubmissionTallyTests {

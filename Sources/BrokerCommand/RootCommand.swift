@@ -2,7 +2,7 @@ import ArgumentParser
 import BrokerCommandLine
 
 @main
-struct BrokerCommand: AsyncParsableCommand {
+struct RootCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "broker",
         abstract:
@@ -21,6 +21,6 @@ struct BrokerCommand: AsyncParsableCommand {
 
     static func main() async {
         Allocator.giveBackWhatIsFree()
-        await Program.run(BrokerCommand.self)
+        await Program.run(RootCommand.self)
     }
 }
