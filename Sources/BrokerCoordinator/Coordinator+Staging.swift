@@ -59,7 +59,7 @@ extension Coordinator {
             skip(frame)
         case .job(let job):
             if let run { return stage(job, run) }
-            let isSearch = job.operations.contains { $0.action.isSearch }
+            let isSearch = job.operations.contains { $0.isSearch(in: model) }
             if goesOn(frame, isSearch ? .search : .job) { stage(job, begin(job, frame, openedAt)) }
         }
     }

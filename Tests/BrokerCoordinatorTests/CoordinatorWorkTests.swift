@@ -7,7 +7,9 @@ import Testing
 /// Jobs whose statements are interrupted, because their work budget is spent.
 @Suite(.timeLimit(.minutes(1))) struct CoordinatorWorkTests {
     private static let model = """
-        {"entities": {"Parent": {"identity": "id", "attributes": {"id": "integer64"}},
+        {"entities": {
+            "Parent": {"identity": "id", "attributes": {"id": "integer64", "gone": "boolean"},
+                "tombstone": "gone == YES"},
             "Row": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {"parent": {"entity": "Parent"}}}}}
         """
 
@@ -26,17 +28,9 @@ import Testing
         }
     }
 
-    /// A `delete` of the parent that all rows have: no search, so any number of them may be in one transaction.
-    private func submitDeletion(_ id: String, to test: TestCoordinator) {
-        let text = #"{"Parent": [1]}"#
-        let events = test.events
-        test.coordinator.admit(
-            from: 0, payloadBytes: text.utf8.count, contentBytesAtMost: 0, payload: { Array(text.utf8) },
-            open: { _ in
-                var job = TestCoordinator.job(Array(text.utf8), id: id) { events.note($0) }
-                job.operations[0].action = .delete
-                return .job(job)
-            }, refuse: { events.note(refused: $0) })
+    /// A tombstone of the parent that all rows have: no search, so any number of them may be in one transaction.
+    private func submitTombstone(_ id: String, to test: TestCoordinator) {
+        test.submit(#"{"Parent": {"id": 1, "gone": true}}"#, id: id)
     }
 
     @Test(arguments: [false, true])
@@ -48,26 +42,26 @@ import Testing
         _ = test.coordinator.pause()
         test.submit(#"{"Row": {"id": 6001}}"#, id: "before", wantsAcceptance: true)
         // The foreign keys of all rows follow.
-        submitDeletion("delete-1", to: test)
-        submitDeletion("delete-2", to: test)
+        submitTombstone("gone-1", to: test)
+        submitTombstone("gone-2", to: test)
         test.submit(#"{"Row": {"id": 6002}}"#, id: "behind", wantsAcceptance: true)
         test.events.waitUntil("accepted behind 5")
         let folder = journal ? try CoordinatorJournalTests().crashed(test) : nil
         test.coordinator.resume()
         let expected = [
-            "2 before completed", "3 delete-1 busy, with a remedy", "4 delete-2 busy, with a remedy",
+            "2 before completed", "3 gone-1 busy, with a remedy", "4 gone-2 busy, with a remedy",
             "5 behind completed",
         ]
         #expect(ends(test, 5) == expected)
         let found = "SELECT count(*), sum(parent), (SELECT count(*) FROM Parent) FROM Row"
         #expect(try test.rows(found) == ["5002|5000|1"])
         #expect(test.log.count("warning: A transaction was undone") == 0, "a client must not fill the log")
-        // The writer may take the four jobs in one turn, or a deletion in each of two turns.
+        // The writer may take the four jobs in one turn, or a tombstone in each of two turns.
         #expect((1...2).contains(test.log.count("debug: A transaction was undone")))
         guard let folder else { return }
         let again = try coordinator(in: folder, journal: true)
         #expect(ends(again, 4) == expected)
         #expect(try again.rows(found) == ["5002|5000|1"])
-        #expect(again.await("delete-2").ending?.code == "busy")
+        #expect(again.await("gone-2").ending?.code == "busy")
     }
 }

@@ -102,4 +102,32 @@ import Testing
         #expect(fault.code == .unknownMapping)
         #expect(fault.message.utf8.count < 500)
     }
+
+    @Test func `a deletion that may reach many objects is a search, and another is none`() throws {
+        let model = try ModelReader.read(
+            JSONText(
+                copying: Array(
+                    """
+                    {"entities": {
+                        "Parent": {"identity": "id", "attributes": {"id": "integer64"},
+                            "relationships": {"rows": {"entity": "Row", "toMany": true, "inverse": "parent"}}},
+                        "Row": {"identity": "id", "attributes": {"id": "integer64"},
+                            "relationships": {"parent": {"entity": "Parent", "inverse": "rows"}, "tag": {"entity": "Tag"}}},
+                        "Tag": {"identity": "id", "attributes": {"id": "integer64"}},
+                        "Key": {"identity": "id", "attributes": {"id": "integer64"},
+                            "relationships": {"lock": {"entity": "Lock", "inverse": "key"}}},
+                        "Lock": {"identity": "id", "attributes": {"id": "integer64"},
+                            "relationships": {"key": {"entity": "Key", "inverse": "lock"}}},
+                        "Guard": {"identity": "id", "attributes": {"id": "integer64"},
+                            "relationships": {"row": {"entity": "Row", "deleteRule": "deny"}}},
+                        "Base": {"identity": "id", "attributes": {"id": "integer64"}},
+                        "Child": {"parent": "Base", "relationships": {"tags": {"entity": "Tag", "toMany": true}}}}}
+                    """.utf8)))
+        let document = try JSONDocument(parsing: JSONText(copying: Array("[1]".utf8)))
+        let searches = model.entities.map(\.name).filter { name in
+            JobOperation(entity: name, json: document.root, .delete, entityPointer: "/entity").isSearch(in: model)
+        }
+        // A row is linked to one parent, one tag and, by a relationship without inverse, to any number of guards.
+        #expect(searches == ["Parent", "Row", "Tag", "Guard", "Base", "Child"])
+    }
 }

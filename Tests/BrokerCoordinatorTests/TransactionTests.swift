@@ -93,6 +93,26 @@ import Testing
         #expect(try test.rows("SELECT count(*) FROM _broker_jobs WHERE failed") == ["5"])
     }
 
+    /// Small jobs may do much work, and many in one transaction would hold up every other client.
+    ///
+    /// - Parameter isTried: all jobs are merged at once, which a unique value prevents.
+    @Test(arguments: [false, true])
+    func `a transaction whose time is over begins no other job`(isTried: Bool) throws {
+        let test = try TestCoordinator(Self.model) { $0.limits.transactionMicroseconds = 0 }
+        _ = test.coordinator.pause()
+        for number in 1...6 {
+            // Jobs that ask for keys are merged one by one.
+            test.submit(
+                #"{"Row": [{"id": \#(number), "code": "a"}]}"#, id: "job \(number)", wantsKeys: !isTried,
+                wantsAcceptance: true)
+        }
+        test.events.waitUntil("accepted job 6 6")
+        test.coordinator.resume()
+        let ends = test.events.ends(6)
+        #expect(ends.map(\.code) == [nil] + Array(repeating: "constraintViolation", count: 5))
+        #expect(test.statistics.contains(#""commits":6,"#))
+    }
+
     @Test func `after a fault some transactions are made one by one, more each time, and then it is tried again`() {
         var caution = BatchBackoff()
         func skipped() -> Int {

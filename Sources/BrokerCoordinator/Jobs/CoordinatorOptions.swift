@@ -44,9 +44,9 @@ public struct CoordinatorLimits: Sendable {
     public static let jobsPerCommit = 1_024
     /// Bytes of jobs and their frames above which a transaction takes no more: eight bulk jobs.
     static let transactionBytes = 8 << 20
-    /// How long a transaction takes on jobs that have become ready meanwhile. Bulk loads gain most of what is possible
-    /// from eight jobs to a COMMIT, and no client waits for an answer much longer than its job takes.
-    static let transactionMicroseconds: Int64 = 100_000
+    /// After this time a transaction begins no other job: small jobs may do much work, too. Bulk loads gain most of what
+    /// is possible from eight jobs to a COMMIT, and no client waits for an answer much longer than its job takes.
+    static let defaultTransactionMicroseconds: Int64 = 100_000
     /// Bytes of a job and its frame from which it is large: merging it takes about as long as a COMMIT.
     static let largeBytes = 256 << 10
     /// More than twice the jobs in flight, so that none waits for another block.
@@ -63,6 +63,7 @@ public struct CoordinatorLimits: Sendable {
     /// Threads that stage large jobs; there is one more for small ones.
     public var workers: Int
     package var streams = StreamLimits()
+    var transactionMicroseconds = defaultTransactionMicroseconds
 
     /// One for each processor, two at least.
     public static var defaultWorkers: Int { min(mostWorkers, max(2, processors)) }

@@ -173,7 +173,8 @@ struct WriterLoop {
     /// Applies jobs in one transaction: as a batch without savepoints if possible, else job by job.
     ///
     /// - Parameter batch: gets the jobs that become ready meanwhile.
-    /// - Returns: the first jobs: all of them, or as many as there is room for the objects that they ask for.
+    /// - Returns: the first jobs: all of them, or as many as the transaction has time for, and room for the objects that
+    ///   they ask for.
     private mutating func apply(_ batch: inout JobBatch, _ reservation: Int64?) throws(StoreError) -> [AppliedJob] {
         if caution.allows() {
             let start = monotonicMicroseconds()
@@ -185,13 +186,15 @@ struct WriterLoop {
             if let applied { return applied }
         }
         let jobs = batch
+        let start = monotonicMicroseconds()
         return try transaction { () throws(StoreError) -> [AppliedJob]? in
             if let reservation { try store.reserveSequences(through: reservation) }
             var applied: [AppliedJob] = []
             var bytes = 0
-            for (sequence, job) in jobs where bytes < ReplyBudget.maximumBytes {
+            for (sequence, job) in jobs {
                 applied.append(try apply(job, sequence))
                 bytes += applied.last?.objectBytes ?? 0
+                guard bytes < ReplyBudget.maximumBytes, hasTime(since: start) else { break }
             }
             return applied
         }!
@@ -203,12 +206,10 @@ struct WriterLoop {
     private func applyBatch(_ batch: inout JobBatch, since start: Int64) throws(StoreError) -> [AppliedJob]? {
         var applied: [AppliedJob] = []
         var bytes = 0
-        while bytes < ReplyBudget.maximumBytes {
+        while bytes < ReplyBudget.maximumBytes, applied.isEmpty || hasTime(since: start) {
             if applied.count == batch.count {
                 // Small jobs that become ready later are staged while these are made durable.
-                guard batch.last?.job.isLarge ?? false,
-                    monotonicMicroseconds() - start < CoordinatorLimits.transactionMicroseconds
-                else { break }
+                guard batch.last?.job.isLarge ?? false else { break }
                 jobTable.withLock { $0.takeMore(&batch) }
                 if applied.count == batch.count { break }
             }
@@ -237,6 +238,11 @@ struct WriterLoop {
             }
         }
         return applied
+    }
+
+    /// Whether a transaction that began at that time may begin another job.
+    private func hasTime(since start: Int64) -> Bool {
+        monotonicMicroseconds() - start < limits.transactionMicroseconds
     }
 
     private func apply(_ job: ReadyJob, _ sequence: Int64) throws(StoreError) -> AppliedJob {

@@ -9,6 +9,8 @@ package struct Model: Sendable {
     package let routes: [Route]
     /// By entity index.
     private let families: [Family]
+    /// Topmost entities whose hierarchies' objects may be linked to any number of others, or have delete rules.
+    private let reaching: Set<Int>
     /// By the bytes of the name: client's names are compared as bytes, never by Unicode's normal forms.
     private let indexByName: [[UInt8]: Int]
     private let mappingByName: [[UInt8]: Int]
@@ -41,6 +43,14 @@ package struct Model: Sendable {
         }
         for index in families.indices { families[index].subentities.sort() }
         self.families = families
+        reaching = entities.enumerated().reduce(into: []) { reaching, entity in
+            for relationship in entity.element.relationships {
+                if relationship.isToMany || [.cascade, .deny].contains(relationship.deleteRule) {
+                    reaching.insert(families[entity.offset].topmost)
+                }
+                if relationship.inverse == nil { reaching.insert(families[relationship.destination].topmost) }
+            }
+        }
         indexByName = Dictionary(uniqueKeysWithValues: entities.enumerated().map { (Array($1.name.utf8), $0) })
         mappingByName = Dictionary(uniqueKeysWithValues: mappings.enumerated().map { (Array($1.name.utf8), $0) })
     }
@@ -93,6 +103,9 @@ extension Model {
 
     /// Entities that have a table of their own, or for their hierarchy.
     package var tableEntities: [Int] { entities.indices.filter { entities[$0].parent == nil } }
+
+    /// Whether deleting one object of the entity, or of its hierarchy, may delete or change any number of others.
+    package func deletionReachesOthers(_ entity: Int) -> Bool { reaching.contains(topmost(of: entity)) }
 
     /// Whether an object of `entity` is also an object of `other`.
     package func isKind(_ entity: Int, of other: Int) -> Bool {

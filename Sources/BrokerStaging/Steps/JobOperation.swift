@@ -1,4 +1,5 @@
 package import BrokerJSON
+package import BrokerModel
 
 /// One operation of a job. Names are as the client wrote them, and the model may not have them.
 package struct JobOperation {
@@ -19,16 +20,6 @@ package struct JobOperation {
         case delete
         case deleteMatching(where: String?, arguments: JSONValue?)
 
-        /// Whether it may look at all objects of its entity, or rename what all objects of another one refer to,
-        /// however few its bytes are.
-        package var isSearch: Bool {
-            switch self {
-            case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
-            case .deleteMatching: true
-            case .process(let object): object != nil
-            case .relate, .map, .delete: false
-            }
-        }
     }
 
     /// As the client wrote it; the model may not have it. Empty for a `map`.
@@ -49,5 +40,17 @@ package struct JobOperation {
         self.action = action
         self.entityPointer = entityPointer
         self.pointer = pointer
+    }
+
+    /// Whether it may look at all objects of its entity, delete or unlink all objects that are linked to one, or rename
+    /// what all objects of another entity refer to, however few its bytes are.
+    package func isSearch(in model: Model) -> Bool {
+        switch action {
+        case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
+        case .deleteMatching: true
+        case .process(let object): object != nil
+        case .delete: model.index(ofEntity: entity).map(model.deletionReachesOthers) ?? false
+        case .relate, .map: false
+        }
     }
 }
