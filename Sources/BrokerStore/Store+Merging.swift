@@ -28,6 +28,7 @@ extension Store {
 
     private func run(_ steps: [StagedStep], _ job: StoreJob, _ parked: ParkedValues) throws(StoreError) -> RunEnd {
         try savepoints.beginJob()
+        merger.hasRenamed = false
         let (rowKeys, digest) = (merger.rowKeys, merger.digest)
         do throws(MergeFailure) {
             if steps.count > 1 { try readRowKeys() }

@@ -308,6 +308,27 @@ import Testing
         #expect(try database.rows("SELECT * FROM p") == ["x|y", "y|x"])
     }
 
+    /// The unique value of an object that a job changes later is replaced meanwhile, which such a column does not allow.
+    @Test(arguments: ["k TEXT UNIQUE) STRICT", "k TEXT UNIQUE CHECK (length(k) = 1))"])
+    func `where a column allows no other values, unique values are judged after each operation`(column: String) throws {
+        let database = try FedDatabase(
+            "CREATE TABLE b (id INTEGER PRIMARY KEY, n TEXT, \(column); INSERT INTO b VALUES (1, NULL, 'p');")
+        try database.open()
+        func steps(_ policy: InvalidRecordPolicy) throws -> [StagedStep] {
+            [
+                try database.processing("b", #"[{"id": 2, "k": "p"}, {"id": 3, "k": "q"}]"#, policy),
+                try database.processing("b", #"{"id": 1, "k": "r"}"#, policy),
+            ]
+        }
+        #expect(try database.run(steps(.skip), .skip)[0] == "b +1 ~1 =0 -0 !1")
+        #expect(try database.rows("SELECT id, k FROM b ORDER BY id") == ["1|r", "3|q"])
+        try database.execute("UPDATE b SET k = 'p' WHERE id = 1")
+        #expect(try database.run(steps(.fail))[0].hasPrefix("constraintViolation: Another b has the value of k"))
+        let exchange = #"[{"id": 1, "k": "q"}, {"id": 3, "k": "p"}]"#
+        #expect(try database.process("b", exchange, .skip)[0].contains("A table requires what the model does not know"))
+        #expect(try database.rows("SELECT id, k FROM b ORDER BY id") == ["1|p", "3|q"])
+    }
+
     @Test func `a job after a failed one is checked and counted as any`() throws {
         let database = try FedDatabase(
             "CREATE TABLE b (id INTEGER PRIMARY KEY, k TEXT UNIQUE); CREATE TABLE a (x INTEGER REFERENCES b, y INTEGER, PRIMARY KEY (x, y))"

@@ -97,7 +97,7 @@ struct Contenders {
 
     /// The value, if a stored object has it and does not give it up.
     ///
-    /// - Returns: the value, and whether no row of the job names the object.
+    /// - Returns: the value, and whether the job's rows set no attribute of the list.
     func retained(
         _ list: Int, _ key: StoredKey, _ merge: inout JobMerge
     ) throws(StoreError) -> (value: OccupiedValue.Value, isOutside: Bool)? {
@@ -112,7 +112,10 @@ struct Contenders {
         }
         let table = merge.rows.tables[entity]!
         let isNew = try merge.newAttributes(ofRow: row, table)
-        let isOutside = attributes.allSatisfy { table.row(row)[$0].kind == .absent && !isNew.contains($0) }
+        let identity = merge.merger.plan.model.entities[table.concreteEntity(of: row)].identity
+        let isOutside = attributes.allSatisfy { attribute in
+            table.row(row)[attribute].kind == .absent && !isNew.contains(attribute) || identity.contains(attribute)
+        }
         return (value, isOutside)
     }
 
@@ -125,9 +128,8 @@ struct Contenders {
                 let list = lists[claim.list]
                 let value = OccupiedValue.Value(entity: list.entity, attributes: list.attributes, key: claim.new)
                 guard values.contains(value) else { continue }
-                let offset = merge.rows.offset(entity: object.entity, row: object.row)
                 let kind = merge.rows.tables[object.entity]!.concreteEntity(of: object.row)
-                occupied.append(OccupiedValue(value: value, claimant: kind, claimedAt: offset))
+                occupied.append(OccupiedValue(value: value, claimant: kind, claimedAt: Int(claim.claimedAt)))
             }
         }
         return occupied
@@ -140,10 +142,12 @@ struct OccupiedValue {
         let entity: Int
         let attributes: [Int]
         let key: StoredKey
+
+        var list: [Int] { [entity] + attributes }
     }
 
     let value: Value
-    /// The entity of the claiming object, and the offset of the first record that names it.
+    /// The entity of the claiming object, and the offset of the record that claims the value.
     let claimant: Int
     let claimedAt: Int
 }

@@ -75,6 +75,7 @@ extension JobMerge {
         let rename = try statements.rename()
         new.bind(to: rename, from: 1)
         key.bind(to: rename, from: 1 + model.identity.count)
+        merger.hasRenamed = true
         try rename.run()
         return nil
     }

@@ -29,6 +29,8 @@ final class Merger {
     let order: [Int]
     /// Set to an earlier value when the work that took keys since is rolled back.
     var rowKeys: RowKeys
+    /// The running job renamed an object, so rows may have other numbers than before.
+    var hasRenamed = false
     /// A digest of what the running job writes; nil when no caller asked for it.
     var digest: RowDigest?
 

@@ -5,9 +5,12 @@ internal import BrokerStaging
 /// Unique values of objects that a job has not changed yet, while another object of the job has them.
 ///
 /// Only the values at the job's end must be unique, but an index of SQLite's is unique after each statement. So a
-/// column of the holder gets a value that no other row has. Its own value is restored at the job's end, if the object
-/// still exists and the column was not set since; where that is not possible, the object that claimed the value is at
-/// fault.
+/// column of the holder gets a value that no other row has: the first of the list that neither identifies the object nor
+/// says when it was modified. Its own value is restored at the job's end, if the object still exists and the column was
+/// not set since; where that is not possible, the object that claimed the value is at fault.
+///
+/// Values are not parked, and so judged at once, in a list without such a column, and in one whose column does not allow
+/// other values, because another program made the table.
 ///
 /// Used by the one thread that merges the job.
 final class ParkedValues {
@@ -15,8 +18,18 @@ final class ParkedValues {
         let occupied: OccupiedValue
         /// Any rows of the step that claims the value: they know the offsets in the text.
         let rows: StagedRows
+        let column: Int
+        let rowNumber: Int64
         /// The value in the column meanwhile.
         let mark: [UInt8]
+    }
+
+    private struct Statements {
+        let find: Statement
+        let park: Statement
+        let unpark: Statement
+        /// Prepared when an object was renamed.
+        var unparkRenumbered: Statement?
     }
 
     /// The maximum number of values, which limits the cost of restoring them.
@@ -29,7 +42,9 @@ final class ParkedValues {
     private var parked: [Parked] = []
     /// Columns with parked values, each with its entity.
     private var columns: Set<[Int]> = []
-    private var statements: [[Int]: (park: Statement, unpark: Statement)] = [:]
+    private var statements: [[Int]: Statements] = [:]
+    /// By list: the column for its parked values; nil when its values cannot be parked.
+    private var parkingColumns: [[Int]: Int?] = [:]
     private var count = 0
     /// Values that are checked at once, because an earlier run of the job showed that their holders do not give them
     /// up.
@@ -47,16 +62,20 @@ final class ParkedValues {
         self.parksNothing = parksNothing
     }
 
-    /// Whether a value can be parked in the first column of its list: not if that column identifies the object or says
-    /// when it was modified.
     func canPark(_ value: OccupiedValue.Value) -> Bool {
-        guard !parksNothing, !settled.contains(value), let column = value.attributes.first else { return false }
+        !parksNothing && !settled.contains(value) && column(of: value) != nil
+    }
+
+    private func column(of value: OccupiedValue.Value) -> Int? {
+        let list = value.list
+        if let known = parkingColumns[list] { return known }
         let model = merger.plan.model
-        return model.entities.indices.allSatisfy { kind in
-            let entity = model.entities[kind]
-            return model.topmost(of: kind) != value.entity
-                || !entity.identity.contains(column) && entity.modified != column
+        let kinds = model.entities.indices.filter { model.topmost(of: $0) == value.entity }.map { model.entities[$0] }
+        let column = value.attributes.first { attribute in
+            kinds.allSatisfy { !$0.identity.contains(attribute) && $0.modified != attribute }
         }
+        parkingColumns[list] = .some(column)
+        return column
     }
 
     /// - Parameter rows: any rows of the step that claims the values.
@@ -75,31 +94,45 @@ final class ParkedValues {
                         + "one job may. Delete these objects in a job before it, or split it into several jobs."))
         }
         try storing { () throws(StoreError) in
-            for occupied in values {
-                count += 1
-                let mark = Array("_broker_parked \(count)".utf8)
-                let value = occupied.value
-                let update = try statements(of: value).park
-                update.bind(blob: mark, at: 1)
-                value.key.bind(to: update, from: 2)
-                try run(update)
-                parked.append(Parked(occupied: occupied, rows: rows, mark: mark))
-                columns.insert([value.entity, value.attributes[0]])
-            }
+            for occupied in values { try park(occupied, rows) }
         }
+    }
+
+    private func park(_ occupied: OccupiedValue, _ rows: StagedRows) throws(StoreError) {
+        let value = occupied.value
+        guard let column = column(of: value) else { return }
+        let statements = try statements(of: value, column)
+        value.key.bind(to: statements.find, from: 1)
+        let rowNumber = try statements.find.step() ? statements.find.integer(0) : nil
+        statements.find.reset()
+        // Two objects of the step may claim the value.
+        guard let rowNumber else { return }
+        count += 1
+        let mark = Array("_broker_parked \(count)".utf8)
+        statements.park.bind(rowNumber, at: 1)
+        statements.park.bind(blob: mark, at: 2)
+        do throws(StoreError) {
+            try run(statements.park)
+        } catch {
+            guard error.code == .constraint else { throw error }
+            parkingColumns[value.list] = .some(nil)
+            return
+        }
+        parked.append(Parked(occupied: occupied, rows: rows, column: column, rowNumber: rowNumber, mark: mark))
+        columns.insert([value.entity, column])
     }
 
     /// Restores the values of the objects that still lack them.
     ///
-    /// - Parameter isDue: selects the values.
+    /// - Parameter isDue: selects the values, by their columns.
     /// - Throws: the fault of the job that is to fail, or ``MergeFailure/unsettled(_:)``.
     func restore(
-        _ policy: InvalidRecordPolicy, _ isDue: (OccupiedValue.Value) -> Bool = { _ in true }
+        _ policy: InvalidRecordPolicy, _ isDue: (OccupiedValue.Value, _ column: Int) -> Bool = { _, _ in true }
     ) throws(MergeFailure) {
         var unsettled: Set<OccupiedValue.Value> = []
         var remaining: [Parked] = []
         for one in parked {
-            guard isDue(one.occupied.value) else {
+            guard isDue(one.occupied.value, one.column) else {
                 remaining.append(one)
                 continue
             }
@@ -117,10 +150,21 @@ final class ParkedValues {
 
     private func restore(_ one: Parked) throws(StoreError) {
         let value = one.occupied.value
-        let update = try statements(of: value).unpark
-        value.key.bind(to: update, from: 1)
-        update.bind(blob: one.mark, at: value.attributes.count + 1)
-        try run(update)
+        let unpark = try unpark(value, one.column)
+        value.key.bind(to: unpark, from: 1)
+        unpark.bind(blob: one.mark, at: value.attributes.count + 1)
+        unpark.bind(one.rowNumber, at: value.attributes.count + 2)
+        try run(unpark)
+    }
+
+    /// An object that is renamed may get another row number.
+    private func unpark(_ value: OccupiedValue.Value, _ column: Int) throws(StoreError) -> Statement {
+        let known = try statements(of: value, column)
+        guard merger.hasRenamed else { return known.unpark }
+        if let statement = known.unparkRenumbered { return statement }
+        let made = try merger.entities[value.entity].unpark(value.attributes, from: column, isRenumbered: true)
+        statements[value.list]!.unparkRenumbered = made
+        return made
     }
 
     private func run(_ update: Statement) throws(StoreError) {
@@ -128,14 +172,13 @@ final class ParkedValues {
         try history.recordParking { () throws(StoreError) in try update.run() }
     }
 
-    private func statements(
-        of value: OccupiedValue.Value
-    ) throws(StoreError) -> (park: Statement, unpark: Statement) {
-        let list = [value.entity] + value.attributes
-        if let known = statements[list] { return known }
+    private func statements(of value: OccupiedValue.Value, _ column: Int) throws(StoreError) -> Statements {
+        if let known = statements[value.list] { return known }
         let entity = merger.entities[value.entity]
-        let made = (park: try entity.park(value.attributes), unpark: try entity.unpark(value.attributes))
-        statements[list] = made
+        let made = Statements(
+            find: try entity.rowNumber(of: value.attributes), park: try entity.park(in: column),
+            unpark: try entity.unpark(value.attributes, from: column, isRenumbered: false))
+        statements[value.list] = made
         return made
     }
 
@@ -158,7 +201,7 @@ final class ParkedValues {
         }
         guard !asked.isDisjoint(with: columns) else { return }
         columns.subtract(asked)
-        try restore(policy) { asked.contains([$0.entity, $0.attributes[0]]) }
+        try restore(policy) { asked.contains([$0.entity, $1]) }
     }
 }
 

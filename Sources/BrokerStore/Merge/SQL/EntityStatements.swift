@@ -210,20 +210,29 @@ final class EntityStatements {
             "UPDATE \(table) SET \(assignments.joined(separator: ", ")) WHERE \(keyIsParameters(from: 1))")
     }
 
-    /// Parameters: a value that no other row has, then the values of some attributes. The row with these values gets
-    /// the first parameter in the column of the first attribute.
-    func park(_ attributes: [Int]) throws(StoreError) -> Statement {
-        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 2)" }
+    /// Parameters: the values of some attributes. Returns the number of the row that has them all.
+    func rowNumber(of attributes: [Int]) throws(StoreError) -> Statement {
+        let conditions = attributes.enumerated().map { "\(quoted(entity.attributes[$1].column)) = ?\($0 + 1)" }
         return try connection.prepare(
-            "UPDATE \(table) SET \(quoted(entity.attributes[attributes[0]].column)) = ?1 "
-                + "WHERE \(conditions.joined(separator: " AND "))")
+            "SELECT \(rowNumber) FROM \(table) WHERE \(conditions.joined(separator: " AND "))")
     }
 
-    /// Parameters: the values of the attributes, then the value that ``park(_:)`` put in the column of the first one.
-    func unpark(_ attributes: [Int]) throws(StoreError) -> Statement {
-        let column = quoted(entity.attributes[attributes[0]].column)
+    /// Parameters: a row number, then a value that no other row has. The row gets the value in that column.
+    func park(in column: Int) throws(StoreError) -> Statement {
+        try connection.prepare(
+            "UPDATE \(table) SET \(quoted(entity.attributes[column].column)) = ?2 WHERE \(rowNumber) = ?1")
+    }
+
+    /// Parameters: the values of the attributes, then the value that ``park(in:)`` put in that column, and the number of
+    /// the row.
+    ///
+    /// - Parameter isRenumbered: whether the row may have another number now.
+    func unpark(_ attributes: [Int], from column: Int, isRenumbered: Bool) throws(StoreError) -> Statement {
+        let (name, parked) = (quoted(entity.attributes[column].column), attributes.count + 1)
+        let value = attributes.firstIndex(of: column)! + 1
         return try connection.prepare(
-            "UPDATE \(table) SET \(column) = ?1 WHERE \(column) = ?\(attributes.count + 1)")
+            "UPDATE \(table) SET \(name) = ?\(value) WHERE \(name) = ?\(parked)"
+                + (isRenumbered ? "" : " AND \(rowNumber) = ?\(parked + 1)"))
     }
 
     /// Binds the identity from a row of cells.
