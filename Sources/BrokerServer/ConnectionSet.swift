@@ -175,7 +175,7 @@ final class ConnectionSet {
         for turns in [middleTurns, largeTurns] where turns.isContended {
             for handler in turns.current.compactMap({ handlers[$0] })
             where handler.isHoldingUp(stalledSince: now - Self.stall, begunBefore: now - Self.longestTurn) {
-                handler.refuse(
+                handler.refuseStalled(
                     .busy("A large frame stood still while others waited. Send each frame without a pause."))
             }
         }

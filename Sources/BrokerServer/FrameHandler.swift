@@ -2,61 +2,29 @@ internal import BrokerCoordinator
 internal import BrokerWire
 internal import NIOCore
 
-/// Cuts the bytes of one client into frames and admits them. Lives on the connection's event loop.
-///
-/// ```
-/// reading ──input ends──────────────▶ finishing ──all answered──▶ closed
-///    │ ├──refused, framing error───▶ finishing ──all answered──▶ lingering ──input ends, or a second──▶ closed
-///    │ └──server stops──▶ draining ──▶ finishing ──all answered──▶ lingering
-/// ```
-///
-/// - draining: what has been read is handled, and no more is read.
-/// - finishing: no frame is taken; what is due is answered.
-/// - lingering: the server's side is closed, and further bytes are dropped, so that a client in the middle of sending
-///   can read how the connection ended.
-///
-/// Backpressure is by not reading: while too much is unanswered, or the coordinator has no room, or the client does not
-/// take its answers, or others read large frames, bytes stay in the socket, so that order holds and nothing is refused.
+/// Reads the frames of one client and writes its answers: performs what its ``ConnectionState`` decides. Lives on the
+/// connection's event loop.
 final class FrameHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// Bytes that a refused client may still send before the connection is cut: enough for any frame in progress.
-    private static let thrownAwayBytes = 64 << 20
     /// Bytes handed to the channel at a time: enough to be worth a system call.
     private static let chunkBytes = 64 << 10
-
-    enum Phase {
-        case reading, draining, finishing, lingering, closed
-    }
 
     let connections: ConnectionSet
     let peer: PeerCredentials
     /// Why the peer's user is not served; nil when it is.
     let refusalOfPeer: WireError?
     /// When bytes of the current large frame came last, and when its turn began.
-    private(set) var lastReadAt = NIODeadline.now()
-    private(set) var turnAt = NIODeadline.now()
+    private var lastReadAt = NIODeadline.now()
+    private var turnAt = NIODeadline.now()
     /// When the client last took bytes.
     private(set) var lastTakenAt = NIODeadline.now()
 
-    private(set) var phase = Phase.reading
-    private var assembler: FrameAssembler
-    /// Bytes of the assembler that `connections` counts.
+    private var state: ConnectionState
+    /// Bytes of the state's backlog that `connections` counts.
     private var countedBacklog = 0
-    /// Frames admitted.
-    private var admitted = 0
-    /// Messages admitted and not finished.
-    private var unanswered = 0
-    /// A whole frame is there and has no room.
-    private var isBlocked = false
-    private var isWaitingForTurn = false
-    private var isWaitingForRoom = false
-    private var isReadPending = false
-    private var isInputClosed = false
-    private var throwsInputAway = false
-    private var thrownAway = 0
     private var outgoing = OutgoingFrames()
     private var lingerTimer: Scheduled<Void>?
     private(set) var context: ChannelHandlerContext?
@@ -66,7 +34,8 @@ final class FrameHandler: ChannelDuplexHandler {
         self.connections = connections
         self.peer = peer
         refusalOfPeer = refusal
-        assembler = FrameAssembler(limits: connections.options.frameLimits)
+        state = ConnectionState(
+            limits: connections.options.frameLimits, messageLimit: connections.options.jobsPerConnection)
         connections.count(handlers: 1)
     }
 
@@ -82,7 +51,7 @@ final class FrameHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { end() }
 
     func channelActive(context: ChannelHandlerContext) {
-        if let refusal = connections.add(self) { refuse(refusal, isOfFrame: false) }
+        if let refusal = connections.add(self) { refuse(refusal, about: nil) }
         context.fireChannelActive()
     }
 
@@ -98,197 +67,124 @@ final class FrameHandler: ChannelDuplexHandler {
 
     /// Nothing of the connection stays, however long its jobs take.
     private func end() {
-        guard phase != .closed else { return }
-        phase = .closed
+        guard let connection else { return }
+        state.closed()
         lingerTimer?.cancel()
         lingerTimer = nil
-        assembler.clear()
         outgoing = OutgoingFrames()
         countBacklog()
         connections.remove(self)
-        connection?.close()
-        connection = nil
+        connection.close()
+        self.connection = nil
         context = nil
     }
 
     /// Takes no more frames, after one `error`.
     ///
-    /// - Parameter isOfFrame: the current frame is at fault; otherwise the error is about the connection.
-    func refuse(_ error: WireError, isOfFrame: Bool = true) {
-        guard phase == .reading || phase == .draining else { return }
-        let frame = isOfFrame ? FrameReference(ordinal: admitted + 1) : nil
+    /// - Parameter frame: the frame at fault; nil when the error is about the connection.
+    private func refuse(_ error: WireError, about frame: FrameReference?) {
+        guard state.takesFrames else { return }
         connection?.send(error, about: frame, finishing: false)
         breakOff(error)
     }
 
+    /// The client's current large frame gets no bytes, and others wait.
+    func refuseStalled(_ error: WireError) { refuse(error, about: FrameReference(ordinal: state.admitted + 1)) }
+
     /// Takes no more frames; the `error` with the reason is being sent.
     func breakOff(_ error: WireError) {
-        guard phase == .reading || phase == .draining else { return closeIfDone() }
-        connections.logEnd(of: self, error)
-        finish(throwingAway: true)
+        if state.breakOff() { connections.logEnd(of: self, error) }
+        advance()
     }
 
-    private func finish(throwingAway: Bool) {
-        phase = .finishing
-        throwsInputAway = throwingAway
-        isBlocked = false
-        assembler.clear()
-        countBacklog()
-        leaveTurn()
-        readIfWanted()
-        closeIfDone()
-    }
-
-    /// The server stops: what has been read is handled, and no more is read.
+    /// The server stops: it handles what it has read, and reads no more.
     func drain() {
-        guard phase == .reading else { return }
-        phase = .draining
-        process()
-        closeIfDone()
+        state.drain()
+        advance()
     }
 
-    /// Ends the connection, whatever is due.
+    /// Ends the connection, whatever is unanswered.
     func cutOff(_ reason: String) {
         guard let context, let connection else { return }
         var metadata = peer.metadata
         metadata["bytes"] = "\(connection.bytes)"
         connections.log.log(
             .warning, .cutOff,
-            "A client was cut off: \(reason). Its jobs take effect, and `await` tells how they ended.",
+            "A client was cut off: \(reason). Its jobs take effect, and `await` reports how they ended.",
             metadata)
         context.close(promise: nil)
     }
 
-    /// Ends the connection as soon as everything is answered and written.
-    private func closeIfDone() {
-        guard phase == .finishing, unanswered == 0, connection?.isEmpty == true, let context else { return }
-        if isInputClosed || connections.hasNoPlaceToLinger(self) {
-            context.close(promise: nil)
-            return
-        }
-        phase = .lingering
-        context.close(mode: .output, promise: nil)
-        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        lingerTimer = context.eventLoop.scheduleTask(in: connections.options.linger) {
-            handler.value.context?.close(promise: nil)
-        }
-        readIfWanted()
-    }
-
-    // MARK: - Reading
+    // MARK: - Events
 
     func read(context: ChannelHandlerContext) {
-        isReadPending = true
-        readIfWanted()
-    }
-
-    /// Reads when a read is pending and possible. A pending read that is impossible waits for room, because no other event
-    /// may follow that would start it.
-    private func readIfWanted() {
-        guard isReadPending, let context else { return }
-        guard mayRead else {
-            if phase == .reading, !isBlocked, !isWaitingForTurn { waitForRoom() }
-            return
-        }
-        isReadPending = false
-        context.read()
+        state.readRequested()
+        advance()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let bytes = unwrapInboundIn(data)
-        guard phase == .reading || phase == .draining else {
-            thrownAway += bytes.readableBytes
-            if thrownAway > Self.thrownAwayBytes { context.close(promise: nil) }
-            return
-        }
         lastReadAt = .now()
-        assembler.append(bytes)
-        process()
+        state.received(unwrapInboundIn(data))
+        advance()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case .inputClosed? = event as? ChannelEvent {
-            isInputClosed = true
-            process()
-            closeIfDone()
+            state.inputClosed()
+            advance()
         }
         context.fireUserInboundEventTriggered(event)
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         write()
-        resume()
+        advance()
         context.fireChannelWritabilityChanged()
     }
 
-    private var mayRead: Bool {
-        switch phase {
-        case .reading: assembler.isAssembling || !(isBlocked || isWaitingForTurn) && mayAdmit(contentBytesAtMost: 0)
-        case .finishing: throwsInputAway
-        case .lingering: true
-        case .draining, .closed: false
+    /// It is this connection's turn to read a large frame.
+    func turnCame() {
+        state.turnCame()
+        turnAt = .now()
+        lastReadAt = turnAt
+        advance()
+    }
+
+    private func roomAppeared() {
+        state.roomAppeared()
+        advance()
+    }
+
+    /// The frame whose turn it is gets no bytes, and others wait.
+    func isHoldingUp(stalledSince: NIODeadline, begunBefore: NIODeadline) -> Bool {
+        state.isAssembling && (lastReadAt < stalledSince || turnAt < begunBefore)
+    }
+
+    // MARK: - Actions
+
+    /// Performs the actions that are possible now.
+    private func advance() {
+        while connection != nil, let action = state.next(self) { perform(action) }
+        countBacklog()
+    }
+
+    private func perform(_ action: ConnectionState.Action) {
+        switch action {
+        case .admit(let payload, let ordinal, let most): admit(payload, ordinal, contentBytesAtMost: most)
+        case .askForTurn(let totalCount): if connections.askForTurn(self, totalCount) { turnCame() }
+        case .leaveTurn: connections.leaveTurn(self)
+        case .waitForRoom(let room): wait(for: room)
+        case .read: context?.read()
+        case .refuse(let error, let ordinal):
+            connection?.send(error, about: FrameReference(ordinal: ordinal), finishing: false)
+            connections.logEnd(of: self, error)
+        case .closeOutput: closeOutput()
+        case .close: context?.close(promise: nil)
         }
     }
 
-    /// Whether another message may be admitted. A connection with nothing unanswered may always send a small one, so
-    /// that `stats` is answered whatever the others do; but the server does not read from a client that leaves much
-    /// unread.
-    private func mayAdmit(contentBytesAtMost most: Int) -> Bool {
-        guard leavesLittleUnread else { return false }
-        if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
-        return unanswered < connections.options.jobsPerConnection && hasRoom
-            && (unanswered == 0 || connections.answers.hasRoom(peer.process))
-    }
-
-    private var hasRoom: Bool { connection.map { connections.coordinator.hasRoom(for: $0.source) } ?? false }
-    private var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
-
-    /// Admits the whole frames that have arrived, as far as there is room.
-    private func process() {
-        isBlocked = false
-        while phase == .reading || phase == .draining {
-            do throws(WireError) {
-                switch try assembler.next() {
-                case .frame(let most):
-                    guard mayAdmit(contentBytesAtMost: most) else {
-                        isBlocked = true
-                        countBacklog()
-                        return waitForRoom()
-                    }
-                    admit(contentBytesAtMost: most)
-                case .large(let totalCount):
-                    guard !isInputClosed, phase == .reading else { return try endInput(totalCount) }
-                    guard !isWaitingForTurn else { return countBacklog() }
-                    guard connections.askForTurn(self, totalCount) else {
-                        isWaitingForTurn = true
-                        return countBacklog()
-                    }
-                    beginLarge()
-                case .incomplete(let totalCount):
-                    if isInputClosed || phase == .draining { return try endInput(totalCount) }
-                    return countBacklog()
-                }
-            } catch {
-                refuse(error)
-            }
-        }
-    }
-
-    /// No more bytes will come.
-    private func endInput(_ totalCount: Int?) throws(WireError) {
-        if isInputClosed, let error = FrameScanner.endOfStream(assembler.unfinishedCount, totalCount: totalCount) {
-            throw error
-        }
-        finish(throwingAway: false)
-    }
-
-    private func admit(contentBytesAtMost most: Int) {
+    private func admit(_ payload: [UInt8], _ ordinal: Int, contentBytesAtMost most: Int) {
         guard let connection else { return }
-        let payload = assembler.take()
-        leaveTurn()
-        unanswered += 1
-        admitted += 1
-        let ordinal = admitted
         connections.coordinator.admit(
             from: connection.source, payloadBytes: payload.count, contentBytesAtMost: most,
             mayOpenHere: true, payload: { payload },
@@ -300,64 +196,32 @@ final class FrameHandler: ChannelDuplexHandler {
             })
     }
 
-    private func waitForRoom() {
-        guard !isWaitingForRoom, let connection, leavesLittleUnread,
-            unanswered < connections.options.jobsPerConnection
-        else { return }
-        isWaitingForRoom = true
-        let tell: @Sendable () -> Void = { [weak connection] in connection?.onHandler { $0.roomAppeared() } }
-        if unanswered > 0, hasRoom {
-            connections.answers.whenRoom(for: ObjectIdentifier(self), of: peer.process, tell)
+    private func wait(for room: ConnectionState.Room) {
+        guard let connection else { return }
+        let wakeUp: @Sendable () -> Void = { [weak connection] in connection?.onHandler { $0.roomAppeared() } }
+        switch room {
+        case .ofAnswers:
+            connections.answers.whenRoom(for: ObjectIdentifier(self), of: peer.process, wakeUp)
             connections.watch()
-        } else {
-            connections.coordinator.whenRoom(for: connection.source, tell)
+        case .ofCoordinator: connections.coordinator.whenRoom(for: connection.source, wakeUp)
         }
     }
 
-    private func roomAppeared() {
-        isWaitingForRoom = false
-        resume()
-    }
-
-    /// Goes on after a lack of room.
-    private func resume() {
-        process()
-        readIfWanted()
-    }
-
-    // MARK: - Large frames
-
-    /// It is this connection's turn to read a large frame.
-    func turnCame() {
-        guard isWaitingForTurn else { return connections.leaveTurn(self) }
-        isWaitingForTurn = false
-        guard phase == .reading else { return connections.leaveTurn(self) }
-        beginLarge()
-        resume()
-    }
-
-    private func beginLarge() {
-        assembler.beginLarge()
-        countBacklog()
-        turnAt = .now()
-        lastReadAt = turnAt
-    }
-
-    private func leaveTurn() {
-        isWaitingForTurn = false
-        connections.leaveTurn(self)
-    }
-
-    /// The frame whose turn it is gets no bytes, and others wait.
-    func isHoldingUp(stalledSince: NIODeadline, begunBefore: NIODeadline) -> Bool {
-        assembler.isAssembling && (lastReadAt < stalledSince || turnAt < begunBefore)
+    private func closeOutput() {
+        guard let context else { return }
+        context.close(mode: .output, promise: nil)
+        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+        lingerTimer = context.eventLoop.scheduleTask(in: connections.options.linger) {
+            handler.value.context?.close(promise: nil)
+        }
     }
 
     private func countBacklog() {
-        let backlog = max(0, assembler.backlog - 2 * FrameAssembler.freeByteCount)
+        let backlog = max(0, state.backlog - 2 * FrameAssembler.freeByteCount)
+        guard backlog != countedBacklog else { return }
         let isOver = connections.count(backlog: backlog - countedBacklog)
         countedBacklog = backlog
-        if isOver, backlog > 0 { refuse(.noRoomForFrames) }
+        if isOver, backlog > 0 { refuse(.noRoomForFrames, about: FrameReference(ordinal: state.admitted + 1)) }
     }
 
     // MARK: - Writing
@@ -368,10 +232,9 @@ final class FrameHandler: ChannelDuplexHandler {
         let (frames, finished) = connection.takeFrames()
         if outgoing.isEmpty { lastTakenAt = .now() }
         outgoing.append(contentsOf: frames)
-        unanswered -= finished
+        state.answered(finished)
         write()
-        resume()
-        closeIfDone()
+        advance()
     }
 
     private func write() {
@@ -381,11 +244,18 @@ final class FrameHandler: ChannelDuplexHandler {
             context.writeAndFlush(wrapOutboundOut(chunk)).assumeIsolated().whenComplete { _ in
                 self.lastTakenAt = .now()
                 connection.wrote(count)
-                if self.isBlocked { self.resume() }
-                self.closeIfDone()
+                self.advance()
             }
         }
     }
+}
+
+extension FrameHandler: ConnectionConditions {
+    var coordinatorHasRoom: Bool { connection.map { connections.coordinator.hasRoom(for: $0.source) } ?? false }
+    var answersHaveRoom: Bool { connections.answers.hasRoom(peer.process) }
+    var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
+    var isAllSent: Bool { connection?.isEmpty == true }
+    var mayLinger: Bool { !connections.hasNoPlaceToLinger(self) }
 }
 
 extension WireError {

@@ -1,0 +1,261 @@
+internal import BrokerCoordinator
+internal import BrokerWire
+internal import NIOCore
+
+/// Decides what is read from one connection, which frames are admitted, and when the connection ends. A pure machine: the
+/// handler passes events to it, and performs the actions that ``next(_:)`` returns until there is none.
+///
+/// ```
+/// reading ──input ends──────────────▶ finishing ──all answered──▶ closed
+///    │ ├──refused, framing error───▶ finishing ──all answered──▶ lingering ──input ends, or a second──▶ closed
+///    │ └──server stops──▶ draining ──▶ finishing ──all answered──▶ lingering
+/// ```
+///
+/// - draining: the server handles what it has read, and reads no more.
+/// - finishing: the server takes no frame, and answers those that it has taken.
+/// - lingering: the server's side is closed, and further bytes are dropped, so that a client in the middle of sending
+///   can read how the connection ended.
+///
+/// Backpressure is by not reading: while too many messages are unanswered, or the coordinator has no room, or the client
+/// does not take its answers, or others read large frames, bytes stay in the socket. So order holds and nothing is refused.
+struct ConnectionState {
+    /// Bytes that a refused client may still send before the connection is cut: enough for any frame in progress.
+    static let discardedByteLimit = 64 << 20
+
+    enum Phase: Equatable {
+        case reading, draining, finishing, lingering, closed
+    }
+
+    enum Action: Equatable {
+        /// Pass the frame to the coordinator; ``answered(_:)`` follows.
+        case admit([UInt8], ordinal: Int, contentBytesAtMost: Int)
+        /// Ask for a turn to read a large frame; ``turnCame()`` follows.
+        case askForTurn(totalCount: Int)
+        /// Give the turn back, or stop waiting for it.
+        case leaveTurn
+        /// Call ``roomAppeared()`` when there is room.
+        case waitForRoom(Room)
+        case read
+        /// Send the error, which is about the frame of that ordinal.
+        case refuse(WireError, ordinal: Int)
+        /// End the server's side, and ``close()`` after the time to linger.
+        case closeOutput
+        case close
+    }
+
+    enum Room: Equatable {
+        case ofAnswers, ofCoordinator
+    }
+
+    /// The turn to read a large frame.
+    private enum Turn {
+        case none, waiting, given
+    }
+
+    /// The number of messages that may be unanswered.
+    let messageLimit: Int
+    private(set) var phase = Phase.reading
+    private var assembler: FrameAssembler
+    /// Frames admitted.
+    private(set) var admitted = 0
+    /// Messages admitted and not answered.
+    private(set) var unanswered = 0
+    private var turn = Turn.none
+    private var mustLeaveTurn = false
+    private var isWaitingForRoom = false
+    private var isReadPending = false
+    private var isInputClosed = false
+    /// The connection ends because of an error, so the rest of the input does not matter.
+    private var discardsInput = false
+    private var discardedBytes = 0
+
+    init(limits: FrameLimits, messageLimit: Int) {
+        assembler = FrameAssembler(limits: limits)
+        self.messageLimit = messageLimit
+    }
+
+    /// Bytes that have arrived and are not admitted, without those of a large frame.
+    var backlog: Int { assembler.backlog }
+
+    /// A large frame is being read and is incomplete.
+    var isAssembling: Bool { assembler.isAssembling }
+
+    /// Frames are taken.
+    var takesFrames: Bool { phase == .reading || phase == .draining }
+
+    // MARK: - Events
+
+    /// The channel asks for bytes.
+    mutating func readRequested() { isReadPending = true }
+
+    mutating func received(_ bytes: ByteBuffer) {
+        if takesFrames { assembler.append(bytes) } else { discardedBytes += bytes.readableBytes }
+    }
+
+    /// The client sends no more.
+    mutating func inputClosed() { isInputClosed = true }
+
+    /// The server stops.
+    mutating func drain() { if phase == .reading { phase = .draining } }
+
+    mutating func answered(_ count: Int) { unanswered -= count }
+
+    mutating func roomAppeared() { isWaitingForRoom = false }
+
+    /// The connection may read its large frame.
+    mutating func turnCame() {
+        guard turn == .waiting, phase == .reading else {
+            mustLeaveTurn = true
+            return
+        }
+        turn = .given
+        assembler.beginLarge()
+    }
+
+    /// Takes no more frames.
+    ///
+    /// - Returns: false when the connection is ending already.
+    mutating func breakOff() -> Bool {
+        guard takesFrames else { return false }
+        finish(discardingInput: true)
+        return true
+    }
+
+    /// The channel is closed.
+    mutating func closed() {
+        phase = .closed
+        assembler.clear()
+    }
+
+    // MARK: - Actions
+
+    /// The next action; nil when there is none until the next event, or until the conditions change.
+    mutating func next(_ conditions: some ConnectionConditions) -> Action? {
+        guard phase != .closed else { return nil }
+        if mustLeaveTurn {
+            mustLeaveTurn = false
+            return .leaveTurn
+        }
+        switch phase {
+        case .reading, .draining:
+            do throws(WireError) {
+                return try nextOfFrame(conditions)
+            } catch {
+                finish(discardingInput: true)
+                return .refuse(error, ordinal: admitted + 1)
+            }
+        case .finishing:
+            if unanswered == 0, conditions.isAllSent { return end(mayLinger: conditions.mayLinger) }
+            return discardsInput ? nextRead() : nil
+        case .lingering: return nextRead()
+        case .closed: return nil
+        }
+    }
+
+    private mutating func nextOfFrame(_ conditions: some ConnectionConditions) throws(WireError) -> Action? {
+        switch try assembler.next() {
+        case .frame(let most):
+            guard mayAdmit(contentBytesAtMost: most, conditions) else { return waitForRoom(conditions) }
+            let payload = assembler.take()
+            leaveTurn()
+            unanswered += 1
+            admitted += 1
+            return .admit(payload, ordinal: admitted, contentBytesAtMost: most)
+        case .large(let totalCount):
+            guard !isInputClosed, phase == .reading else { return try endInput(totalCount, conditions) }
+            guard turn == .none else { return nil }
+            turn = .waiting
+            return .askForTurn(totalCount: totalCount)
+        case .incomplete(let totalCount):
+            guard !isInputClosed, phase == .reading else { return try endInput(totalCount, conditions) }
+            guard isReadPending else { return nil }
+            guard assembler.isAssembling || mayAdmit(contentBytesAtMost: 0, conditions) else {
+                return waitForRoom(conditions)
+            }
+            return nextRead()
+        }
+    }
+
+    /// Whether another message may be admitted. A connection with nothing unanswered may always send a small one, so
+    /// that `stats` is answered whatever the others do; but the server does not read from a client that leaves much
+    /// unread.
+    private func mayAdmit(contentBytesAtMost most: Int, _ conditions: some ConnectionConditions) -> Bool {
+        guard conditions.leavesLittleUnread else { return false }
+        if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
+        return unanswered < messageLimit && conditions.coordinatorHasRoom
+            && (unanswered == 0 || conditions.answersHaveRoom)
+    }
+
+    /// The action that waits for room, once. While the client leaves much unread, or has too many messages unanswered, the
+    /// next event of its own connection comes first.
+    private mutating func waitForRoom(_ conditions: some ConnectionConditions) -> Action? {
+        guard !isWaitingForRoom, conditions.leavesLittleUnread, unanswered < messageLimit else { return nil }
+        isWaitingForRoom = true
+        return .waitForRoom(unanswered > 0 && conditions.coordinatorHasRoom ? .ofAnswers : .ofCoordinator)
+    }
+
+    private mutating func nextRead() -> Action? {
+        guard discardedBytes <= Self.discardedByteLimit else { return close() }
+        guard isReadPending else { return nil }
+        isReadPending = false
+        return .read
+    }
+
+    // MARK: - The end
+
+    /// No more bytes will come.
+    private mutating func endInput(
+        _ totalCount: Int?, _ conditions: some ConnectionConditions
+    ) throws(WireError) -> Action? {
+        if isInputClosed, let error = FrameScanner.endOfStream(assembler.unfinishedCount, totalCount: totalCount) {
+            throw error
+        }
+        finish(discardingInput: false)
+        return next(conditions)
+    }
+
+    private mutating func finish(discardingInput: Bool) {
+        phase = .finishing
+        discardsInput = discardingInput
+        assembler.clear()
+        leaveTurn()
+    }
+
+    private mutating func leaveTurn() {
+        guard turn != .none else { return }
+        turn = .none
+        mustLeaveTurn = true
+    }
+
+    /// Everything is answered and sent.
+    private mutating func end(mayLinger: Bool) -> Action {
+        guard !isInputClosed, mayLinger else { return close() }
+        phase = .lingering
+        return .closeOutput
+    }
+
+    private mutating func close() -> Action {
+        closed()
+        return .close
+    }
+}
+
+extension ConnectionState {
+    /// Checks the invariants; tests call it after every event and action.
+    ///
+    /// 1. The answers are those of admitted messages, and no more messages are unanswered than are allowed.
+    /// 2. Bytes of frames are held only while frames are taken.
+    /// 3. A large frame is held only in its turn.
+    /// 4. Nothing is discarded while frames are taken.
+    func checkInvariants() throws(InvariantViolation) {
+        try InvariantViolation.require(unanswered >= 0 && unanswered <= admitted, "only admitted messages are answered")
+        try InvariantViolation.require(
+            unanswered <= max(1, messageLimit), "the number of unanswered messages is limited")
+        try InvariantViolation.require(
+            takesFrames || assembler.unfinishedCount == 0, "an ending connection holds no frame")
+        try InvariantViolation.require(!assembler.isAssembling || turn == .given, "a large frame is read in its turn")
+        try InvariantViolation.require(turn == .none || takesFrames, "an ending connection has no turn")
+        try InvariantViolation.require(
+            discardedBytes == 0 || !takesFrames, "nothing is discarded while frames are taken")
+    }
+}
