@@ -37,7 +37,7 @@ import Testing
         #expect(!table.isTimed)
     }
 
-    @Test func `a process holds no more places than are free, and the one with the fewest comes first`() {
+    @Test func `a process holds no more places than are free, and the one with the fewest comes first`() throws {
         var table = table(open: 8)
         for number in 1...20 { table.ask(number, of: 1, at: 0) }
         var open: [Int] = []
@@ -52,7 +52,7 @@ import Testing
         #expect(table.openCount == 8)
         table.ended(1)
         #expect(table.next(at: 0) == nil, "the free place is not for a process that holds four")
-        table.checkInvariants()
+        try table.checkInvariants()
     }
 
     @Test func `processes take turns, however many streams each asks for`() {
@@ -68,7 +68,7 @@ import Testing
         #expect(opened == [1, 2, 3, 4, 5, 100, 6, 7])
     }
 
-    @Test func `a slow client's stream ends when the writer or another stream waits`() {
+    @Test func `a slow client's stream ends when the writer or another stream waits`() throws {
         for isWriter in [true, false] {
             var table = table(open: 1)
             table.ask(1, of: 1, at: 0)
@@ -86,7 +86,7 @@ import Testing
             table.ended(1)
             #expect(table.next(at: 102) == (isWriter ? nil : .make(2)))
             table.writer(waits: false)
-            table.checkInvariants()
+            try table.checkInvariants()
         }
     }
 
@@ -113,7 +113,7 @@ import Testing
         #expect(table.next(at: 0) == .make(2))
     }
 
-    @Test func `a cancelled stream ends, but not in the middle of a part`() {
+    @Test func `a cancelled stream ends, but not in the middle of a part`() throws {
         var table = table(open: 2)
         for number in 1...3 { table.ask(number, of: Int32(number), at: 0) }
         #expect(table.next(at: 0) == .make(1))
@@ -125,13 +125,13 @@ import Testing
         table.made(1, at: 0)
         #expect(table.next(at: 0) == .close(1))
         #expect(table.next(at: 0) == nil, "the third was not open")
-        table.checkInvariants()
+        try table.checkInvariants()
     }
 
-    @Test(arguments: [1, 2, 3, 4]) func `after any events every stream ends, and no place is lost`(seed: UInt64) {
+    @Test(arguments: [1, 2, 3, 4]) func `after any events every stream ends, and no place is lost`(seed: UInt64) throws {
         print("seed \(seed)")
         var random = RandomStreams(table(open: 3), seed: seed)
-        for _ in 0..<20_000 { random.act() }
+        for _ in 0..<20_000 { try random.act() }
         #expect(random.ended > 500)
         random.endAll()
         #expect(random.table.openCount == 0)
@@ -157,7 +157,7 @@ private struct RandomStreams {
         generator = SeededGenerator(seed: seed)
     }
 
-    mutating func act() {
+    mutating func act() throws {
         switch Int.random(in: 0..<16, using: &generator) {
         case 0..<4: if let number = pick(waiting) { ask(number) }
         case 4..<7: if let number = pick(making) { make(number) }
@@ -175,7 +175,7 @@ private struct RandomStreams {
             left[last] = Int.random(in: 1...5, using: &generator)
             ask(last)
         }
-        table.checkInvariants()
+        try table.checkInvariants()
     }
 
     /// Lets the parts that are being made end, and time pass.

@@ -141,3 +141,31 @@ struct ScanScheduler<Frame> {
         return source
     }
 }
+
+extension ScanScheduler {
+    /// Checks the invariants in linear time; the simulation calls it after every event.
+    ///
+    /// 1. A source is known exactly while one of its frames is being opened or waits, and it has one turn exactly while one
+    ///    waits.
+    /// 2. The frames of a source are in the order of arrival, and those that wait arrived after all that went on.
+    func checkInvariants() throws(InvariantViolation) {
+        var waitingCount = 0
+        for source in sources.values {
+            try InvariantViolation.require(
+                !source.opening.isEmpty || !source.waiting.isEmpty, "a source without frames is forgotten")
+            let waiting = source.waiting.map(\.arrival)
+            for arrivals in [Array(source.opening), waiting] {
+                try InvariantViolation.require(
+                    zip(arrivals, arrivals.dropFirst()).allSatisfy { $0 < $1 }, "frames are in the order of arrival")
+            }
+            if let first = waiting.first {
+                waitingCount += 1
+                try InvariantViolation.require(first > source.newestGone, "no frame overtakes one of its source")
+            }
+        }
+        try InvariantViolation.require(
+            turns.count == waitingCount && Set(turns).count == waitingCount
+                && turns.allSatisfy { sources[$0]?.waiting.isEmpty == false },
+            "each source that waits has one turn")
+    }
+}

@@ -77,5 +77,35 @@ struct CompletionBarrier {
         }
 
         private func hasJob(before ticket: Int) -> Bool { tickets.first.map { $0 < ticket } ?? false }
+
+        var count: Int { tickets.count }
+
+        func checkInvariants() throws(InvariantViolation) {
+            try InvariantViolation.require(
+                zip(tickets, tickets.dropFirst()).allSatisfy { $0 < $1 }, "the jobs in flight are in order")
+            try InvariantViolation.require(
+                waiting.allSatisfy { hasJob(before: $0.ticket) },
+                "a caller waits only while a job before it is in flight")
+            try InvariantViolation.require(
+                zip(waiting, waiting.dropFirst()).allSatisfy { $0.ticket <= $1.ticket }, "waiters are in order")
+        }
+    }
+}
+
+extension CompletionBarrier {
+    /// The number of jobs in flight.
+    var count: Int { all.count }
+
+    /// Checks the invariants in linear time: every job is in the line of all and in that of its source, a source without
+    /// jobs is forgotten, and no waiter waits for nothing.
+    func checkInvariants() throws(InvariantViolation) {
+        try all.checkInvariants()
+        for line in lines.values {
+            try line.checkInvariants()
+            try InvariantViolation.require(!line.isEmpty, "a source without jobs is forgotten")
+        }
+        try InvariantViolation.require(
+            lines.values.reduce(0) { $0 + $1.count } == all.count, "each job is in the line of its source")
+        try InvariantViolation.require(ready.isEmpty, "waiters whose jobs have ended are called")
     }
 }

@@ -76,15 +76,22 @@ extension JobTable {
 }
 
 extension JobTable {
-    /// Checks the invariants in linear time; the simulation calls it after every change.
+    /// Checks the invariants in linear time; the simulation calls it after every event.
     ///
-    /// 1. The invariants of ``MergeOrder``.
+    /// 1. The invariants of the machines that the table consists of.
     /// 2. Counts are those of the tickets: every job in the order is in flight. A frame in flight waits to be opened, waits
     ///    for its turn to scan, or is a job.
     /// 3. Only jobs in flight are cancelled.
     /// 4. No caller waits for room while there is room.
     func checkInvariants() throws(InvariantViolation) {
         try order.checkInvariants()
+        try turns.checkInvariants()
+        try running.checkInvariants()
+        try ends.checkInvariants()
+        try unrecorded.checkInvariants()
+        try logging.checkInvariants()
+        try InvariantViolation.require(
+            running.count == jobCount && ends.count == jobCount, "jobs in flight are counted")
         try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")
         try InvariantViolation.require(count >= jobCount + unopened, "unopened frames and jobs are frames in flight")
         try InvariantViolation.require(order.jobCount <= jobCount, "every job in the order is in flight")

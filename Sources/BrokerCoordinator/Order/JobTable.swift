@@ -37,7 +37,7 @@ struct JobTable {
     private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn to scan. Called with its new ticket; returns a task to run without the lock.
     typealias WaitingFrame = @Sendable (_ ticket: Int) -> @Sendable () -> Void
-    private var turns = ScanScheduler<WaitingFrame>()
+    private(set) var turns = ScanScheduler<WaitingFrame>()
     /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
     private var turnWaiters: [Int: [@Sendable () -> Void]] = [:]
     /// Tasks of the frames whose turn has come and that have their new tickets.

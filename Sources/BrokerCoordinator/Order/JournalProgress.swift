@@ -100,3 +100,20 @@ struct JournalProgress {
         if !waiting.isEmpty { waiting[ticket] = nil }
     }
 }
+
+extension JournalProgress {
+    /// Checks the invariants in linear time: what is reported as accepted is in the journal, in the order of sequences, and
+    /// without a journal nothing waits for one.
+    func checkInvariants() throws(InvariantViolation) {
+        try InvariantViolation.require(
+            acceptances.allSatisfy { $0.sequence > loggedThrough }, "jobs in the journal are reported as accepted")
+        try InvariantViolation.require(
+            zip(acceptances, acceptances.dropFirst()).allSatisfy { $0.sequence < $1.sequence },
+            "acceptances are in the order of sequences")
+        try InvariantViolation.require(
+            cancellationRequests.values.allSatisfy { !$0.isEmpty }, "a decided cancellation is forgotten")
+        try InvariantViolation.require(
+            isOn || waiting.isEmpty && acceptances.isEmpty && faults.isEmpty && cancellationRequests.isEmpty,
+            "without a journal nothing waits for one")
+    }
+}

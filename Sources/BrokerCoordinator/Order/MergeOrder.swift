@@ -206,7 +206,7 @@ struct MergeOrder<Work> {
 }
 
 extension MergeOrder {
-    /// Checks the invariants in linear time; the simulation calls it after every change.
+    /// Checks the invariants in linear time; the simulation calls it after every event.
     func checkInvariants() throws(InvariantViolation) {
         var lastTicket = -1
         var lastSequence: Int64 = 0

@@ -116,3 +116,19 @@ struct RunningJobs {
         return visible.last?.end
     }
 }
+
+extension RunningJobs {
+    /// The number of jobs, in linear time.
+    var count: Int { jobs.values.reduce(0) { $0 + $1.count } }
+
+    /// Checks the invariants in linear time: the jobs of each id are in the order of their tickets, and an id without
+    /// jobs is forgotten.
+    func checkInvariants() throws(InvariantViolation) {
+        for running in jobs.values {
+            try InvariantViolation.require(!running.isEmpty, "an id without jobs is forgotten")
+            let tickets = running.map(\.job.ticket)
+            try InvariantViolation.require(
+                zip(tickets, tickets.dropFirst()).allSatisfy { $0 < $1 }, "the jobs of an id are in order")
+        }
+    }
+}

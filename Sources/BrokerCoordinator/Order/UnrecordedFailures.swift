@@ -32,3 +32,12 @@ struct UnrecordedFailures {
         for job in jobs where failures[JobID(job.id)]?.job.sequence == job.sequence { failures[JobID(job.id)] = nil }
     }
 }
+
+extension UnrecordedFailures {
+    /// Checks the invariants: the number is limited, and each failure is found by its own id.
+    func checkInvariants() throws(InvariantViolation) {
+        try InvariantViolation.require(failures.count <= Self.maximumCount, "unrecorded failures are limited")
+        try InvariantViolation.require(
+            failures.allSatisfy { $0.key == JobID($0.value.job.id) }, "a failure is found by its id")
+    }
+}

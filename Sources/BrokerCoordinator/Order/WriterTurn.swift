@@ -60,3 +60,19 @@ struct WriterRun {
 
     private mutating func nextAlone() { next = rest.first.map { .alone(sequence: $0.sequence, $0.job) } }
 }
+
+extension WriterRun {
+    /// Checks the invariants: jobs remain in the order of their sequences, a run ends when no work remains, and a job alone
+    /// is the first that remains.
+    func checkInvariants() throws(InvariantViolation) {
+        try InvariantViolation.require(
+            zip(rest, rest.dropFirst()).allSatisfy { $0.sequence < $1.sequence }, "jobs are applied in order")
+        switch next {
+        case .together:
+            try InvariantViolation.require(!rest.isEmpty || reservation != nil, "a transaction has work")
+        case .alone(let sequence, _):
+            try InvariantViolation.require(rest.first?.sequence == sequence, "the first job is applied first")
+        case .failStarved, nil: try InvariantViolation.require(rest.isEmpty, "a run ends without jobs")
+        }
+    }
+}

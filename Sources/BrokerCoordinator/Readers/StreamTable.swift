@@ -146,15 +146,18 @@ struct StreamTable {
         }
     }
 
-    /// For tests: stops when the table contradicts itself.
-    func checkInvariants() {
-        precondition(open.count <= limits.open)
-        precondition(asked.count == open.values.count { $0.phase == .asked })
-        precondition(asked.allSatisfy { open[$0]?.phase == .asked })
+    /// Checks the invariants in linear time: the open streams are limited and counted, and each process that waits has one
+    /// turn.
+    func checkInvariants() throws(InvariantViolation) {
         let queued = queue.flatMap(\.numbers)
-        precondition(queued.allSatisfy { open[$0] == nil })
-        precondition(Set(queued).count == queued.count)
-        precondition(queue.allSatisfy { !$0.numbers.isEmpty })
-        precondition(Set(queue.map(\.process)).count == queue.count)
+        try InvariantViolation.require(open.count <= limits.open, "open streams are limited")
+        try InvariantViolation.require(
+            asked.count == open.values.count { $0.phase == .asked } && asked.allSatisfy { open[$0]?.phase == .asked },
+            "the streams that were asked are counted")
+        try InvariantViolation.require(
+            queued.allSatisfy { open[$0] == nil } && Set(queued).count == queued.count, "a stream waits once or is open")
+        try InvariantViolation.require(
+            queue.allSatisfy { !$0.numbers.isEmpty } && Set(queue.map(\.process)).count == queue.count,
+            "each process that waits has one turn")
     }
 }

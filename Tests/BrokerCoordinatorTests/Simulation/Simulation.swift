@@ -121,7 +121,11 @@ struct Simulation {
             note("\(event.kind) \(event.client)")
             happen(event)
             takeNotices()
-            if let rule = server.violated { violate("not so: \(rule)") }
+            do throws(InvariantViolation) {
+                try server.checkInvariants()
+            } catch {
+                violate("an invariant does not hold: \(error.rule)")
+            }
             if steps == Self.mostSteps { violate("there is no end after \(steps) steps") }
         }
         if violation == nil { checkEnd() }
