@@ -128,7 +128,8 @@ import Testing
         try table.checkInvariants()
     }
 
-    @Test(arguments: [1, 2, 3, 4]) func `after any events every stream ends, and no place is lost`(seed: UInt64) throws {
+    @Test(arguments: [1, 2, 3, 4]) func `after any events every stream ends, and no place is lost`(seed: UInt64) throws
+    {
         print("seed \(seed)")
         var random = RandomStreams(table(open: 3), seed: seed)
         for _ in 0..<20_000 { try random.act() }

@@ -155,7 +155,8 @@ struct StreamTable {
             asked.count == open.values.count { $0.phase == .asked } && asked.allSatisfy { open[$0]?.phase == .asked },
             "the streams that were asked are counted")
         try InvariantViolation.require(
-            queued.allSatisfy { open[$0] == nil } && Set(queued).count == queued.count, "a stream waits once or is open")
+            queued.allSatisfy { open[$0] == nil } && Set(queued).count == queued.count, "a stream waits once or is open"
+        )
         try InvariantViolation.require(
             queue.allSatisfy { !$0.numbers.isEmpty } && Set(queue.map(\.process)).count == queue.count,
             "each process that waits has one turn")
