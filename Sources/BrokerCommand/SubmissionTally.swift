@@ -127,8 +127,9 @@ final class SubmissionTally: Sendable {
     func failed(_ job: SubmissionJob, _ error: any Error, wasSent: Bool) {
         let known = error as? BrokerError
         switch known?.code {
-        case let code? where known?.sequence != nil && Self.storeCodes.contains(code):
-            // The records are not at fault: they are submitted again when the store takes jobs.
+        case let code? where Self.storeCodes.contains(code):
+            // The records are not at fault: they are submitted again when the store takes jobs. The server reports these
+            // codes with a sequence and, when it refuses the job before that, without one.
             answered(job) { $0.refusal = $0.refusal ?? "\(error)" }
         case let code? where !Self.connectionCodes.contains(code):
             answered(job) { state in

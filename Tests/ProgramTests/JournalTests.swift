@@ -72,4 +72,38 @@ import Testing
         #expect(line?.contains("bytes=1000") == true && line?.contains("byte=\(size)") == true, "\(lines)")
         #expect(try SQLRows.of("SELECT count(*) FROM Employee", in: programs.path("store.sqlite")) == ["3"])
     }
+
+    @Test func `a full store beside a journal is reported once, and the printed command submits everything`() throws {
+        let programs = try Programs()
+        try programs.write(
+            (1...500).map { "{\"id\": \($0), \"name\": \"Ada\"}\n" }.joined(), to: "e.ndjson")
+        // The system's limit for files, 2,048 blocks of 512 bytes, stands for the disk's end. The rows of this job need more
+        // than its text in the journal.
+        let full = try programs.startServer(["--journal"], limit: "-f 2048")
+        let client = try RawClient(programs.path("broker.sock"))
+        let records = (100_001...150_000).map { "{\"id\":\($0)}" }.joined(separator: ",")
+        #expect(
+            try client.ask(
+                "{\"id\": \"large\", \"entity\": \"Employee\", \"notify\": [\"accepted\"], \"json\": [\(records)]}"
+            ).type == "accepted")
+        let watcher = try RawClient(programs.path("broker.sock"))
+        while !(try watcher.ask(#"{"type": "stats"}"#).text.contains(#""state":"waiting""#)) {}
+
+        let submit = ["submit", "--socket", "broker.sock", "--entity", "Employee", "--batch-records", "50", "e.ndjson"]
+        let refused = try programs.run("broker", submit)
+        #expect(refused.status == 1)
+        #expect(refused.complaints.components(separatedBy: "is full").count == 2, "\(refused.complaints)")
+        #expect(!refused.complaints.contains("correct records"), "\(refused.complaints)")
+        let command = try #require(refused.complaints.split(separator: ": ").last?.trimmingCharacters(in: .newlines))
+        #expect(command.hasSuffix(" e.ndjson") && !command.contains("--skip"), "\(command)")
+        kill(full.processIdentifier, SIGKILL)
+        full.waitUntilExit()
+
+        let again = try programs.startServer(["--journal"])
+        #expect(try programs.shell(command).status == 0)
+        stop(again)
+        #expect(
+            try SQLRows.of("SELECT count(*), count(name) FROM Employee", in: programs.path("store.sqlite"))
+                == ["50500|500"])
+    }
 }

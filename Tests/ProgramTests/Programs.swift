@@ -47,19 +47,19 @@ final class Programs {
     ///
     /// - Parameters:
     ///   - complaints: where standard error goes.
-    ///   - descriptors: how many it may have; nil leaves the limit as it is.
+    ///   - limit: options of the shell's `ulimit`; nil leaves the limits as they are.
     ///   - waitsUntilReady: false comes back at once.
     func startServer(
-        _ arguments: [String] = [], complaints: FileHandle = .nullDevice, descriptors: Int? = nil,
+        _ arguments: [String] = [], complaints: FileHandle = .nullDevice, limit: String? = nil,
         waitsUntilReady: Bool = true
     ) throws -> Process {
         var process = process(
             "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"] + arguments)
-        if let descriptors, let program = process.executableURL {
+        if let limit, let program = process.executableURL {
             let arguments = process.arguments ?? []
             process = Process()
             process.executableURL = URL(fileURLWithPath: "/bin/sh")
-            process.arguments = ["-c", "ulimit -n \(descriptors); exec \"$0\" \"$@\"", program.path] + arguments
+            process.arguments = ["-c", "trap '' XFSZ; ulimit \(limit); exec \"$0\" \"$@\"", program.path] + arguments
             process.currentDirectoryURL = URL(fileURLWithPath: folder)
         }
         process.standardError = complaints

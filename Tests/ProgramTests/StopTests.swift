@@ -173,7 +173,7 @@ import Testing
     @Test func `without descriptors the server waits, logs it once, and continues when there are some`() throws {
         let programs = try Programs()
         let complaints = Pipe()
-        let server = try programs.startServer(complaints: complaints.fileHandleForWriting, descriptors: 64)
+        let server = try programs.startServer(complaints: complaints.fileHandleForWriting, limit: "-n 64")
         var clients = try (0..<100).map { _ in try RawClient(programs.path("broker.sock")) }
         #expect(try clients[0].ask(ping).type == "pong")
         #expect(line("No more clients can be accepted", from: complaints) != nil)

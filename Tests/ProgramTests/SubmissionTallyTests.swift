@@ -53,14 +53,20 @@ import Testing
         #expect(tally.end() == nil)
     }
 
-    @Test func `a store that takes no jobs ends the submission, and is reported once`() {
+    /// Without a sequence: the server refused the job before it had one.
+    @Test(
+        arguments: [BrokerError.Code.storeFull, .storeUnavailable, .draining], [nil, 1] as [Int64?]
+    )
+    func `a store that takes no jobs ends the submission, and is reported once`(
+        _ code: BrokerError.Code, sequence: Int64?
+    ) {
         let jobs = (1...4).map { send($0, $0...$0) }
-        let full = BrokerError.reported(BrokerError.Fault(code: .storeFull, message: "full"), sequence: 1)
-        for job in jobs.dropFirst() { tally.failed(job, full, wasSent: true) }
+        let refused = BrokerError.reported(BrokerError.Fault(code: code, message: "why"), sequence: sequence)
+        for job in jobs.dropFirst() { tally.failed(job, refused, wasSent: true) }
         #expect(!tally.mayGoOn)
         commit(jobs[0])
         let state = tally.end()
-        #expect(state?.refusal == "storeFull: full" && state?.summary.failures == [])
+        #expect(state?.refusal == "\(code): why" && state?.summary.failures == [])
         #expect(state?.inputs[0].failed == [] && state?.inputs[0].committed == [1...1])
     }
 }
