@@ -1,3 +1,4 @@
+import BrokerJSON
 import BrokerModel
 import Testing
 
@@ -56,6 +57,52 @@ import Testing
              "Note": {"mark": 9007199254740993}}
             """)
         #expect(staged.warnings == ["Size value 2", "Size other 1", "Mark at 1"])
+    }
+
+    /// A model with limits that inexact numbers break.
+    private static let limited = """
+        {"entities": {"Size": {"identity": "id", "attributes": {
+            "id": "integer64", "skipped": {"type": "double", "max": 5, "onInvalid": "skip"},
+            "cleared": {"type": "double", "max": 5, "onInvalid": "null"}, "required": {"type": "double", "max": 5},
+            "large": "double", "small": "double"}},
+         "Mark": {"identity": "at", "attributes": {"at": "double", "text": "string"}},
+         "Note": {"attributes": {"text": "string"}, "relationships": {"mark": {"entity": "Mark"}}}}}
+        """
+
+    @Test(arguments: ["skipped", "cleared"])
+    func `a number that is not stored has no warning, and none is given to the next value`(_ name: String) throws {
+        let staged = try Staging(Self.limited).stage(
+            #"{"Size": {"id": 1, "\#(name)": 9007199254740993, "large": 0.5, "small": 0.5}}"#)
+        #expect(staged.warnings == [])
+    }
+
+    @Test func `the numbers of a rejected record have no warning`() throws {
+        let staged = try Staging(Self.limited).stage(
+            """
+            {"Size": [{"id": 1, "large": 9007199254740993, "small": "x"}, {"id": 2, "large": 1, "required": 9007199254740993},
+             {"id": 3, "large": 2, "small": 1e-400}]}
+            """, .skip)
+        #expect(staged.warnings == ["Size small 1"])
+    }
+
+    @Test func `a key that names another number has a warning`() throws {
+        let staging = try Staging(Self.limited)
+        let mark = try #require(staging.plan.model.index(ofEntity: "Mark"))
+        let document = try JSONDocument(
+            parsing: JSONText(copying: Array(#"{"keys": [9007199254740993, 1], "json": {"text": "a"}}"#.utf8)))
+        try withExtendedLifetime(document) {
+            let keys = try #require(document.root["keys"])
+            let named = StagingOperation(entity: mark, json: keys, .name)
+            let changed = StagingOperation(
+                entity: mark, json: try #require(document.root["json"]),
+                .change(object: try #require(keys.elements.first { _ in true })))
+            for operation in [named, changed] {
+                let collections = JobCollection.collections(of: [operation], in: document)
+                let parts = try collections.map { try $0.stage(staging.plan, .fail) }
+                let staged = Staged(rows: StagedJobRows.unite(parts, staging.plan), plan: staging.plan)
+                #expect(staged.warnings == ["Mark at 1"])
+            }
+        }
     }
 
     @Test func `collections of one job count their unknown keys together`() throws {

@@ -15,8 +15,8 @@ struct ByteArena: ~Copyable {
     private var fresh = 0
     /// The budget for the patterns and tombstones of the arena's records.
     var workBudget = WorkBudget.staging
-    /// The attribute cannot represent a converted value exactly (``ValueConverter/isInexact(_:_:)``). The caller of the
-    /// conversion clears it.
+    /// The attribute cannot represent the latest converted value exactly (``ValueConverter/isInexact(_:_:)``). Only
+    /// meaningful when the conversion succeeded.
     var isInexact = false
 
     init() {}

@@ -1,6 +1,6 @@
 internal import BrokerModel
 
-/// Counts, by attribute, the values that their attributes cannot represent exactly.
+/// Counts, by attribute, the values that their attributes cannot represent exactly: those of accepted records, and keys.
 struct InexactValues {
     private struct AttributeID: Hashable {
         let entity: Int
@@ -9,8 +9,8 @@ struct InexactValues {
 
     private var counts: [AttributeID: Int] = [:]
 
-    mutating func note(entity: Int, attribute: Int) {
-        counts[AttributeID(entity: entity, attribute: attribute), default: 0] += 1
+    mutating func note(entity: Int, attributes: [Int]) {
+        for attribute in attributes { counts[AttributeID(entity: entity, attribute: attribute), default: 0] += 1 }
     }
 
     /// Returns one warning for each attribute, in the order of the model.

@@ -87,7 +87,7 @@ extension StagingContext {
         defer { scratch.pop(entity.attributes.count) }
         var first: StagingFault?
         var firstOffset = Int.max
-        var failed: Set<Int> = []
+        var (failed, inexactColumns): (Set<Int>, [Int]) = ([], [])
         for column in entity.ownColumns {
             let attribute = entity.attributes[column]
             guard let value = value(of: attribute, column, source, entity) else {
@@ -95,7 +95,7 @@ extension StagingContext {
                 continue
             }
             do throws(StagingFault) {
-                scratch[cells + column] = try cell(value, attribute, column, entity)
+                scratch[cells + column] = try cell(value, attribute, column, entity, &inexactColumns)
             } catch {
                 let (error, offset) = source.relocated(error, at: textOffset(of: value), in: extent(of: record))
                 // If there are several faults, the first in the text is reported.
@@ -137,6 +137,7 @@ extension StagingContext {
         }
         try noteNesting(entity, at: textOffset(of: record))
         write(entity, cells, to: row, at: textOffset(of: record))
+        inexactValues.note(entity: entity.ownIndex, attributes: inexactColumns)
         return (row, .accepted)
     }
 
@@ -256,16 +257,18 @@ extension StagingContext {
                 attribute: attribute.name), offset: textOffset(of: record))
     }
 
+    /// - Parameter inexactColumns: gets the column if the attribute cannot represent the value exactly.
     @inline(__always)
     private mutating func cell(
-        _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan
+        _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan,
+        _ inexactColumns: inout [Int]
     ) throws(StagingFault) -> Cell {
         let meant = try converted(value, column, entity) ?? value
         do throws(ValueFault) {
             if meant.isNull { return try attribute.nullCell(of: entity) }
             do throws(ValueFault) {
                 let cell = try attribute.converter.convert(meant, arena: &arena)
-                if arena.isInexact { noteInexact(column, entity) }
+                if arena.isInexact { inexactColumns.append(column) }
                 return cell
             } catch {
                 switch attribute.onInvalid {
@@ -277,12 +280,6 @@ extension StagingContext {
         } catch {
             throw invalid(error, value, column, entity)
         }
-    }
-
-    /// Notes that the attribute cannot represent the latest converted value exactly.
-    @inline(never) mutating func noteInexact(_ column: Int, _ entity: EntityPlan) {
-        arena.isInexact = false
-        inexactValues.note(entity: entity.ownIndex, attribute: column)
     }
 
     func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {

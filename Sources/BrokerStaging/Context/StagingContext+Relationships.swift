@@ -270,14 +270,15 @@ extension StagingContext {
         let meant = try converted(value, column, destination) ?? value
         do throws(ValueFault) {
             scratch[cells + column] = try destination.attributes[column].converter.convert(meant, arena: &arena)
-            if arena.isInexact { noteInexact(column, destination) }
         } catch {
             throw invalid(error, value, column, destination)
         }
+        let isInexact = arena.isInexact
         try take(arena.takeFresh())
         if case .absent = decision(destination, identity: cells) { throw .skipped }
         let row = try findOrAdd(
             destination, identity: cells, offset: textOffset(of: value), relationship.missing.origin)
+        if isInexact { inexactValues.note(entity: destination.ownIndex, attributes: [column]) }
         try noteNesting(destination, at: textOffset(of: value))
         return row
     }
@@ -315,7 +316,6 @@ extension StagingContext {
 
     /// Returns null for a value that is not an identity.
     private mutating func identityCell(_ value: JSONValue, _ entity: EntityPlan, _ column: Int) -> Cell {
-        defer { arena.isInexact = false }
         do throws(ValueFault) {
             return try entity.attributes[column].converter.convert(value, arena: &arena)
         } catch {

@@ -154,7 +154,12 @@ extension StagingContext {
             }
             return [.integer(number)]
         }
-        guard model.identity.count > 1 else { return [try keyCell(key, entity, model.identity[0])] }
+        var inexactColumns: [Int] = []
+        guard model.identity.count > 1 else {
+            let cell = try keyCell(key, entity, model.identity[0], &inexactColumns)
+            inexactValues.note(entity: entity.ownIndex, attributes: inexactColumns)
+            return [cell]
+        }
         let names = model.identity.map { model.attributes[$0].name }
         guard key.kind == .object else {
             throw fault(
@@ -170,13 +175,14 @@ extension StagingContext {
                     "The key of \(a(entity.name)) is an object with \(names.joined(separator: ", ")); this one lacks "
                         + "\(name).", key, entity)
             }
-            cells.append(try keyCell(value, entity, column))
+            cells.append(try keyCell(value, entity, column, &inexactColumns))
         }
+        inexactValues.note(entity: entity.ownIndex, attributes: inexactColumns)
         return cells
     }
 
     private mutating func keyCell(
-        _ value: JSONValue, _ entity: EntityPlan, _ column: Int
+        _ value: JSONValue, _ entity: EntityPlan, _ column: Int, _ inexactColumns: inout [Int]
     ) throws(StagingFault) -> Cell {
         guard !value.isNull else {
             throw fault(.missingIdentity, "null is the key of no \(entity.name).", value, entity)
@@ -187,6 +193,7 @@ extension StagingContext {
         } catch {
             throw invalid(error, value, column, entity)
         }
+        if arena.isInexact { inexactColumns.append(column) }
         try take(arena.takeFresh())
         return cell
     }

@@ -43,6 +43,7 @@ final class ValueConverter: Sendable {
     ///
     /// Valid while the document of the value and the arena live.
     func convert(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
+        arena.isInexact = false
         guard !value.isNull else { return .null }
         let cell =
             switch type {
