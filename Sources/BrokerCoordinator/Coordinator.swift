@@ -101,7 +101,7 @@ package final class Coordinator: Sendable {
                 return true
             }
         }
-        backups = BackupThread(logger)
+        backups = BackupThread(gate, logger)
         self.pool = pool
         self.completions = completions
         onFailure { [readers] in readers.fail($0) }

@@ -1,3 +1,5 @@
+import BrokerModel
+import BrokerStaging
 import BrokerStore
 import CSQLite
 import Foundation
@@ -29,14 +31,55 @@ import TestSupport
         #expect(sqlite3_open_v2(folder.path("store.sqlite"), &reader, SQLITE_OPEN_READONLY, nil) == SQLITE_OK)
         #expect(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM Row", nil, nil, nil) == SQLITE_OK)
         submit(60)
-        let warning = "The store's log grows"
+        let warning = "The store's WAL grows, because another program's read transaction stays open"
         test.log.waitUntil(warning)
         #expect(!test.statistics.contains(#""uncheckpointedPages":0"#))
         #expect(sqlite3_exec(reader, "COMMIT", nil, nil, nil) == SQLITE_OK)
         submit(10)
-        let release = "No reader holds the store's log any more"
+        let release = "No reader holds the store's WAL any more"
         test.log.waitUntil(release)
         #expect([warning, release].map(test.log.count) == [1, 1])
+    }
+
+    @Test func `a WAL that grows for a reader of the server's own is not said to be another program's`() throws {
+        let test = try TestCoordinator(model, in: folder) { $0.store.logPages = 8 }
+        let text = String(repeating: "x", count: 3_000)
+        var ended = 0
+        func submit(_ count: Int) {
+            for _ in 0..<count {
+                test.submit("{\"Row\": {\"id\": \(ended), \"text\": \"\(text)\"}}")
+                ended += 1
+                _ = test.events.ends(ended)
+            }
+        }
+        submit(100)
+        let (gate, begun, end) = (Gate(), Gate(), Gate())
+        test.coordinator.backup(
+            to: folder.path("copy"),
+            progress: { _ in
+                begun.open()
+                gate.pass()
+            }, tell: { _ in end.open() })
+        begun.pass()
+        submit(60)
+        test.log.waitUntil("The store's WAL grows while a backup of this server runs")
+        gate.open()
+        end.pass()
+        submit(20)
+        test.log.waitUntil("No reader holds the store's WAL any more")
+
+        // More than one part of a stream.
+        submit(300)
+        let read = Gate()
+        let stream = test.coordinator.stream(
+            try test.coordinator.plan.fetchRequest(FetchDescription(entity: "Row")), of: 1
+        ) { _, _ in read.open() }
+        stream.ask()
+        read.pass()
+        submit(60)
+        test.log.waitUntil("The store's WAL grows while a long fetch of this server runs")
+        #expect(test.log.count("another program") == 0)
+        stream.cancel()
     }
 
     @Test func `the log is copied between transactions though jobs wait all the time`() throws {

@@ -92,7 +92,7 @@ import TestSupport
         gate.onWriterWaiting { wait in waits.withLock { $0.append(wait) } }
         #expect(gate.beginStream())
         #expect(gate.beginStream())
-        #expect(gate.isReadingLong)
+        #expect(gate.longReader == .fetch)
         var worked = 0
         #expect(!gate.whileIdle { worked += 1 })
         #expect(!gate.beginStream())

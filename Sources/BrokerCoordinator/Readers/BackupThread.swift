@@ -35,9 +35,13 @@ final class BackupThread: Sendable {
 
     private let state = Monitor(State())
     private let thread = SerialThread(named: "backup")
+    private let gate: ReaderGate
     private let logger: Logger
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ gate: ReaderGate, _ logger: Logger) {
+        self.gate = gate
+        self.logger = logger
+    }
 
     /// - Returns: why it is refused; nil when it is begun.
     func run(_ task: BackupTask) -> Fault? {
@@ -68,18 +72,20 @@ final class BackupThread: Sendable {
     func stop() { thread.stop() }
 
     private func make(_ task: BackupTask) -> BackupEnd {
-        logger.notice("A backup begins; the store's log grows until it ends.", metadata: ["file": "\(task.file)"])
+        logger.notice("A backup begins; the store's WAL grows until it ends.", metadata: ["file": "\(task.file)"])
         let start = monotonicMicroseconds()
         var toldAt = Int64.min / 2
         do throws(StoreError) {
-            let copy = try task.backup.run(
-                isWanted: { [state] in task.isWanted() && !state.withLock { $0.isStopping } },
-                progress: { progress in
-                    let now = monotonicMicroseconds()
-                    guard now - toldAt >= Self.progressMicroseconds else { return }
-                    toldAt = now
-                    task.progress(progress)
-                })
+            let copy = try gate.backUp { () throws(StoreError) in
+                try task.backup.run(
+                    isWanted: { [state] in task.isWanted() && !state.withLock { $0.isStopping } },
+                    progress: { progress in
+                        let now = monotonicMicroseconds()
+                        guard now - toldAt >= Self.progressMicroseconds else { return }
+                        toldAt = now
+                        task.progress(progress)
+                    })
+            }
             guard let copy else {
                 logger.notice("A backup was given up, and is gone.", metadata: ["file": "\(task.file)"])
                 return .stopped

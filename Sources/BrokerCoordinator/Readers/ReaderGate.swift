@@ -1,3 +1,5 @@
+internal import BrokerStore
+
 /// Lets the writer copy the WAL while none of the server's own readers has a snapshot open.
 ///
 /// SQLite restarts the WAL only when no reader uses any part of it (sqlite.org/wal.html, section 2.2). Readers that
@@ -10,11 +12,16 @@
 final class ReaderGate: Sendable {
     enum Kind { case brief, long }
 
+    /// A reader of the server's that may hold much of the WAL.
+    enum LongReader: Equatable { case fetch, backup }
+
     private struct State {
         var brief = 0
         var long = 0
         /// Open streams.
         var streams = 0
+        /// A backup reads. Nothing waits for it: it may last for hours.
+        var isBackingUp = false
         /// The writer waits for the brief reads to end, or copies.
         var isClosed = false
         /// A long read or a stream delayed the writer; the next one waits until the writer has copied.
@@ -43,8 +50,17 @@ final class ReaderGate: Sendable {
     /// A read is active that began before the gate was closed.
     var isReading: Bool { state.withLock { $0.brief + $0.long > 0 } }
 
-    /// A long read is active, or a stream is open.
-    var isReadingLong: Bool { state.withLock { $0.long + $0.streams > 0 } }
+    /// The server's own reader that the WAL grows for: a long read or an open stream, or else a backup.
+    var longReader: LongReader? {
+        state.withLock { $0.long + $0.streams > 0 ? .fetch : $0.isBackingUp ? .backup : nil }
+    }
+
+    /// Runs a backup, which neither waits for the writer nor delays it.
+    func backUp<Result>(_ body: () throws(StoreError) -> Result) throws(StoreError) -> Result {
+        state.withLock { $0.isBackingUp = true }
+        defer { state.withLock { $0.isBackingUp = false } }
+        return try body()
+    }
 
     /// Runs a read, when the gate is open.
     func read<Result>(_ kind: Kind, _ body: () -> Result) -> Result {

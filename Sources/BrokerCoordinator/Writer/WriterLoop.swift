@@ -331,7 +331,7 @@ struct WriterLoop {
             statistics.count { $0.log = storeLog }
         }
         if let log, let position = store.durablePosition { log.applied(through: position) }
-        for notice in store.takeLogNotices() { notice.tell(logger, isOwnReader: gate.isReadingLong) }
+        for notice in store.takeLogNotices() { notice.tell(logger, ownReader: gate.longReader) }
     }
 
     private func report(
