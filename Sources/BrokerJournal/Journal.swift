@@ -107,13 +107,20 @@ package final class Journal {
 
     deinit { if file >= 0 { Glibc.close(file) } }
 
-    /// Whether there is a journal, or a part of one.
-    ///
+    /// Whether a journal is at a path.
+    package enum Presence {
+        case absent
+        /// A folder without a segment.
+        case emptyFolder
+        /// A journal, or a part of one.
+        case present
+    }
+
     /// - Throws: ``JournalError`` when the path cannot be examined.
-    package static func exists(_ path: String) throws(JournalError) -> Bool {
+    package static func presence(_ path: String) throws(JournalError) -> Presence {
         let folder = JournalFolder(path: path)
-        guard folder.isThere else { return false }
-        return try !folder.segmentNumbers().isEmpty
+        guard folder.isThere else { return .absent }
+        return try folder.segmentNumbers().isEmpty ? .emptyFolder : .present
     }
 
     /// Deletes the journal with all its entries.

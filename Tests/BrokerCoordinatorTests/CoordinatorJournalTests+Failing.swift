@@ -113,4 +113,36 @@ extension CoordinatorJournalTests {
         #expect(again.events.ends(2).map(\.id) == ["b", "c"])
         #expect(again.history.hasPrefix("3 "))
     }
+
+    @Test(arguments: [true, false])
+    func `a journal's folder without its files stops the start`(keepsJournal: Bool) throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+        }
+        let segment = folder.path("store.sqlite.journal/0000000000000001.jobs")
+        try FileManager.default.moveItem(atPath: segment, toPath: folder.path("kept"))
+        let error = #expect(throws: StoreError.self) {
+            try coordinator(in: folder) { $0.keepsJournal = keepsJournal }
+        }
+        #expect(error?.message.contains("lacks its files") == true)
+        try FileManager.default.moveItem(atPath: folder.path("kept"), toPath: segment)
+        _ = try coordinator(in: folder)
+    }
+
+    @Test(arguments: [true, false])
+    func `a store whose journal is gone goes on, and the log says what may be lost`(keepsJournal: Bool) throws {
+        let folder = TemporaryFolder()
+        do {
+            let test = try coordinator(in: folder)
+            test.submit(row(1), id: "a")
+            _ = test.events.ends(1)
+        }
+        try FileManager.default.removeItem(atPath: folder.path("store.sqlite.journal"))
+        let test = try coordinator(in: folder) { $0.keepsJournal = keepsJournal }
+        test.log.waitUntil("warning: The store was fed from a journal that is not there")
+        #expect(test.log.count("all that was in it is applied") == 0)
+    }
 }

@@ -16,7 +16,7 @@ enum JournalOpening {
             if expected != nil { try leave(path, expected, remembered, options, store, logger) }
             return nil
         }
-        let isThere = try exists(path)
+        let isThere = try exists(path, isExpected: expected != nil)
         let journal = try opened(path, expected, remembered, options, logger)
         if journal.identity != expected {
             if expected != nil, !isThere {
@@ -32,12 +32,22 @@ enum JournalOpening {
         return journal
     }
 
-    private static func exists(_ path: String) throws(StoreError) -> Bool {
+    /// - Parameter isExpected: the store was fed from a journal.
+    /// - Throws: also when the journal's folder is there without its files. (A copy of the store alone has no folder.)
+    private static func exists(_ path: String, isExpected: Bool) throws(StoreError) -> Bool {
+        let presence: Journal.Presence
         do throws(JournalError) {
-            return try Journal.exists(path)
+            presence = try Journal.presence(path)
         } catch {
             throw StoreError(error)
         }
+        if presence == .emptyFolder, isExpected {
+            throw StoreError(
+                .incompatible,
+                "The journal \(path) lacks its files, and jobs that were accepted may be in them. Put them back; or, to give such "
+                    + "jobs up, delete the folder. Nothing was touched.")
+        }
+        return presence == .present
     }
 
     private static func opened(
@@ -66,7 +76,8 @@ enum JournalOpening {
         _ path: String, _ expected: JournalIdentity?, _ remembered: JournalPosition, _ options: CoordinatorOptions,
         _ store: Store, _ logger: Logger
     ) throws(StoreError) {
-        if try exists(path) {
+        let isThere = try exists(path, isExpected: true)
+        if isThere {
             let journal = try opened(path, expected, remembered, options, logger)
             guard journal.pendingCount == 0 else {
                 throw StoreError(
@@ -82,6 +93,14 @@ enum JournalOpening {
             }
         }
         try store.endLog()
+        guard isThere else {
+            return logger.warning(
+                """
+                The store was fed from a journal that is not there, and goes on without one. Jobs that were accepted, and that \
+                the store has not applied, are lost with it.
+                """,
+                metadata: ["applied": "\(remembered.applied)"])
+        }
         logger.notice("The store goes on without its journal; all that was in it is applied.")
     }
 }
