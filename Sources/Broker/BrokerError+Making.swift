@@ -34,6 +34,11 @@ extension BrokerError {
             cause: BrokerError(.waitCancelled, "The task was cancelled; the job goes on."))
     }
 
+    /// The task that waited for the answer to a request that changes something was cancelled.
+    package static let actionWaitCancelled = BrokerError(
+        .outcomeUnknown, "The task was cancelled before the answer came, and the action may have been done.",
+        cause: BrokerError(.waitCancelled, "The task was cancelled; the action goes on."))
+
     /// The meaning of this error for a job that was sent.
     package func doubting(_ id: JobID) -> BrokerError {
         switch code {

@@ -57,7 +57,8 @@ public protocol BrokerProtocol: Sendable {
 
     /// Does an administrative action. A server allows them to its own user and root only.
     ///
-    /// - Throws: ``BrokerError``; with ``BrokerError/Code/connectionLost`` the action may have been done.
+    /// - Throws: ``BrokerError``; with ``BrokerError/Code/connectionLost``, and with ``BrokerError/Code/outcomeUnknown`` when the
+    ///   task is cancelled while this waits for the answer, the action may have been done.
     func administer(_ action: AdminAction) async throws
 
     /// Copies the store to a file while jobs go on.
@@ -65,7 +66,9 @@ public protocol BrokerProtocol: Sendable {
     /// - Parameters:
     ///   - file: an absolute path on the machine of the store.
     ///   - replacing: whether an existing file is replaced.
-    /// - Throws: ``BrokerError``; there is no copy then.
+    /// - Throws: ``BrokerError``. There is no copy then, except that with ``BrokerError/Code/connectionLost``, and with
+    ///   ``BrokerError/Code/outcomeUnknown`` when the task is cancelled, a server may have made it, or may make it still. An embedded
+    ///   broker gives the copy up when the task is cancelled, and throws `CancellationError`.
     func backUp(to file: String, replacing: Bool) async throws -> Backup
 }
 

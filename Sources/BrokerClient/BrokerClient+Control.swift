@@ -54,7 +54,7 @@ extension BrokerClient {
         guard let asked = BrokerWire.AdminAction(rawValue: action.rawValue) else {
             throw BrokerError(.unsupportedMessage, "There is no action \"\(action.rawValue)\". Nothing was sent.")
         }
-        let answer = try await request(isSentOnce: true, orOnCancellation: Self.adminWaitCancelled) {
+        let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
             ClientMessageWriter.admin(asked, tag: $0)
         }
         guard case .done = answer.message else { throw unexpected(answer, to: "admin") }
@@ -62,7 +62,7 @@ extension BrokerClient {
     }
 
     public func backUp(to file: String, replacing: Bool = false) async throws -> Backup {
-        let answer = try await request(isSentOnce: true, orOnCancellation: Self.adminWaitCancelled) {
+        let answer = try await request(isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
             ClientMessageWriter.backup(file: file, replaces: replacing, tag: $0)
         }
         guard case .done = answer.message, let sequence = answer.document.root["sequence"]?.int64,
@@ -70,9 +70,6 @@ extension BrokerClient {
         else { throw unexpected(answer, to: "backup") }
         return Backup(sequence: sequence, byteCount: bytes)
     }
-
-    private static let adminWaitCancelled = BrokerError.connectionLost(
-        "the task was cancelled before the answer came, and the action may have been done")
 
     private func decoded<Value>(_ type: String, _ decode: () throws -> Value) throws -> Value {
         do {

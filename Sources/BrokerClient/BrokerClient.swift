@@ -19,8 +19,7 @@ public final class BrokerClient: BrokerProtocol {
     let driver: SessionDriver
     let configuration: BrokerClientConfiguration
     let observation: JobObservation
-    /// Random for each client, so that its ids differ from those of other clients.
-    private let idPrefix: String
+    private let ids = JobIDs()
     private let nextNumber = Atomic(0)
 
     /// - Parameters:
@@ -39,8 +38,6 @@ public final class BrokerClient: BrokerProtocol {
     ) {
         self.configuration = configuration
         observation = JobObservation(name: configuration.name ?? "")
-        let random = String(UInt64.random(in: 0...UInt64.max), radix: 16)
-        idPrefix = String(repeating: "0", count: 16 - random.utf8.count) + random + "-"
         let session = Session(
             path: address.path,
             window: Session.Jobs(
@@ -112,7 +109,7 @@ public final class BrokerClient: BrokerProtocol {
 
     private func send(_ job: Job, wantsAcceptance: Bool, _ waiter: JobWaiter) throws -> Session.Jobs.Place {
         try Task.checkCancellation()
-        let id = try job.id?.checked() ?? JobID(idPrefix + String(number()))
+        let id = try job.id?.checked() ?? ids.next()
         let frame = try driver.encoders.encode(try job.content(id: id, wantsAcceptance: wantsAcceptance))
         return try driver.add(id: id, frame: frame, waiter: waiter)
     }

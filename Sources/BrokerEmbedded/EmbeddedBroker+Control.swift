@@ -31,6 +31,7 @@ extension EmbeddedBroker {
     ///
     /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/unsupported`` for the others, which are about a server.
     public func administer(_ action: AdminAction) async throws {
+        try Task.checkCancellation()
         switch action {
         case .pause:
             guard owned.coordinator.pause() else {
@@ -42,7 +43,7 @@ extension EmbeddedBroker {
             owned.coordinator.checkpoint { result in
                 answer.finish(result.map { _ in }.mapError { BrokerError(.storeUnavailable, $0.message) })
             }
-            try await answer.value()
+            try await answer.value(orOnCancellation: BrokerError.actionWaitCancelled)
         default:
             throw BrokerError(
                 .unsupported,
@@ -51,6 +52,7 @@ extension EmbeddedBroker {
     }
 
     public func backUp(to file: String, replacing: Bool = false) async throws -> Backup {
+        try Task.checkCancellation()
         let answer = Answer<Backup>()
         let isWanted = Wanted()
         owned.coordinator.backup(to: file, replaces: replacing, isWanted: { isWanted.value }) { end in

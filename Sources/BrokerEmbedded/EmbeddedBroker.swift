@@ -33,6 +33,8 @@ public final class EmbeddedBroker: BrokerProtocol {
     let path: String
     private let stopped = Answer<Void>()
     private let isStopping = Atomic(false)
+    /// The ids of jobs without one are made here: a job that is cancelled is cancelled by its id.
+    private let ids = JobIDs()
 
     init(_ owned: OwnedStore, path: String, folder: TemporaryStore?) {
         self.owned = owned
@@ -56,28 +58,33 @@ public final class EmbeddedBroker: BrokerProtocol {
 
     /// Applies a job and waits until it is committed.
     ///
-    /// Cancelling the task cancels a job that still waits for room, and a job with an id whose merge has not begun: the call
-    /// then throws `CancellationError`, and the job has no effect. In every other case the call ends as if its task were not
-    /// cancelled.
+    /// Cancelling the task cancels the job, unless its merge has begun: the call then throws `CancellationError`, and the job
+    /// has no effect. In every other case the call ends as if its task were not cancelled.
     ///
     /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/outcomeUnknown`` when the disk failed: whether the job was
     ///   applied is known when the store has been opened again. Later calls are refused then with
     ///   ``/Broker/BrokerError/Code/storeUnavailable``, and the only useful call is ``stop()``.
     @discardableResult public func process(_ job: Broker.Job) async throws -> Completion {
-        let content = JSONText(copying: try job.content(id: job.id?.checked(), wantsAcceptance: false))
-        let outcome = try await requests.job(content, id: job.id?.text ?? "", accepted: nil)
-        return try Completion(outcome, isBrief: job.reply == .none)
+        let id = try job.id?.checked() ?? ids.next()
+        let content = JSONText(copying: try job.content(id: id, wantsAcceptance: false))
+        let outcome = try await requests.job(content, id: id.text, accepted: nil)
+        do throws(BrokerError) {
+            return try Completion(outcome, isBrief: job.reply == .none)
+        } catch {
+            throw error.endingTask
+        }
     }
 
     public func submit(_ job: Broker.Job) async throws -> SubmittedJob {
-        let content = JSONText(copying: try job.content(id: job.id?.checked(), wantsAcceptance: true))
+        let id = try job.id?.checked() ?? ids.next()
+        let content = JSONText(copying: try job.content(id: id, wantsAcceptance: true))
         let accepted = Answer<SubmittedJob>()
         let ended = Answer<Completion>()
         let isBrief = job.reply == .none
-        // The job's end is waited for by a task of its own, which lives as long as the job.
-        Task { [requests] in
+        // The job's end is waited for by a task of its own, which lives as long as the job. Cancelling it cancels the job.
+        let task = Task { [requests] in
             do {
-                let outcome = try await requests.job(content, id: job.id?.text ?? "") { id, sequence in
+                let outcome = try await requests.job(content, id: id.text) { id, sequence in
                     accepted.finish(.success(SubmittedJob(JobID(id), sequence, ended)))
                 }
                 let completion = try Completion(outcome, isBrief: isBrief)
@@ -86,10 +93,10 @@ public final class EmbeddedBroker: BrokerProtocol {
                 accepted.finish(.success(SubmittedJob(completion.id, completion.sequence, ended)))
             } catch {
                 ended.finish(.failure(error))
-                accepted.finish(.failure(error))
+                accepted.finish(.failure((error as? BrokerError)?.endingTask ?? error))
             }
         }
-        return try await accepted.value()
+        return try await accepted.value(onCancel: { if !accepted.isFinished { task.cancel() } })
     }
 
     public func await(_ id: JobID) async throws -> Completion {
@@ -181,6 +188,9 @@ extension SubmittedJob {
 }
 
 extension BrokerError {
+    /// The error of a call that the job's end is the answer to: the job was cancelled because the task was.
+    fileprivate var endingTask: any Error { code == .cancelled && Task.isCancelled ? CancellationError() : self }
+
     fileprivate static func unknownJob(_ id: JobID) -> BrokerError {
         BrokerError(
             .unknownJob,

@@ -59,7 +59,7 @@ final class Requests: Sendable {
         return BrokerError(.storeUnavailable, message)
     }
 
-    /// - Parameter id: the job's; nil of a message that is no job.
+    /// - Parameter id: the job's; nil for a message that is no job.
     /// - Returns: a number by which to forget it.
     private func note<Value>(_ answer: Answer<Value>, _ id: String?) throws -> Int {
         try unanswered.withLock { unanswered in
@@ -75,7 +75,7 @@ final class Requests: Sendable {
     }
 
     /// - Parameters:
-    ///   - id: the job's own; empty when it has none.
+    ///   - id: the job's.
     ///   - accepted: called when the job has its sequence, if its message asks for that.
     func job(
         _ content: JSONText, id: String, accepted: (@Sendable (_ id: String, _ sequence: Int64) -> Void)?
@@ -185,7 +185,7 @@ final class Requests: Sendable {
             if queue.withdraw(number) || id == nil {
                 // A job that is not admitted has no effect, and neither has a fetch.
                 answer.finish(.failure(CancellationError()))
-            } else if let id, !id.isEmpty {
+            } else if let id {
                 // The job's own end is the answer: `cancelled`, or its outcome when its merge had begun. The coordinator knows
                 // the id when it has opened the job, so the cancellation is a frame after the job's.
                 coordinator.admit(
@@ -238,20 +238,23 @@ final class Wanted: Sendable {
 
 extension Completion {
     /// Converted by way of the message: an outcome of an earlier run in the ledger has no other form.
-    init(_ outcome: JobCompletion, isBrief: Bool) throws {
+    init(_ outcome: JobCompletion, isBrief: Bool) throws(BrokerError) {
         let content = outcome.message(tag: nil, isBrief: isBrief)
         if outcome.objects == nil, let completion = content.withUnsafeBytes({ Completion(plainly: $0) }) {
             self = completion
             return
         }
-        let message = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
+        let message: ServerMessage
+        do throws(WireError) {
+            message = try ServerEnvelope.decode(parsing: JSONText(copying: content)).message
+        } catch {
+            throw BrokerError.protocolViolation("\(error)")
+        }
         switch message {
         case .completed(let completed):
             self.init(completed)
             guard let objects = outcome.objects, objects.json == nil else { return }
             warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
-        case .failed(let failed) where Task.isCancelled && failed.error.code == BrokerError.Code.cancelled.rawValue:
-            throw CancellationError()
         case .failed(let failed):
             throw BrokerError(
                 failed.error, jobID: JobID(failed.id ?? outcome.id), sequence: failed.sequence)

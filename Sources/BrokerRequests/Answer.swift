@@ -23,6 +23,9 @@ package final class Answer<Value: Sendable>: Sendable {
 
     package init() {}
 
+    /// The value has arrived.
+    package var isFinished: Bool { state.withLock { $0.result != nil } }
+
     /// Only the first result counts.
     package func finish(_ result: Result<Value, any Error>) {
         let (first, others) = state.withLock { state in

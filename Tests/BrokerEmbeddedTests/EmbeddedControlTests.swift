@@ -42,6 +42,86 @@ import Testing
         await broker.stop()
     }
 
+    private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
+        while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
+    }
+
+    @Test(arguments: ["one", nil] as [JobID?])
+    func `a submission that is cancelled while it waits for room has no effect`(_ id: JobID?) async throws {
+        let broker = try await store.open { $0.limits.jobs = 1 }
+        try await broker.administer(.pause)
+        let first = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee")))
+        let second = Task { try await broker.submit(Job(.process(json: #"{"id": 2}"#, as: "Employee"), id: id)) }
+        await waitUntil(broker, waiting: 1, inFlight: 1)
+        second.cancel()
+        await #expect(throws: CancellationError.self) { try await second.value }
+        #expect(broker.waitingCount == 0)
+        try await broker.administer(.resume)
+        _ = try await first.completion
+        await broker.stop()
+        #expect(try store.rows("SELECT id FROM Employee") == ["1"])
+    }
+
+    @Test func `a submission that is cancelled throws and has no effect, or returns the job and its end`() async throws
+    {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        var accepted: [SubmittedJob] = []
+        for number in 1...100 {
+            let job = Task {
+                try await broker.submit(
+                    Job(.process(json: #"{"id": \#(number)}"#, as: "Employee"), id: JobID("\(number)")))
+            }
+            if number.isMultiple(of: 2) { await Task.yield() }
+            job.cancel()
+            do {
+                accepted.append(try await job.value)
+            } catch is CancellationError {}
+        }
+        try await broker.administer(.resume)
+        var applied: [String] = []
+        for job in accepted {
+            do {
+                applied.append(try await job.completion.id.text)
+            } catch let error as BrokerError {
+                #expect(error.code == .cancelled)
+            }
+        }
+        await broker.stop()
+        #expect(try store.rows("SELECT id FROM Employee") == applied)
+    }
+
+    @Test func `a job without an id that is cancelled before its merge has no effect`() async throws {
+        let broker = try await store.open()
+        try await broker.administer(.pause)
+        let job = Task { try await broker.process(json: #"{"id": 1}"#, as: "Employee") }
+        await waitUntil(broker, waiting: 0, inFlight: 1)
+        job.cancel()
+        await #expect(throws: CancellationError.self) { try await job.value }
+        try await broker.administer(.resume)
+        await broker.stop()
+        #expect(try store.rows("SELECT id FROM Employee") == [])
+    }
+
+    @Test func `an action whose task is cancelled may have been done, and its error says so`() async throws {
+        let broker = try await store.open()
+        let locker = try Locker(store.path)
+        let job = Task { try await broker.process(json: #"{"id": 1}"#, as: "Employee") }
+        await waitUntil(broker, waiting: 0, inFlight: 1)
+        var error: (any Error)?
+        // One that is cancelled before it begins has no effect.
+        for attempt in 0..<16 where error == nil || error is CancellationError {
+            let checkpoint = Task { try await broker.administer(.checkpoint) }
+            for _ in 0..<(1 << attempt) { await Task.yield() }
+            checkpoint.cancel()
+            error = await #expect(throws: (any Error).self) { try await checkpoint.value }
+        }
+        #expect((error as? BrokerError)?.isOutcomeUnknown == true)
+        try locker.unlock()
+        _ = try await job.value
+        await broker.stop()
+    }
+
     @Test func `the model, the counters and a copy are there`() async throws {
         let broker = try await store.open()
         try await broker.process(json: #"[{"id": 1}, {"id": 2}]"#, as: "Employee")
