@@ -56,6 +56,15 @@ struct ReportTests {
         #expect(document.root["environment"]?["server"]?.string == "broker")
     }
 
+    @Test func `what the server said is printed without what a terminal interprets`() {
+        var report = report()
+        report.result.failures = ["bad\u{1B}[2J": (1, "no\nfailed 0")]
+        report.result.strangeMessage = "\u{1B}]0;x\u{7}"
+        #expect(report.text.contains(#"1 × no\u{A}failed 0 (bad\u{1B}[2J)"#), "\(report.text)")
+        #expect(report.text.contains(#"\u{1B}]0;x\u{7}"#))
+        #expect(!report.text.unicodeScalars.contains("\u{1B}"))
+    }
+
     @Test func `a page needs nothing beside itself`() {
         for html in [RunPage(report()).html, RunPage(report(jobs: 0, accepted: false)).html, sweep.html] {
             for outside in ["http:", "https:", "src=", "<link", "<script", "@import", "url(", "<img", "<iframe"] {

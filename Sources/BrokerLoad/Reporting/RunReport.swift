@@ -90,9 +90,9 @@ extension RunReport {
         line("asked", settings.map { "\($0.name) \($0.value)" }.joined(separator: ", "))
         for (name, value) in environment.facts { line(name, value) }
         for (code, failure) in result.failures.sorted(by: { $0.key < $1.key }) {
-            line("failed", "\(failure.count) × \(failure.message) (\(code))")
+            line("failed", "\(failure.count) × \(failure.message.printable) (\(code.printable))")
         }
-        if let message = result.strangeMessage { line("said", message) }
+        if let message = result.strangeMessage { line("said", message.printable) }
         return lines.joined(separator: "\n")
     }
 
