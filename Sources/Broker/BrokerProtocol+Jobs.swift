@@ -1,13 +1,15 @@
 // One operation each; several in one job are a ``Job`` of several.
 //
 // `id`, `onInvalid` and `reply` are those of the ``Job``. `timeout` is the maximum time of the call; after it the job is cancelled,
-// as when the task is cancelled, and the call throws ``BrokerError/Code/timedOut``: the job has no effect.
+// as when the task is cancelled, and the call throws ``BrokerError/Code/timedOut``: the job has no effect. When a server does not
+// answer the cancellation within two seconds, the call throws ``BrokerError/Code/outcomeUnknown``.
 extension BrokerProtocol {
     /// Applies a job and waits until it is committed, within a time.
     ///
-    /// - Throws: ``BrokerError``, with ``BrokerError/Code/timedOut`` when the time is over and the job has no effect.
+    /// - Throws: ``BrokerError``, with ``BrokerError/Code/timedOut`` when the time is over and the job has no effect, or
+    ///   with ``BrokerError/Code/outcomeUnknown`` when the server did not answer the cancellation within two seconds more.
     @discardableResult public func process(_ job: Job, timeout: Duration?) async throws -> Completion {
-        try await withTimeout(timeout) { try await process(job) }
+        try await withTimeout(timeout, job: job.id) { try await process(job) }
     }
 
     /// Finds or creates objects of `entity` from a record or an array of records, and waits until that is committed.

@@ -1,25 +1,98 @@
+internal import Synchronization
+
+/// How long a call that was cancelled because of its time may take to end: for the server's answer to the cancellation.
+package let timeoutGrace = Duration.seconds(2)
+
 /// Runs a call, and cancels it when the time is over.
 ///
-/// - Parameter timeout: nil for no limit.
-/// - Throws: what the call throws; ``BrokerError/Code/timedOut`` when it ended because of the time, without an effect.
+/// - Parameters:
+///   - timeout: nil for no limit.
+///   - grace: the maximum time from the cancellation to the call's end.
+///   - id: the job's, if it is known.
+/// - Throws: what the call throws; ``BrokerError/Code/timedOut`` when it ended because of the time, without an effect;
+///   ``BrokerError/Code/outcomeUnknown`` when it did not end in the grace period. It goes on, without a waiter.
 package func withTimeout<Value: Sendable>(
-    _ timeout: Duration?, _ call: @escaping @Sendable () async throws -> Value
+    _ timeout: Duration?, grace: Duration = timeoutGrace, job id: JobID? = nil,
+    _ call: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
     guard let timeout else { return try await call() }
-    return try await withThrowingTaskGroup(of: Value?.self) { group in
-        group.addTask { try await call() }
-        group.addTask {
-            try await Task.sleep(for: timeout)
-            return nil
-        }
-        // The first is the call's end, or nil when the time is over.
-        if let value = try await group.next() ?? nil { group.cancelAll(); return value }
-        group.cancelAll()
+    let end = FirstResult<Value>()
+    let isLate = Atomic(false)
+    let work = Task {
         do {
-            if let value = try await group.next() ?? nil { return value }
-        } catch is CancellationError {}
+            end.finish(.success(try await call()))
+        } catch {
+            end.finish(.failure(error))
+        }
+    }
+    let clock = Task {
+        try await Task.sleep(for: timeout)
+        isLate.store(true, ordering: .relaxed)
+        work.cancel()
+        try await Task.sleep(for: grace)
+        end.finish(.failure(BrokerError.outcomeUnknown(afterTimeout: timeout, grace: grace, job: id)))
+    }
+    defer { clock.cancel() }
+    do {
+        return try await withTaskCancellationHandler {
+            try await end.value()
+        } onCancel: {
+            work.cancel()
+        }
+    } catch is CancellationError {
         try Task.checkCancellation()
+        guard isLate.load(ordering: .relaxed) else { throw CancellationError() }
         throw BrokerError(
             .timedOut, "The call took longer than its timeout of \(timeout) and was cancelled; it has no effect.")
+    }
+}
+
+extension BrokerError {
+    fileprivate static func outcomeUnknown(afterTimeout timeout: Duration, grace: Duration, job id: JobID?)
+        -> BrokerError
+    {
+        let what =
+            "The call took longer than its timeout of \(timeout), and the server did not answer its cancellation within \(grace)."
+        guard let id else {
+            return BrokerError(.outcomeUnknown, "\(what) Whether it has an effect is not known.")
+        }
+        return outcomeUnknown(id, what)
+    }
+}
+
+/// The first of several results. One task waits for it.
+private final class FirstResult<Value: Sendable>: Sendable {
+    private enum State: Sendable {
+        case empty
+        case waiting(CheckedContinuation<Value, any Error>)
+        case finished(Result<Value, any Error>)
+    }
+
+    private let state = Mutex(State.empty)
+
+    func finish(_ result: Result<Value, any Error>) {
+        let waiter = state.withLock { state -> CheckedContinuation<Value, any Error>? in
+            switch state {
+            case .empty:
+                state = .finished(result)
+                return nil
+            case .waiting(let waiter):
+                state = .finished(result)
+                return waiter
+            case .finished: return nil
+            }
+        }
+        waiter?.resume(with: result)
+    }
+
+    func value() async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            let result = state.withLock { state -> Result<Value, any Error>? in
+                if case .finished(let result) = state { return result }
+                state = .waiting(continuation)
+                return nil
+            }
+            if let result { continuation.resume(with: result) }
+        }
     }
 }

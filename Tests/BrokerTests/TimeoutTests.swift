@@ -39,4 +39,17 @@ import Testing
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
     }
+
+    /// As a job whose server is stopped: its cancellation is never answered.
+    @Test func `a call that its cancellation does not end is not waited for, and its outcome is unknown`() async {
+        let (stream, continuation) = AsyncStream<Void>.makeStream()
+        let error = await #expect(throws: BrokerError.self) {
+            try await withTimeout(.milliseconds(5), grace: .milliseconds(5), job: "a") {
+                // A task of its own is not cancelled.
+                await Task { for await _ in stream {} }.value
+            }
+        }
+        #expect(error?.code == .outcomeUnknown && error?.jobID == "a")
+        continuation.finish()
+    }
 }
