@@ -37,14 +37,16 @@ extension BrokerClient {
             } catch {
                 isAtEnd = true
                 connection = nil
-                throw error
+                let isLost = (error as? BrokerError)?.code == .connectionLost
+                throw isLost && client.driver.isClosed ? BrokerError.closed : error
             }
         }
 
         private func open() async throws -> StreamConnection {
             if let connection { return connection }
             let content = ClientMessageWriter.fetch(members: try query.members(isStreamed: true))
-            // The client's own connection waits for a server that is not running yet, and reports a lost connection.
+            // The client's own connection waits for a server that is not running yet, and reports a lost connection. Where it was
+            // made before, only the stream's connection reports that.
             _ = try await client.serverInformation()
             let opened = try await client.driver.openStream(sending: client.driver.encoders.encode(content))
             connection = opened

@@ -14,14 +14,14 @@ extension BrokerClient {
 
     /// Connects, and keeps the client until the task is cancelled or a graceful shutdown begins; then closes it.
     ///
-    /// It waits for a server that starts later: a call waits for the connection as long as
-    /// ``BrokerClientConfiguration/reconnectDeadline``, and the next call tries again.
+    /// While it runs, the client connects to a server that starts later, and connects again after each loss, whether calls wait
+    /// or not. A call waits for the connection as long as ``BrokerClientConfiguration/reconnectDeadline``.
     ///
     /// A graceful shutdown (with the trait `ServiceLifecycle`, in a `ServiceGroup`) takes no further calls and finishes what is
-    /// unanswered, at most for ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs
+    /// unanswered, and the iterations over ``results(of:)`` that have begun, at most for ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs
     /// that were sent and are unanswered end with ``/Broker/BrokerError/Code/outcomeUnknown``.
     public func run() async {
-        driver.connect()
+        driver.stayConnected()
         let end = Answer<Void>()
         #if ServiceLifecycle
         await withGracefulShutdownHandler {

@@ -53,7 +53,7 @@ public final class BrokerClient: BrokerProtocol {
 
     deinit { driver.close() }
 
-    /// Closes the connection. A job that was sent and is unanswered ends with ``/Broker/BrokerError/Code/outcomeUnknown``; other
+    /// Closes the connection, and those of ``results(of:)``. A job that was sent and is unanswered ends with ``/Broker/BrokerError/Code/outcomeUnknown``; other
     /// unanswered requests, and every later call, end with ``/Broker/BrokerError/Code/closed``.
     public func close() { driver.close() }
 

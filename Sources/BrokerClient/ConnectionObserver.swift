@@ -87,14 +87,14 @@ struct ConnectionObserver: Sendable {
                 logger.notice("Connected again; unanswered jobs are sent again.", metadata: ["jobs": "\(jobs)"])
             }
         case .lost(let reason):
-            states.change(to: .idle)
             losses.increment()
-            logger.notice("The connection was lost.", metadata: ["reason": "\(reason)"])
+            logger.notice("There is no connection.", metadata: ["reason": "\(reason)"])
         case .gaveUp(let error, let jobs):
             states.change(to: .idle)
             logger.error(
                 "There is no connection; what was unanswered has failed.",
                 metadata: ["jobs": "\(jobs)", "error": "\(error)"])
+        case .idle: states.change(to: .idle)
         case .closed: states.change(to: .closed)
         }
     }

@@ -10,12 +10,17 @@ struct Reconnection: Sendable {
     /// No longer, because an attempt on a Unix socket costs next to nothing, and a server that is back is not left waiting.
     static let longestDelay = TimeAmount.milliseconds(250)
 
+    /// After the server refused the client, or sent nothing, where another attempt would probably end in the same way.
+    static let abandonedDelay = TimeAmount.seconds(1)
+
+    private let wholePatience: TimeAmount
     private var patience: TimeAmount
     private var nextDelay: TimeAmount
     /// Since when there has been no connection; nil while there is one.
     private var begin: NIODeadline?
 
     init(patience: TimeAmount, firstDelay: TimeAmount = Self.firstDelay) {
+        wholePatience = patience
         self.patience = patience
         nextDelay = firstDelay
     }
@@ -32,6 +37,12 @@ struct Reconnection: Sendable {
         guard now + nextDelay < deadline(at: now) else { return nil }
         defer { nextDelay = min(nextDelay * 2, Self.longestDelay) }
         return nextDelay
+    }
+
+    /// Nothing waited for a connection until now.
+    mutating func restart(at now: NIODeadline) {
+        patience = wholePatience
+        begin = now
     }
 
     /// There is a connection again.

@@ -1,19 +1,21 @@
 internal import Broker
 internal import NIOCore
 
-/// How a session finds out whose an error is that does not say it: over a new connection everything that is unanswered
-/// is sent again one by one, the next when the one before is answered. A job that took effect the first time answers as
-/// a duplicate. The second such error can then be only one's. Nothing new is sent until it is over.
-struct BatchBackoff: Sendable {
-    enum Question: Sendable, Equatable {
+/// Finds the message that an error without `id` and `tag` is about. On a new connection, all unanswered messages are sent
+/// again one by one, each when the one before it is answered. A job that took effect the first time is answered as a
+/// duplicate. When the error comes again, only one message is unanswered, so the error is about that one. New messages wait
+/// until all have been answered.
+struct ErrorAttribution: Sendable {
+    /// A message that was sent.
+    enum Message: Sendable, Equatable {
         case job(JobID)
         case request(Int)
     }
 
-    /// Requests with higher numbers came later, and wait until it is over.
+    /// Requests with higher numbers were added later, and wait until the end.
     let lastRequest: Int
-    /// The one that is unanswered.
-    var asked: Question?
+    /// The message that is unanswered on this connection.
+    var asked: Message?
 }
 
 extension Session {
@@ -35,50 +37,50 @@ extension Session {
         }
     }
 
-    /// Fails the job that must have caused the trouble, or begins to find out which one it is.
+    /// Fails the message that the trouble is about, or begins to look for it.
     mutating func unattributed(
         _ trouble: Trouble, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
-        if let question = culprit(trouble) {
-            blame(question, trouble, into: &effects)
-        } else if case .connected = link, caution == nil {
-            caution = BatchBackoff(lastRequest: requests.last ?? 0)
+        if let message = onlyMessage(for: trouble) {
+            fail(message, trouble, into: &effects)
+        } else if case .connected = link, attribution == nil {
+            attribution = ErrorAttribution(lastRequest: requests.last ?? 0)
         }
         lost(connection, reason: trouble.reason, at: now, into: &effects)
     }
 
-    /// An answer came: the next one is asked, or what has room is admitted.
-    mutating func goOn(after question: BatchBackoff.Question, into effects: inout Effects) {
-        if caution?.asked == question { caution?.asked = nil }
-        if caution == nil { admit(into: &effects) } else { askNext(into: &effects) }
+    /// The message was answered: sends the next one, or admits the jobs that have room.
+    mutating func goOn(after message: ErrorAttribution.Message, into effects: inout Effects) {
+        if attribution?.asked == message { attribution?.asked = nil }
+        if attribution == nil { admit(into: &effects) } else { askNext(into: &effects) }
     }
 
     mutating func askNext(into effects: inout Effects) {
-        guard case .connected = link, let caution, caution.asked == nil else { return }
+        guard case .connected = link, let attribution, attribution.asked == nil else { return }
         if let job = jobs.firstInFlight {
-            self.caution?.asked = .job(job.id)
+            self.attribution?.asked = .job(job.id)
             effects.write.append(job.frame)
-        } else if let request = requests.first, request.number <= caution.lastRequest {
-            self.caution?.asked = .request(request.number)
+        } else if let request = requests.first, request.number <= attribution.lastRequest {
+            self.attribution?.asked = .request(request.number)
             effects.write.append(request.frame)
         } else {
-            self.caution = nil
+            self.attribution = nil
             effects.write += requests.sendAll()
             admit(into: &effects)
         }
     }
 
-    /// The one message that is unanswered on this connection; nil when there are several, or none. Unreadable bytes may
-    /// be a damaged answer, which another attempt corrects, so the first time no message is blamed.
-    private func culprit(_ trouble: Trouble) -> BatchBackoff.Question? {
+    /// The only message that is unanswered on this connection; nil when there are several, or none. Unreadable bytes may be a
+    /// damaged answer, which another attempt corrects, so no message fails for them the first time.
+    private func onlyMessage(for trouble: Trouble) -> ErrorAttribution.Message? {
         guard case .connected = link else { return nil }
-        if let caution { return caution.asked }
+        if let attribution { return attribution.asked }
         guard case .error = trouble, jobs.inFlightCount + requests.count == 1 else { return nil }
         return jobs.firstInFlight.map { .job($0.id) } ?? requests.first.map { .request($0.number) }
     }
 
-    private mutating func blame(_ question: BatchBackoff.Question, _ trouble: Trouble, into effects: inout Effects) {
-        switch (question, trouble) {
+    private mutating func fail(_ message: ErrorAttribution.Message, _ trouble: Trouble, into effects: inout Effects) {
+        switch (message, trouble) {
         case (.job(let id), .error(let error)): finish(id, .failure(Self.ending(error, of: id)), into: &effects)
         case (.job(let id), .unreadable), (.job(let id), .unknownID):
             finish(id, .failure(.outcomeUnknown(id, noAnswer: trouble.reason)), into: &effects)

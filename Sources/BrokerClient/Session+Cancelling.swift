@@ -27,7 +27,7 @@ extension Session {
         guard let job = jobs[place], job.wasSent else { return withdraw(place, fromWindow: true) }
         var effects = Effects()
         guard !job.isCancelled else { return effects }
-        if isConnected, caution == nil || caution?.asked == .job(job.id) {
+        if isConnected, attribution == nil || attribution?.asked == .job(job.id) {
             jobs.noteCancelled(place)
             effects.write = [frame]
         } else if jobs.remove(job.id) != nil {

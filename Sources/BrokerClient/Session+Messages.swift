@@ -70,7 +70,7 @@ extension Session {
         if wasWelcomed {
             unattributed(.unreadable("\(error)"), on: connection, at: now, into: &effects)
         } else {
-            abandon(.protocolViolation("\(error)"), into: &effects)
+            abandon(.protocolViolation("\(error)"), at: now, into: &effects)
         }
     }
 
@@ -82,13 +82,14 @@ extension Session {
         do throws(BrokerError) {
             effects.deliveries.append(.welcomed(.success(try ServerInformation(welcome))))
         } catch {
-            return abandon(error, into: &effects)
+            return abandon(error, at: now, into: &effects)
         }
         link = .connected(connection: connection)
         wasWelcomed = true
+        isLossNoted = false
         reconnection?.connected(at: now)
         effects.notes.append(.connected(resent: jobs.resendCount))
-        if caution == nil {
+        if attribution == nil {
             effects.write += jobs.sendAll() + requests.sendAll()
             admit(into: &effects)
         } else {
@@ -99,7 +100,7 @@ extension Session {
     /// The server has answered a job.
     ///
     /// Each job in flight is answered once, under its own id. An answer under an id that is not in flight is an answer that
-    /// another job lacks, so that job would wait without end; see ``BatchBackoff`` for how it is found.
+    /// another job lacks, so that job would wait without end; see ``ErrorAttribution`` for how it is found.
     private mutating func ended(
         _ id: JobID, _ result: Result<Completion, BrokerError>, on connection: Int, at now: NIODeadline,
         into effects: inout Effects
@@ -133,10 +134,10 @@ extension Session {
     ) {
         let id = error.id.map { JobID($0) }
         let error = BrokerError(error.error, jobID: id)
-        guard wasWelcomed else { return abandon(error, into: &effects) }
+        guard wasWelcomed else { return abandon(error, at: now, into: &effects) }
         if case .connecting = link, error.code != .busy {
             // It does not want us any more, and would say so again.
-            return abandon(.connectionLost(error.description), into: &effects)
+            return abandon(.connectionLost(error.description), at: now, into: &effects)
         }
         if let id {
             return ended(id, .failure(Self.ending(error, of: id)), on: connection, at: now, into: &effects)

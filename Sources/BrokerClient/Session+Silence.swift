@@ -13,7 +13,7 @@ extension Session {
         guard let limit = patience.answer, !isIdle, now - waitingSince >= limit else { return effects }
         let milliseconds = limit.nanoseconds / 1_000_000
         let seconds = milliseconds % 1_000 == 0 ? "\(milliseconds / 1_000) s" : "\(milliseconds) ms"
-        abandon(.connectionLost("the server has sent no answer for \(seconds)"), into: &effects)
+        abandon(.connectionLost("the server has sent no answer for \(seconds)"), at: now, into: &effects)
         return effects
     }
 

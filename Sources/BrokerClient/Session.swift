@@ -35,7 +35,8 @@ struct JobWaiter: Sendable {
 /// 2. Connections are numbered; what an older one says is ignored.
 /// 3. Whatever was added is answered once: by the server, by an error, or by its own withdrawal.
 /// 4. A job whose task was cancelled is not written any more, and its outcome is not guessed. See ``cancel(_:frame:)``.
-/// 5. An error is given to the job that it is about, or to none: no job gets one by guess. See ``BatchBackoff``.
+/// 5. An error fails the job that it is about, or none: never one by guess. See ``ErrorAttribution``.
+/// 6. While the client runs, the session connects again by itself after each loss. See ``stayConnected(at:)``.
 struct Session: Sendable {
     enum Link: Sendable, Equatable {
         case disconnected
@@ -48,7 +49,7 @@ struct Session: Sendable {
     enum Beginning: Sendable {
         /// As connecting, with the connection number 1. It is tried once; when it fails, the session is closed.
         case atOnce
-        /// As disconnected: the first request, or ``connect(at:)``, begins a connection, and tries again like a lost one.
+        /// As disconnected: the first request, or ``stayConnected(at:)``, begins a connection, and tries again like a lost one.
         case whenNeeded
     }
 
@@ -83,8 +84,10 @@ struct Session: Sendable {
         case connecting
         /// - Parameter resent: jobs that were sent before on another connection, and are sent again.
         case connected(resent: Int)
-        /// It will be tried again when the connection is needed.
+        /// There is no connection any more, or the first attempt to make one failed. Further attempts that fail are not noted.
         case lost(reason: String)
+        /// There is no connection, and none is needed.
+        case idle
         /// Everything unanswered has failed.
         case gaveUp(BrokerError, jobs: Int)
         case closed
@@ -116,13 +119,17 @@ struct Session: Sendable {
     var wasWelcomed = false
     /// Set while a lost connection is to be had again, and until the new one has answered something.
     var reconnection: Reconnection?
-    /// Set while it is to be found out whose an error is.
-    var caution: BatchBackoff?
+    /// Set while the session looks for the message that an error is about.
+    var attribution: ErrorAttribution?
     /// When the newest answer came, or, if none has come since, when the oldest unanswered message was added. Only
     /// meaningful while anything is unanswered, and with a limit for answers.
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
     /// Nothing more is taken; what is unanswered is finished.
     private(set) var isDraining = false
+    /// A lost connection is made again though nothing is unanswered.
+    private var staysConnected = false
+    /// The connection was lost, and there was none since.
+    var isLossNoted = false
     private var lastConnection = 1
 
     init(path: String, window: Jobs, patience: Patience, beginning: Beginning = .atOnce) {
@@ -142,10 +149,13 @@ struct Session: Sendable {
     mutating func add(
         id: JobID, frame: [UInt8], waiter: JobWaiter, at now: @autoclosure () -> NIODeadline
     ) throws(BrokerError) -> (place: Jobs.Place, effects: Effects) {
-        guard link != .closed, !isDraining else { throw .closed }
-        if patience.answer != nil, isIdle { waitingSince = now() }
+        guard takesRequests else { throw .closed }
+        if isIdle {
+            if patience.answer != nil { waitingSince = now() }
+            if reconnection != nil { beginWaiting(at: now()) }
+        }
         let added = jobs.add(
-            id: id, frame: frame, waiter: waiter, entersAtOnce: caution == nil, isSent: isConnected)
+            id: id, frame: frame, waiter: waiter, entersAtOnce: attribution == nil, isSent: isConnected)
         guard let added else { throw .idInUse(id) }
         var effects = Effects()
         if added.hasEntered { send(frame, of: waiter, into: &effects) } else { admit(into: &effects) }
@@ -157,9 +167,12 @@ struct Session: Sendable {
     mutating func add(
         request number: Int, frame: [UInt8], waiter: RequestWaiter, isSentOnce: Bool = false, at now: NIODeadline
     ) throws(BrokerError) -> Effects {
-        guard link != .closed, !isDraining else { throw .closed }
-        if isIdle { waitingSince = now }
-        let isSent = isConnected && caution == nil
+        guard takesRequests else { throw .closed }
+        if isIdle {
+            waitingSince = now
+            beginWaiting(at: now)
+        }
+        let isSent = isConnected && attribution == nil
         requests.add(number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, isSent: isSent)
         var effects = Effects()
         if isSent { effects.write = [frame] }
@@ -167,15 +180,19 @@ struct Session: Sendable {
         return effects
     }
 
-    /// Connects now, before there is a request.
-    mutating func connect(at now: NIODeadline) -> Effects {
+    /// Connects now, before there is a request, and again after each loss, until the session is drained or closed.
+    mutating func stayConnected(at now: NIODeadline) -> Effects {
         var effects = Effects()
+        staysConnected = true
         connectIfNeeded(at: now, into: &effects)
         return effects
     }
 
     /// Takes nothing more from now on.
-    mutating func drain() { isDraining = true }
+    mutating func drain() {
+        isDraining = true
+        staysConnected = false
+    }
 
     mutating func close() -> Effects {
         var effects = Effects()
@@ -201,17 +218,21 @@ struct Session: Sendable {
         effects.close = connection
         effects.write = []
         guard wasWelcomed else {
-            return abandon(.cannotConnect(path: path, reason: reason), into: &effects)
+            return abandon(.cannotConnect(path: path, reason: reason), at: now, into: &effects)
         }
-        effects.notes.append(.lost(reason: reason))
+        if !isLossNoted { effects.notes.append(.lost(reason: reason)) }
+        isLossNoted = true
         giveUpWhatIsSentOnce(reason: reason, into: &effects)
-        guard !isIdle else { return disconnect() }
-        var reconnection =
-            self.reconnection ?? Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay)
-        guard let delay = reconnection.delay(at: now) else {
-            return abandon(.connectionLost(reason), into: &effects)
+        guard !isIdle || staysConnected else {
+            effects.notes.append(.idle)
+            return disconnect()
         }
-        caution?.asked = nil
+        var reconnection = self.reconnection ?? newReconnection
+        if isIdle { reconnection.restart(at: now) }
+        guard let delay = reconnection.delay(at: now) ?? (isIdle ? Reconnection.longestDelay : nil) else {
+            return abandon(.connectionLost(reason), at: now, into: &effects)
+        }
+        attribution?.asked = nil
         connect(reconnection, after: delay, at: now, into: &effects)
     }
 
@@ -221,8 +242,9 @@ struct Session: Sendable {
         return lost(connection, reason: "the server did not answer the greeting in time", at: now)
     }
 
-    /// Gives up the connection and the unanswered requests: another connection would end in the same way.
-    mutating func abandon(_ error: BrokerError, into effects: inout Effects) {
+    /// Gives up the connection and the unanswered requests: another connection would end in the same way. A session that stays
+    /// connected tries again a little later, for requests that come then.
+    mutating func abandon(_ error: BrokerError, at now: NIODeadline, into effects: inout Effects) {
         effects.close = currentConnection
         effects.notes.append(.gaveUp(error, jobs: jobs.count))
         if wasWelcomed {
@@ -232,9 +254,14 @@ struct Session: Sendable {
             effects.deliveries.append(.welcomed(.failure(error)))
         }
         failAll(error, into: &effects)
+        guard staysConnected, link == .disconnected else { return }
+        connect(newReconnection, after: Reconnection.abandonedDelay, at: now, into: &effects)
     }
 
     // MARK: - Parts
+
+    /// Jobs and requests may be added.
+    var takesRequests: Bool { link != .closed && !isDraining }
 
     /// Nothing is unanswered.
     var isIdle: Bool { jobs.isEmpty && requests.isEmpty }
@@ -250,7 +277,7 @@ struct Session: Sendable {
 
     /// Takes what fits into the window, and writes it if there is a connection; else the next one begins with it.
     mutating func admit(into effects: inout Effects) {
-        guard caution == nil else { return }
+        guard attribution == nil else { return }
         while let job = jobs.admit(isSent: isConnected) { send(job.frame, of: job.waiter, into: &effects) }
     }
 
@@ -260,25 +287,38 @@ struct Session: Sendable {
         if waiter.admitted != nil { effects.deliveries.append(.admitted(waiter)) }
     }
 
+    /// The time without a connection counts from when something is unanswered.
+    private mutating func beginWaiting(at now: NIODeadline) {
+        switch link {
+        case .connecting: reconnection?.restart(at: now)
+        case .connected: reconnection = nil
+        case .disconnected, .closed: break
+        }
+    }
+
+    private var newReconnection: Reconnection {
+        Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay)
+    }
+
     private mutating func disconnect() {
         link = .disconnected
+        isLossNoted = false
         reconnection = nil
-        caution = nil
+        attribution = nil
     }
 
     private mutating func connectIfNeeded(at now: @autoclosure () -> NIODeadline, into effects: inout Effects) {
         guard link == .disconnected else { return }
         let now = now()
-        connect(
-            Reconnection(patience: patience.reconnecting, firstDelay: patience.firstDelay), after: .zero, at: now,
-            into: &effects)
+        connect(newReconnection, after: .zero, at: now, into: &effects)
     }
 
     private mutating func connect(
         _ reconnection: Reconnection, after delay: TimeAmount, at now: NIODeadline, into effects: inout Effects
     ) {
         var reconnection = reconnection
-        let deadline = min(reconnection.deadline(at: now), now + delay + patience.welcome)
+        let greeted = now + delay + patience.welcome
+        let deadline = isIdle ? greeted : min(reconnection.deadline(at: now), greeted)
         self.reconnection = reconnection
         lastConnection += 1
         link = .connecting(connection: lastConnection)

@@ -24,8 +24,11 @@ final class SessionDriver: Sendable {
         var deadlineTimer: Scheduled<Void>?
         /// The server's description of itself, from the newest connection.
         var server: ServerInformation?
-        /// Finished when nothing is unanswered, while a shutdown waits for that.
+        /// Finished when nothing is unanswered and no stream is open, while a shutdown waits for that.
         var drained: Answer<Void>?
+        /// The channels of open streams, by number; nil while a connection is being made.
+        var streams: [Int: (any Channel)?] = [:]
+        var nextStream = 0
     }
 
     let encoders = FrameEncoders()
@@ -73,8 +76,8 @@ final class SessionDriver: Sendable {
         watchSilence()
     }
 
-    /// Connects before there is a request.
-    func connect() { perform { $0.connect(at: .now()) } }
+    /// Connects before there is a request, and again after each loss.
+    func stayConnected() { perform { $0.stayConnected(at: .now()) } }
 
     /// Checks, from now on, whether the server has sent no answer for too long.
     private func watchSilence() {
@@ -115,10 +118,39 @@ final class SessionDriver: Sendable {
         }
     }
 
-    /// Opens a connection for one streamed fetch.
+    /// Opens a connection for one streamed fetch. A shutdown waits for its end, and ``close()`` closes it.
+    ///
+    /// - Throws: ``/Broker/BrokerError/Code/closed`` after the begin of a shutdown.
     func openStream(sending frame: [UInt8]) async throws -> StreamConnection {
-        try await .open(dialing, path: state.withLock { $0.session.path }, on: eventLoop, sending: frame)
+        let (number, path, answerTime) = try state.withLock { state in
+            guard state.session.takesRequests else { throw BrokerError.closed }
+            state.nextStream += 1
+            state.streams[state.nextStream] = .some(nil)
+            return (state.nextStream, state.session.path, state.session.patience.answer)
+        }
+        do {
+            let stream = try await StreamConnection.open(
+                dialing, path: path, on: eventLoop, sending: hello + frame, answerTime: answerTime
+            ) { [weak self] in self?.streamEnded(number) }
+            let isWanted = state.withLock { state in
+                guard state.session.link != .closed else { return false }
+                if state.streams[number] != nil { state.streams[number] = stream.channel }
+                return true
+            }
+            guard isWanted else { throw BrokerError.closed }
+            return stream
+        } catch {
+            streamEnded(number)
+            throw error
+        }
     }
+
+    private func streamEnded(_ number: Int) {
+        state.withLock { $0.streams[number] = nil }
+        tellDrained()
+    }
+
+    var isClosed: Bool { state.withLock { $0.session.link == .closed } }
 
     var isDraining: Bool { state.withLock { $0.session.isDraining } }
 
@@ -126,9 +158,14 @@ final class SessionDriver: Sendable {
 
     func close() {
         perform { $0.close() }
+        let streams = state.withLock { state in
+            defer { state.streams = [:] }
+            return state.streams.values.compactMap { $0 }
+        }
+        for channel in streams { channel.close(promise: nil) }
     }
 
-    /// Takes nothing more, and returns when everything is answered, or when the task is cancelled.
+    /// Takes nothing more, and returns when everything is answered and all streams have ended, or when the task is cancelled.
     func drain() async {
         let drained = Answer<Void>()
         state.withLock { state in
@@ -140,7 +177,7 @@ final class SessionDriver: Sendable {
     }
 
     private func tellDrained() {
-        let drained = state.withLock { $0.session.isDraining && $0.session.isIdle ? $0.drained : nil }
+        let drained = state.withLock { $0.isDrained ? $0.drained : nil }
         drained?.finish(.success(()))
     }
 
@@ -252,6 +289,8 @@ final class SessionDriver: Sendable {
 }
 
 extension SessionDriver.State {
+    fileprivate var isDrained: Bool { session.isDraining && session.isIdle && streams.isEmpty }
+
     /// Keeps the connection and its outbox as the effects want them; the channel that is to be closed.
     fileprivate mutating func note(_ effects: Session.Effects) -> (any Channel)? {
         var abandoned: (any Channel)?

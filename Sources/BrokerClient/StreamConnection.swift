@@ -8,21 +8,31 @@ internal import NIOPosix
 /// A connection of its own for one streamed fetch: it is read only as far as answers are wanted, so a slow reader stops the
 /// server and takes no memory here, and closing it ends the fetch.
 final class StreamConnection: Sendable {
-    private let channel: any Channel
+    let channel: any Channel
     private let handler: NIOLoopBound<StreamHandler>
+    private let ended: @Sendable () -> Void
 
-    private init(_ channel: any Channel, _ handler: NIOLoopBound<StreamHandler>) {
+    private init(
+        _ channel: any Channel, _ handler: NIOLoopBound<StreamHandler>, ended: @escaping @Sendable () -> Void
+    ) {
         self.channel = channel
         self.handler = handler
+        self.ended = ended
     }
 
-    /// Connects and sends the message.
+    /// Connects and sends the frames.
     ///
+    /// - Parameters:
+    ///   - frames: of the greeting and of the fetch.
+    ///   - answerTime: the maximum time without a byte of a wanted answer; nil for no limit.
+    ///   - ended: called when the connection is of no more use.
     /// - Throws: ``/Broker/BrokerError/Code/cannotConnect``
     static func open(
-        _ dialing: Dialing, path: String, on eventLoop: any EventLoop, sending frame: [UInt8]
+        _ dialing: Dialing, path: String, on eventLoop: any EventLoop, sending frames: [UInt8], answerTime: TimeAmount?,
+        ended: @escaping @Sendable () -> Void
     ) async throws -> StreamConnection {
-        let handler = NIOLoopBoundBox.makeBoxSendingValue(StreamHandler(), eventLoop: eventLoop)
+        let handler = NIOLoopBoundBox.makeBoxSendingValue(
+            StreamHandler(answerTime: answerTime), eventLoop: eventLoop)
         let bootstrap = ClientBootstrap(group: eventLoop)
             .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
@@ -30,15 +40,18 @@ final class StreamConnection: Sendable {
             }
         do {
             let channel = try await dialing.connect(bootstrap, on: eventLoop).get()
-            channel.writeAndFlush(channel.allocator.buffer(bytes: frame), promise: nil)
+            channel.writeAndFlush(channel.allocator.buffer(bytes: frames), promise: nil)
             let bound = try await eventLoop.submit { NIOLoopBound(handler.value, eventLoop: eventLoop) }.get()
-            return StreamConnection(channel, bound)
+            return StreamConnection(channel, bound, ended: ended)
         } catch {
             throw BrokerError.cannotConnect(path: path, reason: ConnectionReason.describe(error))
         }
     }
 
-    deinit { channel.close(promise: nil) }
+    deinit {
+        channel.close(promise: nil)
+        ended()
+    }
 
     /// The next message; one call at a time. Cancelling the task ends the connection.
     ///
@@ -66,6 +79,10 @@ private final class StreamHandler: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var waiting: EventLoopPromise<ServerEnvelope?>?
     private var isClosed = false
+    private let answerTime: TimeAmount?
+    private var timer: Scheduled<Void>?
+
+    init(answerTime: TimeAmount?) { self.answerTime = answerTime }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -74,13 +91,31 @@ private final class StreamHandler: ChannelInboundHandler {
         guard let context else { preconditionFailure("the handler is added before it is used") }
         let promise = context.eventLoop.makePromise(of: ServerEnvelope?.self)
         waiting = promise
+        watchSilence()
         deliver()
         return promise.futureResult
+    }
+
+    /// Ends the connection when no byte of the wanted answer comes in time.
+    private func watchSilence() {
+        timer?.cancel()
+        guard let answerTime, waiting != nil, let context else { return }
+        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+        timer = context.eventLoop.scheduleTask(in: answerTime) { bound.value.endSilence() }
+    }
+
+    private func endSilence() {
+        guard let answerTime, let promise = waiting else { return }
+        waiting = nil
+        let milliseconds = answerTime.nanoseconds / 1_000_000
+        promise.fail(BrokerError.connectionLost("the server has sent nothing of a fetch for \(milliseconds) ms"))
+        context?.close(promise: nil)
     }
 
     /// Fulfils the promise that waits, or reads more for it.
     private func deliver() {
         guard let promise = waiting else { return }
+        defer { if waiting == nil { timer?.cancel() } }
         do {
             if let envelope = try takeMessage() {
                 waiting = nil
@@ -98,7 +133,16 @@ private final class StreamHandler: ChannelInboundHandler {
         }
     }
 
+    /// The next message that is not the welcome.
     private func takeMessage() throws -> ServerEnvelope? {
+        while let envelope = try cutMessage() {
+            if case .welcome = envelope.message { continue }
+            return envelope
+        }
+        return nil
+    }
+
+    private func cutMessage() throws -> ServerEnvelope? {
         var count = 0
         let envelope: ServerEnvelope? = try received.withUnsafeReadableBytes { bytes in
             guard case .frame(let payload) = try FrameScanner.scan(bytes) else { return nil }
@@ -113,6 +157,7 @@ private final class StreamHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         received.writeImmutableBuffer(unwrapInboundIn(data))
+        watchSilence()
     }
 
     func channelReadComplete(context: ChannelHandlerContext) { deliver() }

@@ -7,7 +7,7 @@ import Broker
 @testable import BrokerClient
 
 /// Errors that do not say whose they are.
-@Suite(.timeLimit(.minutes(5))) struct BatchBackoffTests {
+@Suite(.timeLimit(.minutes(5))) struct ErrorAttributionTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
     private func job(_ id: JobID) -> Job {

@@ -42,7 +42,7 @@ import Broker
         let reading = Task {
             try await client.fetch(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
         }
-        var stream = try await server.accept()
+        var stream = try await server.hear().connection
         #expect(
             try await stream.next()
                 == #"{"type":"fetch","entity":"Employee","where":"id > %@","arguments":[0],"names":"local","stream":true}"#
@@ -64,13 +64,13 @@ import Broker
             for try await result in client.results(of: Query("E")) { return result.hasMore }
             return false
         }
-        var stream = try await server.accept()
+        var stream = try await server.hear().connection
         _ = try await stream.next()
         try await stream.send(#"{"type":"objects","objects":[],"more":true}"#)
         #expect(try await reading.value)
         await stream.closed()
         let waiting = Task { for try await _ in client.results(of: Query("E")) {} }
-        stream = try await server.accept()
+        stream = try await server.hear().connection
         _ = try await stream.next()
         waiting.cancel()
         await #expect(throws: CancellationError.self) { try await waiting.value }
@@ -84,7 +84,7 @@ import Broker
         let (client, _) = try await server.connect()
         for isLost in [false, true] {
             let reading = Task { for try await _ in client.results(of: Query("E")) {} }
-            var stream = try await server.accept()
+            var stream = try await server.hear().connection
             _ = try await stream.next()
             try await stream.send(#"{"type":"objects","objects":[],"more":true}"#)
             if isLost {
@@ -95,6 +95,34 @@ import Broker
             let error = await #expect(throws: BrokerError.self) { try await reading.value }
             #expect(error?.code == (isLost ? .connectionLost : .snapshotExpired))
         }
+        client.close()
+        try await server.stop()
+    }
+
+    @Test func `after the client is closed no fetch begins, and one that has begun ends`() async throws {
+        var server = try await FakeServer()
+        let (client, _) = try await server.connect()
+        let reading = Task { for try await _ in client.results(of: Query("E")) {} }
+        var stream = try await server.hear().connection
+        _ = try await stream.next()
+        client.close()
+        await #expect(throws: BrokerError.closed) { try await reading.value }
+        await stream.closed()
+        await #expect(throws: BrokerError.closed) { for try await _ in client.results(of: Query("E")) {} }
+        try await server.stop()
+    }
+
+    @Test func `a fetch of which the server sends nothing ends when the time for answers is over`() async throws {
+        var server = try await FakeServer()
+        var options = BrokerClientConfiguration(name: "tests")
+        options.answerTimeout = .milliseconds(50)
+        let (client, _) = try await server.connect(options: options)
+        let reading = Task { for try await _ in client.results(of: Query("E")) {} }
+        var stream = try await server.hear().connection
+        try await stream.welcome()
+        let error = await #expect(throws: BrokerError.self) { try await reading.value }
+        #expect(error?.code == .connectionLost)
+        await stream.closed()
         client.close()
         try await server.stop()
     }

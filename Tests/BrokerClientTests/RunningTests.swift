@@ -55,6 +55,56 @@ import Tracing
         try await server.stop()
     }
 
+    @Test func `while it runs it waits for a server that starts later, and connects again after a loss`() async throws {
+        let path = FakeServer.freePath()
+        let client = BrokerClient(.unixSocket(path))
+        let running = Task { await client.run() }
+        var states = client.connectionStates.makeAsyncIterator()
+        while await states.next() != .connecting {}
+        var server = try await FakeServer(path: path)
+        let connection = try await server.greet()
+        #expect(await states.next() == .connected)
+        try await connection.close()
+        _ = try await server.greet()
+        #expect(await states.next() == .connecting)
+        #expect(await states.next() == .connected)
+        running.cancel()
+        await running.value
+        try await server.stop()
+    }
+
+    @Test func `a graceful shutdown lets a fetch that has begun go on to its end`() async throws {
+        var server = try await FakeServer()
+        let client = BrokerClient(.unixSocket(server.path))
+        let reading = Task {
+            var count = 0
+            for try await _ in client.results(of: Query("E")) { count += 1 }
+            return count
+        }
+        // The iteration begins with a ping on the client's own connection.
+        var own = try await server.greet()
+        try await own.send(#"{"type":"pong","tag":\#(try await own.nextMembers().tag)}"#)
+        let stream = try await server.hear().connection
+        try await stream.send(#"{"type":"objects","objects":[],"more":true}"#)
+        try await testGracefulShutdown { trigger in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await client.run() }
+                group.addTask {
+                    trigger.triggerGracefulShutdown()
+                    while !client.isDraining {
+                        try Task.checkCancellation()
+                        await Task.yield()
+                    }
+                    await #expect(throws: BrokerError.closed) { for try await _ in client.results(of: Query("E")) {} }
+                    try await stream.send(#"{"type":"objects","objects":[],"more":false}"#)
+                }
+                try await group.waitForAll()
+            }
+        }
+        #expect(try await reading.value == 2)
+        try await server.stop()
+    }
+
     @Test func `a graceful shutdown finishes what is unanswered, and takes nothing more`() async throws {
         var server = try await FakeServer()
         let client = BrokerClient(.unixSocket(server.path))
