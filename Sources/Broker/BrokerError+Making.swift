@@ -25,13 +25,13 @@ extension BrokerError {
 
     /// The answer is no message, or the server could not send it.
     package static func outcomeUnknown(_ id: JobID, noAnswer reason: String) -> BrokerError {
-        outcomeUnknown(id, "The server's answer could not be had: \(reason)", cause: protocolViolation(reason))
+        outcomeUnknown(id, "The server's answer was not received: \(reason)", cause: protocolViolation(reason))
     }
 
     package static func waitCancelled(_ id: JobID) -> BrokerError {
         outcomeUnknown(
             id, "The task that waited for the job was cancelled.",
-            cause: BrokerError(.waitCancelled, "The task was cancelled; the job goes on."))
+            cause: BrokerError(.waitCancelled, "The task was cancelled; the job continues."))
     }
 
     /// The task that waited for the answer to a request that changes something was cancelled.
@@ -70,7 +70,7 @@ extension BrokerError {
     }
 
     package static func protocolViolation(_ reason: String) -> BrokerError {
-        BrokerError(.protocolViolation, "The server's answer is not of this protocol: \(reason)")
+        BrokerError(.protocolViolation, "The server's answer does not follow this protocol: \(reason)")
     }
 
     package static let closed = BrokerError(

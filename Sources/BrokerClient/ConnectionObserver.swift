@@ -92,7 +92,7 @@ struct ConnectionObserver: Sendable {
         case .gaveUp(let error, let jobs):
             states.change(to: .idle)
             logger.error(
-                "There is no connection; what was unanswered has failed.",
+                "There is no connection; unanswered requests have failed.",
                 metadata: ["jobs": "\(jobs)", "error": "\(error)"])
         case .idle: states.change(to: .idle)
         case .closed: states.change(to: .closed)

@@ -14,7 +14,7 @@ enum ConnectionReason {
         guard let error = error as? IOError else { return "\(error)" }
         return switch error.errnoCode {
         case ENOENT: "there is no such socket; start brokerd, or check the path"
-        case ECONNREFUSED: "nobody listens there; start brokerd"
+        case ECONNREFUSED: "no server listens on it; start brokerd"
         case EACCES, EPERM: "this user may not open the socket"
         case ENOTSOCK, EPROTOTYPE: "it is not a stream socket"
         case ECONNRESET, EPIPE: "the server closed the connection"

@@ -30,7 +30,7 @@ extension Session {
         var reason: String {
             switch self {
             case .error(let error): error.description
-            case .unreadable(let reason): "the server's answer is not of this protocol: \(reason)"
+            case .unreadable(let reason): "the server's answer does not follow this protocol: \(reason)"
             case .unknownID(let id):
                 "the server answered a job \"\(String(decoding: id.utf8.prefix(128), as: UTF8.self))\" that this client has not in flight"
             }

@@ -10,7 +10,7 @@ struct StatsCommand: AsyncParsableCommand {
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Flag(help: "Print the server's answer as it is.")
+    @Flag(help: "Print the server's answer unchanged.")
     var json = false
 
     func run() async throws {

@@ -7,15 +7,15 @@ import Glibc
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Copies the store to a file, while the server goes on; for its own user and root.",
+        abstract: "Copies the store to a file while the server runs; only its own user and root may.",
         discussion: """
-            The server makes the copy, so the file must be where it may write. The copy is whole up to the job whose sequence is \
-            printed, and holds none behind it; it is an ordinary store, for another brokerd or any tool.
+            The server makes the copy, so the file must be where the server may write. The copy contains every job up \
+            to the printed sequence, and none after it; it is an ordinary store, for another brokerd or any tool.
             """)
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Flag(help: "Let a file that is there give way.")
+    @Flag(help: "Replace an existing file.")
     var replace = false
 
     @Flag(help: "Print the result as JSON.")

@@ -17,9 +17,9 @@ struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            Do without a server: open this SQLite database here, as brokerd does, with the same guarantees. One that a \
-            server owns is refused. Without --model, the model that lies beside it (app.model.json of app.sqlite) is \
-            used, else the one that it holds.
+            Work without a server: open this SQLite database in this process, with the guarantees of brokerd. A \
+            database that a server has open is refused. Without --model, the model beside it (app.model.json of \
+            app.sqlite) is used, else the one stored in it.
             """, valueName: "file"), completion: .file())
     var store: String?
 
@@ -27,31 +27,30 @@ struct ConnectionOptions: ParsableArguments {
         parsing: .singleValue,
         help: ArgumentHelp(
             """
-            Of --store: what the entities are; JSON or a Core Data model. May be repeated: each changes what those before \
-            it say.
+            With --store: the model, JSON or Core Data. May be repeated: each one changes those before it.
             """, valueName: "file"), completion: .file())
     var model: [String] = []
 
     @Option(
         name: .customLong("migrate"),
         help: """
-            Of --store: what becomes of what it has and the model has no longer: refuse (it is not opened), keep (it stays \
-            in the file, unused) or drop.
+            With --store: what happens to tables and columns that the model no longer has: refuse (the store is not \
+            opened), keep (they stay in the file, unused) or drop.
             """)
     var removal: RemovalPolicy?
 
     @Option(
         name: [.customLong("reconnect-timeout"), .customLong("patience")],
         help: ArgumentHelp(
-            "How long to connect again when the connection is lost, before what is unanswered is given up.",
+            "How long to try to reconnect after the connection is lost, before unanswered jobs are given up.",
             valueName: "seconds"))
     var reconnectTimeout = 30
 
     @Option(
         help: ArgumentHelp(
             """
-            How long to wait for the server's next answer, connected or not, before what is unanswered is given up and \
-            the command ends with status 4. Default: without end.
+            How long to wait for the server's next answer, connected or not, before unanswered jobs are given up and \
+            the command ends with status 4. Default: no limit.
             """, valueName: "seconds"))
     var timeout: Int?
 
@@ -59,19 +58,19 @@ struct ConnectionOptions: ParsableArguments {
         try NumberOption("--reconnect-timeout", reconnectTimeout, in: 0...86_400).check()
         if let timeout { try NumberOption("--timeout", timeout, in: 1...86_400).check() }
         if store != nil, socket != nil {
-            throw ValidationError("--socket is where a server is, and --store does without one; give one of them.")
+            throw ValidationError("--socket names a server, and --store works without one; give one of them.")
         }
         if store == nil, !model.isEmpty {
             throw ValidationError("--model goes with --store; a server has its own model.")
         }
         if store == nil, removal != nil {
-            throw ValidationError("--migrate goes with --store; to a server it is said when it is started.")
+            throw ValidationError("--migrate goes with --store; for a server it is an option of brokerd.")
         }
     }
 
     /// For commands that are about what another process does.
     func requireServer(_ reason: String) throws(ValidationError) {
-        if isLocal { throw ValidationError("\(reason), so --store has nothing to do here; give --socket.") }
+        if isLocal { throw ValidationError("\(reason), so --store does not apply; give --socket.") }
     }
 
     /// There is no server: the store is opened by this process.
@@ -128,8 +127,8 @@ struct ConnectionOptions: ParsableArguments {
         if let model = try storedModel() { return model }
         throw CommandFailure(
             .usage,
-            "The store \(store) holds no model. Give --model, which says what the entities are, or put one at "
-                + "\(LocalModel.file(besideStore: store)). (broker --help tells more.)")
+            "The store \(store) contains no model. Give --model, or put a model at "
+                + "\(LocalModel.file(besideStore: store)). (See `broker --help`.)")
     }
 
     private func connect(_ options: BrokerClientConfiguration) async throws(CommandFailure) -> BrokerClient {

@@ -6,21 +6,21 @@ import BrokerJSON
 
 struct CancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cancel", abstract: "Takes back jobs that are not merged yet.",
+        commandName: "cancel", abstract: "Cancels jobs whose merge has not begun.",
         discussion: """
-            A job that is taken back has no effect: it fails with `cancelled`, and sent again, it runs again. The exit status \
-            is 1 when it was too late for one of them, or the server does not know it.
+            A cancelled job has no effect: it fails with `cancelled`, and runs when it is sent again. The exit status \
+            is 1 when it was too late for one of the jobs, or the server does not know one.
             """)
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Flag(help: "Print what became of each as JSON.")
+    @Flag(help: "Print the result for each job as JSON.")
     var json = false
 
     @Argument(help: ArgumentHelp("The jobs' ids.", valueName: "id"))
     var ids: [String]
 
-    mutating func validate() throws { try connection.requireServer("Jobs are taken back from a server") }
+    mutating func validate() throws { try connection.requireServer("Only a server cancels jobs") }
 
     func run() async throws {
         let run = try await connection.connected("broker cancel") { broker in
@@ -91,24 +91,24 @@ extension Broker.AdminAction: ExpressibleByArgument, WordArgument {
 
 struct AdminCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "admin", abstract: "Operates the server; for its own user and root.",
+        commandName: "admin", abstract: "Operates the server; only its own user and root may.",
         discussion: """
-            pause       Jobs are accepted, and none is merged until `resume`.
-            resume      Goes on merging.
-            drain       New jobs are refused, those accepted are finished, and the server ends, as with SIGTERM.
-            checkpoint  Copies the write-ahead log into the database, and prints what is left of it.
-            reload      Reads the model anew, as with SIGHUP, and prints what changed, a line each.
+            pause       Jobs are accepted, but not merged until `resume`.
+            resume      Continues merging.
+            drain       New jobs are refused, accepted jobs are finished, and the server ends, as with SIGTERM.
+            checkpoint  Copies the WAL into the database, and prints how much of the WAL remains.
+            reload      Reads the model's files again, as with SIGHUP, and prints a line for each change.
             """)
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Flag(help: "Print the server's answer as it is.")
+    @Flag(help: "Print the server's answer unchanged.")
     var json = false
 
-    @Argument(help: "What the server is to do.")
+    @Argument(help: "The action.")
     var action: Broker.AdminAction
 
-    mutating func validate() throws { try connection.requireServer("A server is operated") }
+    mutating func validate() throws { try connection.requireServer("Only a server is operated") }
 
     func run() async throws {
         let answer = try await connection.connected("broker admin") { broker in
@@ -136,9 +136,9 @@ struct AdminCommand: AsyncParsableCommand {
     private func walLine(_ wal: JSONValue) -> String {
         let bytes = wal["bytes"]?.int64 ?? 0
         let pages = wal["uncheckpointedPages"]?.int64 ?? 0
-        let rest = "\(bytes) bytes of the log are left"
+        let rest = "\(bytes) bytes of the WAL remain"
         return pages == 0
             ? rest
-            : "\(rest), \(pages) pages of it not in the database yet: a reader needs what was there before"
+            : "\(rest), \(pages) of its pages not in the database yet: a reader uses the state before them"
     }
 }

@@ -5,11 +5,11 @@ import BrokerClient
 struct DeleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
-        abstract: "Deletes objects, by their keys or by a predicate, and what the delete rules say with them.",
+        abstract: "Deletes objects by their keys or by a predicate, and applies the delete rules.",
         discussion: """
-            A key is the value of the entity's identity: JSON, or else text. Of a compound identity it is an object, such \
-            as '{"floor": 1, "number": "a"}', and where objects may lack an identity it is the _pk. Keys that name \
-            nothing are counted in a warning. All is deleted in one job, or nothing. Negative numbers stand behind --.
+            A key is the value of the entity's identity: JSON, or else text. Of a compound identity it is an object, \
+            such as '{"floor": 1, "number": "a"}', and where objects may lack an identity it is the _pk. Keys that \
+            name nothing are counted in a warning. One job deletes all objects, or none. Negative numbers go after --.
             For example: broker delete --entity Employee 3 4
             Or: broker delete --entity Employee --where "department.name == %@" --argument "R&D"
             """)

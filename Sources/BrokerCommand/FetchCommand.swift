@@ -14,7 +14,8 @@ struct FetchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fetch", abstract: "Prints objects: as a table on a terminal, as NDJSON otherwise.",
         discussion: """
-            broker fetch --entity Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include department
+            broker fetch --entity Employee --where 'department.name == %@' --argument 'R&D' --sort=-hiredAt --include \
+            department
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -22,7 +23,7 @@ struct FetchCommand: AsyncParsableCommand {
     @OptionGroup var selection: SelectionOptions
 
     @Option(
-        help: ArgumentHelp("The key of the one object that is meant: JSON, or else a text.", valueName: "key"))
+        help: ArgumentHelp("The key of the one object to fetch: JSON, or else text.", valueName: "key"))
     var object: CommandValue?
 
     @Option(
@@ -36,10 +37,10 @@ struct FetchCommand: AsyncParsableCommand {
             "A path of relationships whose objects are nested. May be given several times.", valueName: "path"))
     var include: [String] = []
 
-    @Option(help: ArgumentHelp("Objects at most. Default: all.", valueName: "count"))
+    @Option(help: ArgumentHelp("The maximum number of objects. Default: all.", valueName: "count"))
     var limit: Int?
 
-    @Option(help: ArgumentHelp("Objects to pass over.", valueName: "count"))
+    @Option(help: ArgumentHelp("The number of objects to skip.", valueName: "count"))
     var offset = 0
 
     @Flag(help: "Use the model's own names, and ISO 8601 for all dates.")
@@ -66,7 +67,8 @@ struct FetchCommand: AsyncParsableCommand {
         try NumberOption("--offset", offset, in: 0...Int.max).check()
         if let limit { try NumberOption("--limit", limit, in: 0...Int.max).check() }
         guard !(json && format != nil && format != .json) else {
-            throw ValidationError("--json and --format \(format?.rawValue ?? "") say two things; give one of them.")
+            throw ValidationError(
+                "--json and --format \(format?.rawValue ?? "") contradict each other; give one of them.")
         }
     }
 

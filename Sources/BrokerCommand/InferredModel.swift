@@ -23,8 +23,8 @@ struct InferredModel {
             self.model = model
             switch model {
             case .files(let files):
-                Program.complain("broker: the model is \(files[0]), beside the store; --model says otherwise.")
-            case .inForce: Program.complain("broker: the model is the one in the store; --model says otherwise.")
+                Program.complain("broker: the model is \(files[0]), beside the store; --model selects another.")
+            case .inForce: Program.complain("broker: the model is the one in the store; --model selects another.")
             case .inferred: break
             }
             return
@@ -61,11 +61,11 @@ struct Inference {
             try Data(text.utf8).write(to: URL(filePath: file), options: .withoutOverwriting)
         } catch {
             return Program.complain(
-                "broker: no --model was given, so one was inferred from \(records). It is in the store; it cannot be written "
-                    + "to \(file): \(error.localizedDescription)")
+                "broker: no --model was given, so one was inferred from \(records). It is in the store; it cannot be "
+                    + "written to \(file): \(error.localizedDescription)")
         }
         Program.complain(
-            "broker: no --model was given, so one was inferred from \(records) and written to \(file). Look at its guesses "
-                + "before much is stored; it is used from now on.")
+            "broker: no --model was given, so one was inferred from \(records) and written to \(file). Look at its "
+                + "guesses before much is stored; it is used from now on.")
     }
 }

@@ -6,8 +6,8 @@ struct InputOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            What the input is written in. Default: what a file's name tells (.json, .ndjson, .jsonl, .csv, .form, .xml, \
-            each with .gz or .lz4 behind it or not), else json. What gzip or lz4 has packed is unpacked in any case.
+            The format of the input. Default: by the file's name (.json, .ndjson, .jsonl, .csv, .form, .xml, each also \
+            followed by .gz or .lz4), else json. Input compressed by gzip or lz4 is always decompressed.
             """))
     var type: RecordFormat?
 
@@ -15,7 +15,8 @@ struct InputOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Where the records are in each value of the input: keys with dots between them, or a JSON Pointer \
-            (/data/items). In XML, names of elements from the document's own on; without it the document is one record.
+            (/data/items). In XML, names of elements, beginning with the document's; without it the document is one \
+            record.
             """, valueName: "path"))
     var root: RecordRoot?
 

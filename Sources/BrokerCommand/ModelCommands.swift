@@ -26,7 +26,7 @@ struct ModelFiles: ParsableArguments {
     @Option(
         name: .customLong("model"), parsing: .singleValue,
         help: ArgumentHelp(
-            "The same; more of them change what those before say, in their order. May be repeated.",
+            "Another model, which changes those before it. May be repeated.",
             valueName: "file"), completion: .file())
     var more: [String] = []
 
@@ -53,7 +53,7 @@ struct ModelArguments: ParsableArguments {
 
 struct ModelCheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check", abstract: "Lists everything that is wrong with a model, with its place in the file.")
+        commandName: "check", abstract: "Lists all faults of a model, with their positions in the file.")
 
     @OptionGroup var arguments: ModelArguments
 

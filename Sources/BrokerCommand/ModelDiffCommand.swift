@@ -6,17 +6,17 @@ import BrokerStore
 
 struct ModelDiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "diff", abstract: "Tells what would become of a store that is opened with a model.",
+        commandName: "diff", abstract: "Shows how opening a store with a model would change the store.",
         discussion: """
-            Prints a line for each change: migrated (nothing is lost), kept (it stays in the file, unused), dropped, or \
-            refused, with the remedy. Nothing is printed when the store fits. The status is 1 when anything is refused: the \
-            store would not be opened. The store is only read.
+            Prints a line for each change: migrated (nothing is lost), kept (it stays in the file, unused), dropped, \
+            or refused, with the remedy. Nothing is printed when the store fits. The status is 1 when anything is \
+            refused: the store would not be opened. The store is only read.
             """)
 
     @Option(
         parsing: .singleValue,
         help: ArgumentHelp(
-            "The model: what the entities are. May be repeated: each changes what those before it say.",
+            "The model. May be repeated: each one changes those before it.",
             valueName: "file"), completion: .file())
     var model: [String]
 
@@ -25,7 +25,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("migrate"),
-        help: "What would become of what the store has and the model has no longer: refuse, keep or drop.")
+        help: "What would happen to tables and columns that the model no longer has: refuse, keep or drop.")
     var removal: RemovalPolicy = .refuse
 
     @Flag(help: "Print the result as JSON.")

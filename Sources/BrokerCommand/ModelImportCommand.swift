@@ -5,14 +5,16 @@ import BrokerModel
 
 struct ModelImportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import", abstract: "Prints what is there already as a model.json to go on with.",
+        commandName: "import",
+        abstract: "Makes a model.json of a Core Data model, a SQLite database or sample records.",
         discussion: """
-            Of a Core Data model it says what that says and no more; several models are merged into one. Of a \
-            SQLite database it takes tables, types, keys, unique lists and indexes. With --entity the files are sample records, of which types, identity, nested entities and dates are inferred. What was decided \
-            on the way stands beside each part as its "description".
+            A Core Data model is converted as it is; several models are merged into one. From a SQLite database come \
+            the tables, types, keys, unique lists and indexes. With --entity the files are sample records, from which \
+            types, identity, nested entities and dates are inferred. The "description" of each part explains how it \
+            was converted.
             """)
 
-    @Option(help: "The entity that sample records are of.")
+    @Option(help: "The entity of the sample records.")
     var entity: String?
 
     @OptionGroup var input: InputOptions
@@ -20,7 +22,7 @@ struct ModelImportCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("model"), parsing: .singleValue,
         help: ArgumentHelp(
-            "A model that changes what those before it say. May be repeated.", valueName: "file"), completion: .file())
+            "A model that changes those before it. May be repeated.", valueName: "file"), completion: .file())
     var more: [String] = []
 
     @Flag(help: "Print the model on one line.")
@@ -31,7 +33,7 @@ struct ModelImportCommand: AsyncParsableCommand {
             throw ValidationError("A model is missing: broker model import App.xcdatamodeld")
         }
         if entity == nil, input.root != nil || input.type != nil {
-            throw ValidationError("--root and --type are for sample records, and --entity says what these are.")
+            throw ValidationError("--root and --type are for sample records, which need --entity.")
         }
         if entity != nil, !more.isEmpty {
             throw ValidationError("--model is for models, and --entity for sample records; give one of them.")

@@ -8,13 +8,13 @@ struct ModelShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Prints a model as JSON, with every default and key spelled out.",
         discussion: """
-            What was taken from a Core Data model, inferred or left out stands beside each part as its "description"; \
-            --notes lists it with lines and columns instead.
+            The "description" of each part explains what was taken from a Core Data model, inferred or skipped; \
+            --notes lists that with lines and columns instead.
             """)
 
     @OptionGroup var arguments: ModelArguments
 
-    @Flag(help: "List what was taken, inferred, left out and passed over, and where, instead of the model.")
+    @Flag(help: "List what was taken, inferred, skipped and ignored, with lines and columns, not the model.")
     var notes = false
 
     func run() async throws {

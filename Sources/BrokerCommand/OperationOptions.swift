@@ -11,7 +11,7 @@ struct OperationOptions: ParsableArguments {
     @Option(help: "The entity of the objects.")
     var entity: String
 
-    @Option(help: "What a bad record or key does: fail the job, or be left out (skip).")
+    @Option(help: "What happens with an invalid record or key: fail the job, or skip the record or key.")
     var onInvalid: Job.OnInvalid = .fail
 
     @Option(help: "An id for the job: sent again with the same id and input, it is applied once.")

@@ -83,7 +83,7 @@ struct SampleRecords {
 
     func tellRoot() {
         guard let root else { return }
-        Program.complain("broker: the records are taken from \(root.text) of the input; --root says otherwise.")
+        Program.complain("broker: the records are taken from \(root.text) of the input; --root selects others.")
     }
 
     /// The model as a tree. This ends the inference.
@@ -94,9 +94,9 @@ struct SampleRecords {
             guard !inference.isTooWide else {
                 throw CommandFailure(
                     .failed,
-                    "No model can be inferred: a record has more than 300 keys with objects, or more than 2000 keys. If it "
-                        + "holds records by their keys, make an array of them (jq '[.[]]' does), or give --model with a "
-                        + "mapping that has \"collection\": true, and --mapping.")
+                    "No model can be inferred: a record has more than 300 keys with objects, or more than 2000 keys. "
+                        + "If it holds records by their keys, make an array of them (jq '[.[]]' does), or give --model "
+                        + "with a mapping that has \"collection\": true, and --mapping.")
             }
             return try ModelDocument(parsing: JSONText(copying: Array(inference.modelText().utf8)))
         }

@@ -81,7 +81,7 @@ struct SubmissionReport {
         let ids = doubtful.compactMap(\.id)
         guard !ids.isEmpty else { return "" }
         let told = ids.prefix(Self.toldJobs).joined(separator: ", ") + (ids.count > Self.toldJobs ? " …" : "")
-        return " (`broker await ID` tells; \(ids.count == 1 ? "the id is" : "the ids are") \(told))"
+        return " (see `broker await ID`; \(ids.count == 1 ? "the id is" : "the ids are") \(told))"
     }
 
     // MARK: - JSON

@@ -53,11 +53,11 @@ struct SubmissionSummary {
             Program.complain("broker: warning: \(warning.text(count))")
         }
         for (place, error) in rejections.prefix(Self.listedRejections) {
-            Program.complain("broker: left out, \(place): \(error)")
+            Program.complain("broker: skipped, \(place): \(error)")
         }
         if rejections.count > Self.listedRejections {
             Program.complain(
-                "broker: \(rejections.count - Self.listedRejections) more were left out; --json lists them")
+                "broker: \(rejections.count - Self.listedRejections) more were skipped; --json lists them")
         }
         let entities = changes.keys.sorted()
         let width = max(6, entities.map(\.count).max() ?? 0)
@@ -159,7 +159,7 @@ extension Completion.Warning {
             "\(key) of \(entity ?? "") does not hold a number exactly, \(times); decimal keeps every digit"
         case (.unknownKey, let key?): "the model does not name the key \"\(key)\" of \(entity ?? ""), \(times)"
         case (.objectNotFound, _): "\(count) \(count == 1 ? "key names" : "keys name") no \(entity ?? "object")"
-        case (.deletionSkipped, _): "no \(entity ?? "object") was deleted, because a record was left out"
+        case (.deletionSkipped, _): "no \(entity ?? "object") was deleted, because a record was skipped"
         default: "\(code.rawValue), \(times)"
         }
     }

@@ -11,25 +11,25 @@ struct SubmitCommand: AsyncParsableCommand {
         abstract: "Submits records from files or standard input, awaits them and prints a summary.",
         discussion: """
             The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
-            packed by gzip or lz4 or not; see --type. Large inputs are cut into jobs, of \
-            which a window is kept in flight; each job takes effect or fails as a whole, in the order of the input. What \
-            stands before a fault of the input is submitted, and so are the other files; then it is told what is \
-            committed, and how to go on. \
-            For example: curl -s https://api.example.com/employees | broker submit --entity Employee. \
-            Whole payloads, as their server sends them, are read by a mapping of the model (--mapping), by its routes for a path \
-            (--path), or, with neither, by its routes that go by key paths alone. \
-            With --store and without --model, the model that lies beside the store is used; if there is none, one is \
-            inferred from the first records and written there.
+            packed by gzip or lz4 or not; see --type. Large inputs are cut into jobs, of which up to --max-in-flight \
+            are in flight; each job takes effect or fails as a whole, in the order of the input. The records before a \
+            fault of the input are submitted, and so are the other files; the summary then lists what is committed, \
+            and the command that submits the rest. For example: curl -s https://api.example.com/employees | broker \
+            submit --entity Employee. Whole API responses are read by a mapping of the model (--mapping), by its \
+            routes for a path (--path), or, with neither, by its routes that have only a key path. With --store and \
+            without --model, the model beside the store is used; if there is none, one is inferred from the first \
+            records and written there.
             """)
 
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: "The entity that the records are of.")
+    @Option(help: "The entity of the records.")
     var entity: String?
 
     @Option(
         help: ArgumentHelp(
-            "The path that the payload came from: the model's routes tell what it is. (/articles/5)", valueName: "path")
+            "The path that the payload was requested from, such as /articles/5: the model's routes for it apply.",
+            valueName: "path")
     )
     var path: String?
 
@@ -38,38 +38,38 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Records of the input to pass over first, as told by a submission that did not come to its end.",
+            "The number of records to skip first, as reported by a submission that did not finish.",
             valueName: "count"))
     var skip = 0
 
     @Option(
         help: ArgumentHelp(
-            "Records of the input to submit at most, after those of --skip. Default: all.", valueName: "count"))
+            "The maximum number of records to submit, after those of --skip. Default: all.", valueName: "count"))
     var take: Int?
 
     @Option(
         name: [.customLong("batch-records"), .customLong("records")],
-        help: ArgumentHelp("Records in a job at most.", valueName: "count"))
+        help: ArgumentHelp("The maximum number of records in a job.", valueName: "count"))
     var batchRecords = 5_000
 
     @Option(
         name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
-            "Bytes of records in a job at most; one larger record is a job of its own.", valueName: "bytes"))
+            "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "bytes"))
     var batchBytes = 4 << 20
 
     @Option(
         name: [.customLong("max-in-flight"), .customLong("window")],
-        help: ArgumentHelp("Jobs in flight at most.", valueName: "count"))
+        help: ArgumentHelp("The maximum number of jobs in flight.", valueName: "count"))
     var maxInFlight = 4
 
-    @Option(help: "What a bad record does: fail its job, or be left out (skip).")
+    @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
     var onInvalid: Job.OnInvalid = .fail
 
     @Option(
         help: """
-            What a key that the model does not name does: it is ignored and counted in a warning (warn), or its record \
-            is a bad record (fail).
+            What happens with a key that the model does not name: it is ignored and counted in a warning (warn), or \
+            its record is invalid (fail).
             """)
     var unknown: Job.UnknownKeys = .warn
 
@@ -98,10 +98,10 @@ struct SubmitCommand: AsyncParsableCommand {
         if let take { try NumberOption("--take", take, in: 1...Int.max).check() }
         let readings = [("--entity", entity), ("--path", path), ("--mapping", mapping)].filter { $1 != nil }.map(\.0)
         if readings.count > 1 {
-            throw ValidationError("\(readings.joined(separator: " and ")) say different things; give one of them.")
+            throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
         }
         if let id, !(1...Self.longestID).contains(id.utf8.count) {
-            throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
+            throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
     }
 

@@ -69,8 +69,8 @@ struct SubmittedInput: Sendable {
         let before =
             switch recordsRead {
             case 0: "nothing of it was sent"
-            case 1: "the record before it was sent, nothing behind it"
-            default: "the \(recordsRead) records before it were sent, nothing behind it"
+            case 1: "the record before it was sent, nothing after it"
+            default: "the \(recordsRead) records before it were sent, nothing after it"
             }
         return "\(name), \(place): \(fault.text); \(before)"
     }
@@ -82,7 +82,7 @@ struct SubmittedInput: Sendable {
         let told = ranges.prefix(toldRanges).map { range in
             range.count == 1 ? "\(range.lowerBound)" : "\(range.lowerBound) to \(range.upperBound)"
         }
-        let rest = ranges.count > toldRanges ? " and \(ranges.count - toldRanges) more stretches" : ""
+        let rest = ranges.count > toldRanges ? " and \(ranges.count - toldRanges) more ranges" : ""
         return told.joined(separator: ", ") + rest
     }
 

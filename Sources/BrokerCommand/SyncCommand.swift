@@ -9,11 +9,11 @@ struct SyncCommand: AsyncParsableCommand {
         abstract: "Processes records, then deletes the objects that match and were not among them.",
         discussion: """
             The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
-            packed by gzip or lz4 or not, of all files together; see --type. It is one \
-            job, which takes effect whole or not at all, unless it is larger than --batch-bytes: then it is several, and \
-            the last one deletes. Behind a fault of the input nothing is sent, and when something is wrong with any \
-            record, nothing is deleted. An input without records needs --empty, since it deletes all that matches, and a \
-            pipe that broke looks the same.
+            packed by gzip or lz4 or not, of all files together; see --type. It is one job, which takes effect whole \
+            or not at all, unless it is larger than --batch-bytes: then it is several, and the last one deletes. After \
+            a fault of the input nothing is sent, and when something is wrong with any record, nothing is deleted. An \
+            input without records needs --empty, since it deletes all that matches, and a pipe that broke looks the \
+            same.
             For example: curl -sf https://api.example.com/employees | broker sync --entity Employee
             Or: broker sync --entity Employee --where "department.name == %@" --argument "R&D" staff.json
             """)
@@ -24,16 +24,16 @@ struct SyncCommand: AsyncParsableCommand {
 
     @Option(
         name: .customLong("action"),
-        help: "What it may do; may be given several times. Default: all of them.")
+        help: "An action that the sync may take. May be given several times. Default: all of them.")
     var actions: [Job.Operation.SyncAction] = []
 
-    @Flag(help: "Take an input without records for what it says: delete all that matches.")
+    @Flag(help: "Accept an input without records, which deletes all objects that match.")
     var empty = false
 
     @Option(
         name: [.customLong("batch-bytes"), .customLong("job-bytes")],
         help: ArgumentHelp(
-            "Bytes of records in a job at most; one larger record is a job of its own.", valueName: "bytes"))
+            "The maximum bytes of records in a job; a larger record is a job of its own.", valueName: "bytes"))
     var batchBytes = 12 << 20
 
     @OptionGroup var input: InputOptions
@@ -41,7 +41,7 @@ struct SyncCommand: AsyncParsableCommand {
     mutating func validate() throws {
         try NumberOption("--batch-bytes", batchBytes, in: 1...1 << 30).check()
         if let id = options.id, !(1...110).contains(id.utf8.count) {
-            throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit behind it.")
+            throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
     }
 

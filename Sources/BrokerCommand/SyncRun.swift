@@ -36,7 +36,7 @@ struct SyncRun {
             for source in sources { try await read(source) }
             if records.total == 0, actions.contains(.delete), !command.empty {
                 run.fail(
-                    "the input holds no records, and a sync of none deletes all that matches; if that is meant, say "
+                    "the input holds no records, and a sync of none deletes all that matches; if that is intended, add "
                         + "--empty; nothing was sent")
             } else {
                 try await send(isLast: true)
@@ -51,8 +51,8 @@ struct SyncRun {
         if run.status == .failed, run.summary.jobs > 0 {
             let count = run.summary.records
             run.fail(
-                "\(count == 1 ? "1 record is" : "\(count) records are") committed, and nothing was deleted; mend the "
-                    + "input and sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
+                "\(count == 1 ? "1 record is" : "\(count) records are") committed, and nothing was deleted; correct "
+                    + "the input and sync all of it again" + (command.options.id == nil ? "" : " under another --id"))
         }
         try run.end(countsRecords: true)
     }

@@ -48,7 +48,7 @@ package enum Program {
             let status = root.exitCode(for: error)
             guard status.isSuccess else {
                 let line = root.message(for: error).split(whereSeparator: \.isNewline).joined(separator: " ")
-                complain("\(root._commandName): \(line) (\(root._commandName) --help tells more.)")
+                complain("\(root._commandName): \(line) (See `\(root._commandName) --help`.)")
                 exit(ExitStatus.usage.rawValue)
             }
             do throws(CommandFailure) { try write(root.fullMessage(for: error)) } catch { exit(error.status.rawValue) }

@@ -123,7 +123,7 @@ public final class EmbeddedBroker: BrokerProtocol {
         case .cancelled: return
         case .tooLate:
             throw BrokerError(
-                .tooLate, "The merge of the job \"\(id)\" has begun, or it has ended. `await` tells its outcome.",
+                .tooLate, "The merge of the job \"\(id)\" has begun, or it has ended. `await` returns its outcome.",
                 jobID: id)
         case .unknown: throw BrokerError.unknownJob(id)
         case .failed(let cause): throw BrokerError(.storeUnavailable, cause.message, jobID: id)

@@ -276,7 +276,7 @@ extension Result where Success == FetchedObjects, Failure == any Error {
 
 extension BrokerError {
     static let stopped = BrokerError(
-        .draining, "The broker is stopped and takes nothing more. Open the store again.")
+        .draining, "The broker is stopped and accepts nothing more. Open the store again.")
 
     init(_ fault: BrokerModel.Fault) {
         self = .reported(

@@ -178,23 +178,23 @@ struct JournalFolder: Sendable {
     private func broken(_ what: String, _ cause: Int32, _ file: String? = nil) -> JournalError {
         JournalError(
             .broken,
-            "The journal \(file ?? path) \(what): \(String(cString: strerror(cause))). Check its folder's permissions and the "
-                + "disk, then start the server again.")
+            "The journal \(file ?? path) \(what): \(String(cString: strerror(cause))). Check its folder's permissions "
+                + "and the disk, then start the server again.")
     }
 
     private func noFile(_ file: String) -> JournalError {
         JournalError(
             .unusable,
-            "The journal's file \(file) is no regular file. Put the journal's own file in its place; or, to give up the jobs that "
-                + "the store has not applied, move the journal away.")
+            "The journal's file \(file) is no regular file. Put the journal's own file in its place; or, to give up "
+                + "the jobs that the store has not applied, move the journal away.")
     }
 
     private func lost(_ file: String, isReplaced: Bool) -> JournalError {
         JournalError(
             .broken,
-            "The journal's file \(file) was \(isReplaced ? "replaced" : "deleted or moved") while the journal was open. No more jobs "
-                + "are accepted. Put the files back, then start the server again; or move away the rest of the journal, to give up "
-                + "the jobs that the store has not applied.")
+            "The journal's file \(file) was \(isReplaced ? "replaced" : "deleted or moved") while the journal was "
+                + "open. No more jobs are accepted. Put the files back, then start the server again; or move away the "
+                + "rest of the journal, to give up the jobs that the store has not applied.")
     }
 
     func unreadable(_ file: String, _ fault: JournalSegment.HeaderFault) -> JournalError {
@@ -214,30 +214,30 @@ struct JournalFolder: Sendable {
     func unknownRecord(kind: UInt8, _ file: String, at offset: Int) -> JournalError {
         JournalError(
             .unusable,
-            "The journal's file \(file) holds at byte \(offset) a record of kind \(kind), which this version of the server cannot "
-                + "read. Start the version that wrote it.")
+            "The journal's file \(file) holds at byte \(offset) a record of kind \(kind), which this version of the "
+                + "server cannot read. Start the version that wrote it.")
     }
 
     func damaged(_ file: String, at offset: Int) -> JournalError {
         JournalError(
             .unusable,
-            "The journal's file \(file) is damaged at byte \(offset): what was durable there is not what it was. Put a good "
-                + "copy in its place; or, to give up the jobs from there on that the store has not applied, move the journal "
-                + "away.")
+            "The journal's file \(file) is damaged at byte \(offset): durable bytes have changed there. Put a good "
+                + "copy in its place; or, to give up the jobs from there on that the store has not applied, move the "
+                + "journal away.")
     }
 
     func hasGap(before file: String) -> JournalError {
         JournalError(
             .unusable,
-            "The journal \(path) is not whole: what comes before \(file) is missing. Put its files back, or move the journal "
-                + "away to give up what the store has not applied.")
+            "The journal \(path) is not whole: what comes before \(file) is missing. Put its files back, or move the "
+                + "journal away to give up what the store has not applied.")
     }
 
     func hasGap(after file: String) -> JournalError {
         JournalError(
             .unusable,
-            "The journal \(path) is not whole: the file after \(file) is missing. Put its files back, or move the journal "
-                + "away to give up what the store has not applied.")
+            "The journal \(path) is not whole: the file after \(file) is missing. Put its files back, or move the "
+                + "journal away to give up what the store has not applied.")
     }
 
     func stranger(isFed: Bool) -> JournalError {
@@ -251,22 +251,22 @@ struct JournalFolder: Sendable {
     func cutShort(last: Int64, applied: Int64) -> JournalError {
         JournalError(
             .unusable,
-            "The journal \(path) ends at job \(last), and the store has applied job \(applied): the journal was cut short, or "
-                + "is an older copy. Put the newest one there, or move it away to begin a new one.")
+            "The journal \(path) ends at job \(last), and the store has applied job \(applied): the journal was cut "
+                + "short, or is an older copy. Put the newest one there, or move it away to begin a new one.")
     }
 
     func isExchanged(at position: Int64) -> JournalError {
         JournalError(
             .unusable,
-            "The journal \(path) holds another job at \(position) than the store has applied. Put the store's own journal "
-                + "there, or move this one away.")
+            "The journal \(path) holds another job at \(position) than the store has applied. Put the store's own "
+                + "journal there, or move this one away.")
     }
 
     func isTooYoung(from position: Int64, applied: Int64) -> JournalError {
         JournalError(
             .unusable,
-            "The store is older than its journal \(path): it has applied job \(applied), and the journal begins behind job "
-                + "\(position). Use a newer copy of the store; or move the journal away, to go on without the jobs between."
+            "The store is older than its journal \(path): it has applied job \(applied), and the journal begins after "
+                + "job \(position). Use a newer copy of the store; or move the journal away, to go on without the jobs between."
         )
     }
 }

@@ -23,7 +23,7 @@ package struct PathPattern: Sendable {
         self.segments = segments
         var names: Set<String> = []
         for name in parameters where !names.insert(name).inserted {
-            throw PathPatternError("the parameter \":\(name)\" stands twice in \"\(text)\"; give each its own name")
+            throw PathPatternError("the parameter \":\(name)\" occurs twice in \"\(text)\"; give each its own name")
         }
     }
 
@@ -46,12 +46,12 @@ package struct PathPattern: Sendable {
             }
             let name = rest.dropFirst().prefix { isNamePart($0) }
             guard !name.isEmpty else {
-                throw PathPatternError("a colon in \"\(text)\" has no name behind it; write \"/articles/:articleID\"")
+                throw PathPatternError("a colon in \"\(text)\" has no name after it; write \"/articles/:articleID\"")
             }
             if case .parameter(let other)? = tokens.last {
                 throw PathPatternError(
-                    "\":\(other)\" and \":\(Substring(name))\" touch in \"\(text)\", and nobody could tell where one ends; "
-                        + "put something between them")
+                    "\":\(other)\" and \":\(Substring(name))\" touch in \"\(text)\", and the end of the first is "
+                        + "unknown; put something between them")
             }
             tokens.append(.parameter(String(Substring(name))))
             rest = rest[name.endIndex...]

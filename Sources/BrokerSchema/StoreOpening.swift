@@ -64,8 +64,8 @@ package struct StoreOpening {
         if let fault = held.fault {
             changes.append(
                 StoreChange(
-                    .refused, path, "what is kept of models before does not go with the model: \(fault)",
-                    remedy: "rename what is new, or drop what is kept with --migrate drop"))
+                    .refused, path, "what is retained from earlier models does not fit the model: \(fault)",
+                    remedy: "rename the new parts, or drop the retained ones with --migrate drop"))
         }
         self.changes = changes
         renamedEntities = match.entities.enumerated().compactMap { [model] index, entity in
@@ -92,8 +92,8 @@ package struct StoreOpening {
         let remedy =
             isMarked
             ? "Broker feeds this database and never changes its tables: use a model that fits them"
-            : "To feed the database as it is, begin with the model that `broker model import` makes of it; to have a store "
-                + "of Broker's own, give --store another file"
+            : "To feed the database as it is, begin with the model that `broker model import` makes of it; to have a "
+                + "store of Broker's own, give --store another file"
         return StoreError(
             .incompatible,
             "\(path) is a database, but not one that Broker made (\(contents)), and its tables do not fit the model: "
@@ -108,8 +108,8 @@ package struct StoreOpening {
         var notes: [String] = []
         if !isMarked {
             notes.append(
-                "\(path) was made by another program, and is fed as it is: Broker added its own tables, whose names begin "
-                    + "with _broker_, and set the journal mode WAL, which the file keeps. Nothing else in it is changed."
+                "\(path) was made by another program, and is fed as it is: Broker added its own tables, whose names "
+                    + "begin with _broker_, and set the journal mode WAL, which the file keeps. Nothing else in it is changed."
             )
         }
         let triggers = try connection.integer("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger'") ?? 0
@@ -151,7 +151,7 @@ package struct StoreOpening {
     package static func unreadable(_ error: ModelError, _ path: String) -> StoreError {
         StoreError(
             .incompatible,
-            "The model that the store \(path) keeps cannot be read (\(error.faults.first.map(\.description) ?? "")). "
+            "The model stored in \(path) cannot be read (\(error.faults.first.map(\.description) ?? "")). "
                 + "Use the Broker that made it; nothing was touched.")
     }
 }

@@ -45,7 +45,7 @@ final class AcceptGate: ChannelInboundHandler {
             isShort = true
             log.logger.warning(
                 """
-                No more clients can be accepted, for want of descriptors or memory; they wait. Raise the limit \
+                No more clients can be accepted, for lack of descriptors or memory; they wait. Raise the limit \
                 (`ulimit -n`), or lower --connections.
                 """, metadata: ["cause": "\(error)"])
         }

@@ -136,7 +136,7 @@ package final class BrokerServer: Sendable {
     /// A job that was read but had no room is refused (`draining`). Jobs that had room are finished however long that
     /// takes; then clients have `ServerOptions.drainSeconds` for their answers.
     package func stop() async throws {
-        log.logger.notice("Stopping: no more is read, and what was read is finished.")
+        log.logger.notice("Stopping: no more messages are read, and the jobs that were read are finished.")
         isStopping.withLock { $0 = true }
         listener?.file.remove()
         try await listener?.channel.close()
@@ -150,7 +150,7 @@ package final class BrokerServer: Sendable {
         let threads = NIOThreadPool.singleton
         try await threads.runIfActive { [coordinator] in coordinator.finishAdmitted() }
         let timer = eventLoop.scheduleTask(in: .seconds(Int64(options.drainSeconds))) { [connections, options] in
-            connections.value.cutOffAll("it did not take its answers within \(options.drainSeconds) s of the stop")
+            connections.value.cutOffAll("it did not read its answers within \(options.drainSeconds) s of the stop")
         }
         try await closed.get()
         timer.cancel()

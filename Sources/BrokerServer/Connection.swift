@@ -217,7 +217,7 @@ final class Connection: Sendable {
         }
         guard bytes > 0 || mustSchedule else { return }
         let all = budget.add(frame?.count ?? 0, peer.process)
-        if bytes > cutOffBytes { cutOff("it has not taken \(bytes) bytes of answers") }
+        if bytes > cutOffBytes { cutOff("it has not read \(bytes) bytes of answers") }
         if all > Self.cutOffBytesOfAll { onHandler { $0.connections.cutOffLargest() } }
         if mustSchedule { onHandler { $0.flush() } }
     }

@@ -176,7 +176,7 @@ final class ConnectionSet {
             for handler in turns.current.compactMap({ handlers[$0] })
             where handler.isHoldingUp(stalledSince: now - Self.stall, begunBefore: now - Self.longestTurn) {
                 handler.refuseStalled(
-                    .busy("A large frame stood still while others waited. Send each frame without a pause."))
+                    .busy("A large frame stopped arriving while others waited. Send each frame without a pause."))
             }
         }
         if answers.isAwaited {
@@ -185,7 +185,7 @@ final class ConnectionSet {
                 guard let connection = handler.connection, connection.bytes > 0,
                     !answers.hasRoom(handler.peer.process)
                 else { continue }
-                handler.cutOff("it has taken none of its answers for a while, and others wait")
+                handler.cutOff("it has read none of its answers for a while, and others wait")
             }
         }
         if middleTurns.isContended || largeTurns.isContended || answers.isAwaited { watch() }
@@ -200,7 +200,7 @@ final class ConnectionSet {
             let (one, other) = (answers.share(of: first), answers.share(of: second))
             return (one, first, $0.connection?.bytes ?? 0) < (other, second, $1.connection?.bytes ?? 0)
         }
-        largest?.cutOff("its process has left more answers than any other, and all clients together left too many")
+        largest?.cutOff("its process has more unread answers than any other, and those of all clients are too many")
     }
 }
 

@@ -110,7 +110,7 @@ final class FrameHandler: ChannelDuplexHandler {
         metadata["bytes"] = "\(connection.bytes)"
         connections.log.log(
             .warning, .cutOff,
-            "A client was cut off: \(reason). Its jobs take effect, and `await` reports how they ended.",
+            "A client was cut off: \(reason). Its jobs take effect, and `await` returns their outcomes.",
             metadata)
         context.close(promise: nil)
     }

@@ -177,8 +177,8 @@ private enum ShortenedOutcome {
             return "The job is committed, but its whole answer fits no frame. Read the objects from the database, or "
                 + "split such jobs."
         }
-        return "The job is committed, but its objects are not told: they are too large for an answer, or so much was "
-            + "waiting for the client already. Fetch them, or split such jobs and take the answers as they come."
+        return "The job is committed, but its objects are not sent: they are too large for an answer, or so much was "
+            + "waiting for the client already. Fetch them, or split such jobs and read the answers as they arrive."
     }
 
     private static func cut(_ value: JSONValue) -> String {

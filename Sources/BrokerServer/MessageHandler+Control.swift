@@ -28,8 +28,8 @@ extension MessageHandler {
                 connection.send(
                     WireError(
                         .tooLate,
-                        "The merge of the job \"\(id)\" has begun, or it has ended. Its outcome is told by `await`; what "
-                            + "it did is undone by another job."), about: frame)
+                        "The merge of the job \"\(id)\" has begun, or it has ended. `await` returns its outcome; its "
+                            + "effect can be undone by another job."), about: frame)
             case .unknown: connection.send(.unknownJob(id), about: frame)
             case .failed(let cause): connection.send(WireError(.internal, cause.message), about: frame)
             }
@@ -100,8 +100,8 @@ extension MessageHandler {
         guard connection.peer.owner.isPrivileged else {
             let error = WireError(
                 .unauthorized,
-                "The user with the id \(connection.peer.user) may not administer this server: only its own user and root "
-                    + "may. Nothing was done.")
+                "The user with the id \(connection.peer.user) may not administer this server: only its own user and "
+                    + "root may. Nothing was done.")
             connection.send(error, about: frame)
             return false
         }

@@ -29,7 +29,7 @@ struct Peer: Sendable {
     init(descriptor: Int32, wantsGroups: Bool) throws(ServerError) {
         var size = socklen_t(MemoryLayout<PeerCredentials>.size)
         guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 else {
-            throw ServerError("Who connects cannot be found out: \(String(cString: strerror(errno))).")
+            throw ServerError("The user of the client cannot be determined: \(String(cString: strerror(errno))).")
         }
         if wantsGroups { supplementaryGroups = try Self.supplementaryGroups(of: descriptor) }
     }
@@ -43,7 +43,7 @@ struct Peer: Sendable {
             // The size is right now.
             guard errno == ERANGE, Int(size) > groups.count * MemoryLayout<UInt32>.size else {
                 throw ServerError(
-                    "The groups of who connects cannot be found out: \(String(cString: strerror(errno))).")
+                    "The groups of the client cannot be determined: \(String(cString: strerror(errno))).")
             }
             groups = [UInt32](repeating: .max, count: Int(size) / MemoryLayout<UInt32>.size)
         }
@@ -60,8 +60,8 @@ extension ServerOptions {
         else { return nil }
         return WireError(
             .unauthorized,
-            "The user with the id \(user) may not use this server. Run as its user or as root, or have its operator add "
-                + "--allow-user \(user), or --allow-group with a group that you run with (\(group), for one).")
+            "The user with the id \(user) may not use this server. Run as its user or as root, or have its operator "
+                + "add --allow-user \(user), or --allow-group with a group that you run with (\(group), for one).")
     }
 }
 

@@ -111,7 +111,7 @@ struct SocketFile {
                 throw ServerError(
                     "Another process listens on \(path), and is too busy to say which. Give another --socket.")
             default:
-                throw ServerError("Whether \(path) is in use cannot be found out: \(reason()). Give another --socket.")
+                throw ServerError("Whether \(path) is in use cannot be determined: \(reason()). Give another --socket.")
             }
         }
         var peer = PeerCredentials()
@@ -140,8 +140,8 @@ struct SocketFile {
         guard let group = access.group, lchown(path, .max, group) != 0 else { return }
         let remedy =
             errno == EPERM
-            ? "A process may give files only to groups that it is in: run the server as root or as a user in that group, or "
-                + "leave out --socket-group"
+            ? "A process may give files only to groups that it is in: run the server as root or as a user in that "
+                + "group, or omit --socket-group"
             : "Give another --socket-group"
         throw ServerError("The socket \(path) cannot be given to the group \(group): \(reason()). \(remedy).")
     }

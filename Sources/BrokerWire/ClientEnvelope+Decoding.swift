@@ -52,7 +52,7 @@ extension ClientEnvelope {
             guard tag != nil || sentTag == nil else {
                 throw WireError(
                     .unsupportedMessage,
-                    "A `tag` has at most \(maximumTagCount) bytes. Keep what it stands for, and send a short one.",
+                    "A `tag` has at most \(maximumTagCount) bytes. Store its meaning in the client, and send a short one.",
                     path: "/tag")
             }
             return ClientEnvelope(
@@ -80,7 +80,7 @@ extension ClientEnvelope {
         case "model": return .model
         case "fetch": return .fetch(try FetchMessage(root))
         case "await": return .await(id: try idOfJob(in: root, "An `await` needs the `id` of the job to wait for."))
-        case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to take back."))
+        case "cancel": return .cancel(id: try idOfJob(in: root, "A `cancel` needs the `id` of the job to cancel."))
         case "admin":
             if let backup = try BackupMessage(root) { return .backup(backup) }
             return .admin(try adminAction(in: root))
@@ -123,7 +123,7 @@ extension ClientEnvelope {
                 .unsupportedVersion,
                 """
                 This server speaks version \(protocolVersion) of the protocol, not \
-                \(String(decoding: version.bytes.prefix(20), as: UTF8.self)). Say hello with that version, or go on \
+                \(String(decoding: version.bytes.prefix(20), as: UTF8.self)). Say hello with that version, or continue \
                 without a hello.
                 """, path: "/version")
         }

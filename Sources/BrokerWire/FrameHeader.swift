@@ -49,7 +49,7 @@ struct FrameHeader {
     private static func checkMagic(_ payload: UnsafeRawBufferPointer) throws(WireError) {
         switch payload.first {
         case UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "\""), 0x09, 0x0A, 0x0D, 0x20:
-            throw malformed("The frame holds plain JSON behind its length; it must be compressed")
+            throw malformed("The frame holds plain JSON after its length; it must be compressed")
         case 0x1F where payload.count > 1 && payload[1] == 0x8B:
             throw malformed("The frame holds a gzip stream, not an LZ4 frame")
         default: break

@@ -56,8 +56,8 @@ package enum FrameScanner {
             .malformedFrame,
             """
             The stream ended inside a frame: its length says \((totalCount - prefixCount).grouped) bytes, \
-            \((totalCount - leftoverCount).grouped) of them are missing. Send the whole frame before closing, and check \
-            that the length counts the compressed bytes.
+            \((totalCount - leftoverCount).grouped) of them are missing. Send the whole frame before closing, and \
+            check that the length counts the compressed bytes.
             """)
     }
 
@@ -69,8 +69,8 @@ package enum FrameScanner {
         WireError(
             .frameTooLarge,
             """
-            The frame's length is \(length) bytes; the limit is \(limit.grouped). Split the job into several frames, or \
-            check that the stream begins with a 4-byte big-endian length.
+            The frame's length is \(length) bytes; the limit is \(limit.grouped). Split the job into several frames, \
+            or check that the stream begins with a 4-byte big-endian length.
             """)
     }
 
@@ -80,7 +80,7 @@ package enum FrameScanner {
         case 0x04 where startsAsMagic(readable, [0x04, 0x22, 0x4D, 0x18]):
             return WireError(
                 .malformedFrame,
-                "A bare LZ4 frame was sent, without a length in front of it. \(recipe).")
+                "A bare LZ4 frame was sent, without a length before it. \(recipe).")
         case UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "\""), 0x09, 0x0A, 0x0D, 0x20:
             return WireError(
                 .malformedFrame,

@@ -22,7 +22,7 @@ extension JobMessage {
                 .unsupportedMessage,
                 """
                 Ids that begin with `\(reservedIDPrefix)` are the server's own; \(id.quotedBriefly) is one. Begin the \
-                job's id with something else, or leave it out and the server makes one.
+                job's id with something else, or omit it and the server makes one.
                 """, path: "/id")
         }
         return id

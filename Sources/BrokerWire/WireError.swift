@@ -45,7 +45,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     package init(_ error: JSONError) {
         self.init(
             .malformedJSON,
-            "The content of the frame is not JSON: \(error). Nothing was changed; mend it and send it again.",
+            "The content of the frame is not JSON: \(error). Nothing was changed; correct it and send it again.",
             position: error.position)
     }
 

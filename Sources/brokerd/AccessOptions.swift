@@ -9,8 +9,8 @@ struct AccessOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            The permissions of the socket's file, in octal. They say who can reach the server; whom it serves, \
-            --allow-user and --allow-group say.
+            The permissions of the socket's file, in octal. They limit which processes can connect; --allow-user and \
+            --allow-group limit which users are served.
             """, valueName: "mode"))
     var socketMode = "0660"
 
@@ -39,8 +39,8 @@ struct AccessOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            The permissions, in octal, of the store, of its log and of its lock file. Without it, a new store has 0640, \
-            less the mask of the process, and one that is there keeps its own.
+            The permissions, in octal, of the store, its WAL and its lock file. Without it, a new store has 0640, less \
+            the umask of the process, and an existing one keeps its permissions.
             """, valueName: "mode"))
     var storeMode: String?
 
@@ -82,7 +82,7 @@ struct FileMode {
         }
         guard bits & 0o600 == 0o600 else {
             throw ValidationError(
-                "\(option) \(text) keeps the server's own user from the file. Give that user 6: 0660, for one.")
+                "\(option) \(text) denies the file to the server's own user. Give that user 6: 0660, for one.")
         }
         self.bits = bits
     }

@@ -20,10 +20,10 @@ extension Brokerd {
                 case .success(let migration):
                     let lines = migration.lines
                     for line in lines { logger.notice("\(line)") }
-                    logger.notice("The model was read anew, and is in force.")
+                    logger.notice("The model was reloaded, and is in effect.")
                     tell(.applied(lines))
                 case .failure(let fault):
-                    logger.error("The model was read anew, and the old one stays in force: \(fault.message)")
+                    logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
                     tell(.refused(fault))
                 }
             }

@@ -15,16 +15,17 @@ struct Brokerd: AsyncParsableCommand {
         commandName: "brokerd",
         abstract: "Takes JSON jobs over a Unix socket and merges them into a SQLite database, in order, exactly once.",
         discussion: """
-            Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were read, let clients take their \
-            answers, and end it with status 0; a second one ends it at once, with status 1, and so does a disk that fails. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
+            Prints one line when it is ready. SIGTERM and SIGINT finish the jobs that were read, let clients take \
+            their answers, and end it with status 0; a second one ends it at once, with status 1, and so does a disk \
+            that fails. Any start-up error is one line and status 1 (2 for wrong arguments), and touches no file.
             """)
 
     @Option(
         parsing: .singleValue,
         help: ArgumentHelp(
             """
-            The model: what the entities are; JSON or a Core Data model (.xcdatamodeld, .xcdatamodel). May be repeated: each \
-            changes what those before it say.
+            The model: JSON or Core Data (.xcdatamodeld, .xcdatamodel). May be repeated: each one changes those before \
+            it.
             """, valueName: "file"), completion: .file())
     var model: [String]
 
@@ -36,8 +37,8 @@ struct Brokerd: AsyncParsableCommand {
 
     @Flag(
         help: """
-            Keep each job on the disk, in STORE.journal, before it is accepted: what was accepted is applied after any crash, \
-            and waits for a store that is full.
+            Write each job to the disk, in STORE.journal, before it is accepted: accepted jobs are applied after any \
+            crash, and wait while the store is full.
             """)
     var journal = false
 
@@ -50,8 +51,8 @@ struct Brokerd: AsyncParsableCommand {
     @Option(
         name: .customLong("migrate"),
         help: """
-            What becomes of what the store has and the model has no longer: refuse (the store is not opened), keep (it \
-            stays in the file, unused) or drop.
+            What happens to tables and columns that the model no longer has: refuse (the store is not opened), keep \
+            (they stay in the file, unused) or drop.
             """)
     var removal: RemovalPolicy = .refuse
 
@@ -69,7 +70,7 @@ struct Brokerd: AsyncParsableCommand {
     mutating func validate() throws {
         guard !journal || synchronous != .off else {
             throw ValidationError(
-                "--journal keeps what the store has not made durable, and with --synchronous off it never does. Use full or normal."
+                "--journal needs a store that makes jobs durable, which --synchronous off does not. Use full or normal."
             )
         }
     }
@@ -105,7 +106,8 @@ struct Brokerd: AsyncParsableCommand {
         }
         if let shortage { logger.warning("\(shortage)") }
         await signals.first {
-            logger.warning("Stopped at once by a second signal: jobs in flight are undone, what was answered is kept.")
+            logger.warning(
+                "Stopped at once by a second signal: jobs in flight are rolled back, answered jobs are stored.")
             server.abandonSocket()
             // As safe as any end: committed jobs are in the WAL beside the store, and the others are rolled back.
             _exit(ExitStatus.failed.rawValue)

@@ -10,10 +10,10 @@ struct LimitOptions: ParsableArguments {
     @Option(help: "Threads that decode and stage large jobs; there is one more for small ones.")
     var workers = CoordinatorLimits.defaultWorkers
 
-    @Option(help: ArgumentHelp("Bytes of a frame at most.", valueName: "bytes"))
+    @Option(help: ArgumentHelp("The maximum bytes of a frame.", valueName: "bytes"))
     var maxFrameBytes = FrameLimits.largestPayloadCount
 
-    @Option(help: ArgumentHelp("Bytes of a frame's decoded content at most.", valueName: "bytes"))
+    @Option(help: ArgumentHelp("The maximum bytes of a frame's decoded content.", valueName: "bytes"))
     var maxContentBytes = FrameLimits.defaultMaximumContentCount
 
     @Option(help: ArgumentHelp("Bytes of jobs in flight before clients have to wait.", valueName: "bytes"))
@@ -34,13 +34,13 @@ struct LimitOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Jobs of one connection in flight before it has to wait.", valueName: "count"))
     var jobsPerConnection = ServerOptions.defaultJobsPerConnection
 
-    @Option(help: ArgumentHelp("Connections at a time.", valueName: "count"))
+    @Option(help: ArgumentHelp("The maximum number of open connections.", valueName: "count"))
     var connections = ServerOptions.defaultConnections
 
     @Option(help: ArgumentHelp("How long clients may take their answers when the server stops.", valueName: "seconds"))
     var drainTimeout = ServerOptions.defaultDrainSeconds
 
-    @Option(help: ArgumentHelp("Outcomes of jobs that are remembered at most.", valueName: "count"))
+    @Option(help: ArgumentHelp("The maximum number of outcomes that are remembered.", valueName: "count"))
     var keepOutcomes = LedgerRetention.defaultCount
 
     @Option(help: ArgumentHelp("How long the outcome of a job is remembered.", valueName: "seconds"))

@@ -9,12 +9,12 @@ struct BaselineCommand: AsyncParsableCommand {
         commandName: "baseline",
         abstract: "Loads the same records without Broker: parse, then step prepared upserts, on one thread.",
         discussion: """
-            With --group, one-record jobs over a pair of sockets instead: a loop reads what is there, upserts, commits once \
-            for all of it, and answers; so many jobs are in flight.
+            With --group, one-record jobs over a pair of sockets instead: a loop reads what is there, upserts, commits \
+            once for all of it, and answers; so many jobs are in flight.
             """,
         aliases: ["floor"])
 
-    @Option(help: "The SQLite database; made anew.", completion: .file())
+    @Option(help: "The SQLite database, which is replaced.", completion: .file())
     var store: String
 
     @Option(help: ArgumentHelp("Rows in a transaction.", valueName: "rows"))

@@ -16,8 +16,8 @@ struct JobArguments: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            In which shares records are new, changed, unchanged or invalid: new:80,changed:10,unchanged:5,invalid:5. The \
-            shares are exact.
+            In which shares records are new, changed, unchanged or invalid: new:80,changed:10,unchanged:5,invalid:5. \
+            The shares are exact.
             """, valueName: "shares"))
     var mix = "new:1"
 
@@ -125,8 +125,8 @@ struct JobArguments: ParsableArguments {
         guard let attribute = found.singleIdentity, let path = attribute.keyPaths.first, path.count == 1 else {
             throw CommandFailure(
                 .usage,
-                "\(entity) has no identity of one attribute at the top of its records, so --fresh-identities can give it "
-                    + "none; leave the flag away.")
+                "\(entity) has no identity of one attribute at the top of its records, so --fresh-identities can give "
+                    + "it none; omit the flag.")
         }
         switch attribute.type {
         case .integer64, .integer32: return .init(key: path[0], kind: .integer)
@@ -136,7 +136,7 @@ struct JobArguments: ParsableArguments {
             throw CommandFailure(
                 .usage,
                 "The identity of \(entity) is of the type \(attribute.type), and fresh ones can be made of integers, "
-                    + "strings and UUIDs; leave --fresh-identities away.")
+                    + "strings and UUIDs; omit --fresh-identities.")
         }
     }
 

@@ -6,7 +6,7 @@ import BrokerLoad
 struct RecordArguments: ParsableArguments {
     @Option(
         help: """
-            What records are: flat (eight attributes and a link by key), nested (the link's object is told in the \
+            What records are: flat (eight attributes and a link by key), nested (the linked object is in the \
             record), ragged (an attribute is there or not), links (to-one and to-many links) or wide (100 attributes).
             """)
     var shape: RecordShape = .nested

@@ -8,7 +8,7 @@ struct ReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay", abstract: "Sends recorded frames as they are, and measures.",
         discussion: """
-            A recording is what goes over the socket: frames one behind the other, each a 4-byte length and an LZ4 frame, as \
+            A recording is what goes over the socket: consecutive frames, each a 4-byte length and an LZ4 frame, as \
             `broker frame` makes them. Jobs with an id that the server knows are duplicates and change nothing.
             """)
 

@@ -7,9 +7,10 @@ struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run", abstract: "Sends jobs to a brokerd, and measures.",
         discussion: """
-            The server must have the model that `brokerload model` prints for the same options, or your own with --samples. \
-            Without --rate the loop is closed: a job is sent when another has ended. With it, jobs are sent on a fixed \
-            schedule whatever the server does, and latency is measured from when each ought to have been sent.
+            The server must have the model that `brokerload model` prints for the same options, or your own with \
+            --samples. Without --rate the loop is closed: a job is sent when another has ended. With it, jobs are sent \
+            on a fixed schedule whatever the server does, and latency is measured from when each ought to have been \
+            sent.
             """)
 
     @OptionGroup(title: "Sending") var sending: SendingArguments
@@ -25,7 +26,7 @@ struct RunCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Leave the first seconds out of the figures: a tenth of the --duration, but no more than 2.",
+            "Exclude the first seconds from the figures: a tenth of the --duration, but no more than 2.",
             valueName: "seconds"))
     var warmUp: Double?
 

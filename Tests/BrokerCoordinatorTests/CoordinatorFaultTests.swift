@@ -80,13 +80,13 @@ import TestSupport
             let test = try open(disk, in: folder, logPages: 16) { $0.keepsJournal = true }
             let (reader, jobs) = try fillLog(of: test, disk) { jobs in
                 test.waitUntil("its end, or that it waits") {
-                    test.events.ends(0).count == jobs || test.log.count("The store takes nothing") > 0
+                    test.events.ends(0).count == jobs || test.log.count("The store cannot be written") > 0
                 }
-                return test.log.count("The store takes nothing") == 0
+                return test.log.count("The store cannot be written") == 0
             }
             try reader.unlock()
             #expect(test.events.ends(jobs).allSatisfy { $0.code == nil })
-            test.log.waitUntil("The store takes jobs again")
+            test.log.waitUntil("The store can be written again")
         }
     }
 

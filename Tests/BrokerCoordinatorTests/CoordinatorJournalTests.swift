@@ -188,7 +188,7 @@ import TestSupport
         let rows = (1...20_000).map { "{\"id\": \($0), \"value\": \($0)}" }.joined(separator: ",")
         test.submit("{\"Row\": [\(rows)]}", id: "large", wantsAcceptance: true)
         test.events.waitUntil("accepted large 1")
-        test.log.waitUntil("The store takes nothing")
+        test.log.waitUntil("The store cannot be written")
         test.submit(row(0, 7), id: "refused", wantsAcceptance: true)
         #expect(test.events.ends(1).map(\.code) == ["storeFull"])
         #expect(test.events.ends(1)[0].sequence == nil)
@@ -216,12 +216,12 @@ import TestSupport
         }
         let test = try coordinator(in: folder) { $0.store.maximumPages = pages + 4 }
         test.submit(rows(8_001...16_000), id: "second", wantsAcceptance: true)
-        test.log.waitUntil("The store takes nothing")
+        test.log.waitUntil("The store cannot be written")
         #expect(test.statistics.contains(#""state":"waiting","cause":"The store "#))
         let other = try Locker(test.storePath)
         try other.execute("DELETE FROM Row WHERE id <= 8000; COMMIT")
         #expect(test.events.ends(1)[0].code == nil)
-        test.log.waitUntil("The store takes jobs again")
+        test.log.waitUntil("The store can be written again")
         #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
         test.submit(row(1), id: "third")
         #expect(test.events.ends(2)[1].code == nil)

@@ -22,7 +22,7 @@ import TestSupport
         let ends = test.events.ends(4)
         #expect(ends.map(\.code) == [nil, nil, nil, "invalidValue"])
         #expect(ends.map(\.sequence) == [1, 2, 3, 4])
-        test.log.waitUntil("no longer locked; jobs go on. [\"milliseconds\"]")
+        test.log.waitUntil("no longer locked; jobs continue. [\"milliseconds\"]")
         #expect(test.statistics.contains(#""store":{"state":"serving"}"#))
         #expect(test.log.count("locked") == 2)
         #expect(try test.rows("SELECT count(*) FROM Row") == ["3"])

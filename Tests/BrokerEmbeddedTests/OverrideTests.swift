@@ -28,7 +28,7 @@ import Broker
         }
         #expect(
             error?.message
-                == "override 1: line 1, column 16 (/entities/Emploee): there is no entity \"Emploee\" to take away; "
+                == "override 1: line 1, column 16 (/entities/Emploee): there is no entity \"Emploee\" to remove; "
                 + "did you mean \"Employee\"?")
     }
 }

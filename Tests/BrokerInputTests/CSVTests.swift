@@ -49,7 +49,7 @@ import Testing
         ("a,b\n1,2\n3\n4,5\n", "line 3, column 1 (byte 8): this record has 1 field, and the header names 2"),
         ("a,b\n1,2,3\n", "has 3 fields, and the header names 2; a comma inside of a field needs quotes"),
         ("a,b\n1,2\"3\n", "line 2, column 4 (byte 7): a quote inside of a field"),
-        ("a,b\n1,\"2\"3\n", "line 2, column 6 (byte 9): expected a comma or the end of the line behind the closing"),
+        ("a,b\n1,\"2\"3\n", "line 2, column 6 (byte 9): expected a comma or the end of the line after the closing"),
         ("a,b\n1,\"2\n3\n", "a quote is opened at line 2, column 3, and never closed"),
         ("a,b\n1,2\r3,4\n", "line 2, column 5 (byte 8): a carriage return without a line feed"),
         ("a,b\n1,2\r", "a carriage return without a line feed"),

@@ -84,7 +84,7 @@ import Testing
         #expect(read(packed + [0, 0, 0]).fault == nil)
         let reading = read(packed + Array("x,y\n".utf8))
         #expect(reading.records.count == 5000)
-        #expect(reading.told.contains("behind the gzip data there is something else, from 'x' on"))
+        #expect(reading.told.contains("the gzip data is followed by something else, from 'x' on"))
         #expect(read(packed + [0] + packed).fault != nil)
         #expect(
             read(Self.lz4(table) + Array("id,name\n1,2\n".utf8)).told.contains("damaged or followed by something else"))

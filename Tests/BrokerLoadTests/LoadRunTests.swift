@@ -136,7 +136,7 @@ struct LoadRunTests {
         let whole = try recording([#"{"type":"ping"}"#, #"{"type":"ping"}"#])
         let cut = JSONText(copying: Array(whole.bytes.dropLast()))
         let error = #expect(throws: LoadError.self) { try RecordedFrames.read(cut, name: "cut") }
-        #expect(error?.message.contains("behind 1 frames: It ends inside a frame.") == true, "\(error as Any)")
+        #expect(error?.message.contains("after 1 frames: It ends inside a frame.") == true, "\(error as Any)")
         for text in ["", "{}"] {
             #expect(throws: LoadError.self) {
                 try RecordedFrames.read(JSONText(copying: Array(text.utf8)), name: "none")

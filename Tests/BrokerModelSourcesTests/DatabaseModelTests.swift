@@ -59,7 +59,7 @@ import Testing
         #expect(model.entities.map(\.name) == ["department", "employee", "membership"])
         for part in [
             "keyless (no primary key", "packed (WITHOUT ROWID", "seen (a view)", "words (its key is not compared",
-            "both is left out: it is generated", "the default CURRENT_TIMESTAMP is SQLite's to give",
+            "both is skipped: it is generated", "the default CURRENT_TIMESTAMP is SQLite's to give",
             "triggers do not fire", "foreign key who is no relationship: it is a part of the primary key",
         ] {
             #expect(text.contains(part), "\(part) in \(text)")

@@ -155,7 +155,7 @@ import Testing
         ("ALTER TABLE a RENAME COLUMN link TO other", "there is no column a.link"),
         (
             "DROP TABLE a; CREATE TABLE a (id INTEGER PRIMARY KEY, x TEXT, n TEXT, link INTEGER REFERENCES b ON DELETE SET NULL)",
-            "a.n is declared TEXT, which does not keep what is INTEGER in the model"
+            "a.n is declared TEXT, which does not store INTEGER unchanged, as the model requires"
         ),
         (
             "DROP TABLE a; CREATE TABLE a (id INTEGER, x TEXT, n INTEGER, link INTEGER REFERENCES b ON DELETE SET NULL)",

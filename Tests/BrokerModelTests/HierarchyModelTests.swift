@@ -90,7 +90,7 @@ private func entities(_ text: String) -> String { #"{"entities": {"# + text + "}
                 """), "/entities/B/identity", "A has the identity"),
         FaultCase(
             entities(#""A": {}, "B": {"parent": "A", "attributes": {"_entity": "string"}}"#),
-            "/entities/B/attributes/_entity", "kind of an object"),
+            "/entities/B/attributes/_entity", "the entity of each object"),
         FaultCase(
             entities(
                 """

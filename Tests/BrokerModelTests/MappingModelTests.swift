@@ -104,7 +104,7 @@ private func route(_ fields: String) -> String {
         FaultCase(route(#""keyPath": "x", "mapping": "m", "error": true"#), "/routes/0/mapping", "either"),
         FaultCase(route(#""keyPath": "x", "mapping": "n""#), "/routes/0/mapping", #"did you mean "m"?"#),
         FaultCase(route(#""keyPath": ".x", "mapping": "m""#), "/routes/0/keyPath", "empty key"),
-        FaultCase(route(#""path": "/x/:", "mapping": "m""#), "/routes/0/path", "no name behind it"),
+        FaultCase(route(#""path": "/x/:", "mapping": "m""#), "/routes/0/path", "no name after it"),
         FaultCase(model(#""routes": [{"keyPath": "x", "mapping": "n"}]"#), "/routes/0/mapping", "no mappings"),
     ])
     func `each fault of a mapping or a route has a sentence of its own`(fault: FaultCase) {

@@ -25,9 +25,9 @@ import Testing
         described.write(to: &writer)
         #expect(
             String(decoding: writer.bytes, as: UTF8.self)
-                == #"{"description":"taken: five; nix r left out: six","entities":{"a~1b":{"#
+                == #"{"description":"taken: five; nix r skipped: six","entities":{"a~1b":{"#
                 .replacing("a~1b", with: "a/b")
-                + #""description":"mine; z left out: two; inferred: three; y passed over: four","attributes":{"#
+                + #""description":"mine; z skipped: two; inferred: three; y ignored: four","attributes":{"#
                 + #""x":{"description":"taken: one","type":"string"},"y":"string"}}}}"#)
     }
 

@@ -89,7 +89,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
         FaultCase(#"{"entities": {"A": {}}, "mappings": []}"#, "/mappings", "expected an object"),
         FaultCase(#"{"entities": {"A": {}}, "routes": {}}"#, "/routes", "expected an array"),
         FaultCase(
-            #"{"entities": {"A": {}}, "entities": {"A": {}}}"#, "/entities", "stands here twice, first on line 1"),
+            #"{"entities": {"A": {}}, "entities": {"A": {}}}"#, "/entities", "occurs twice here, first on line 1"),
         FaultCase(#"{"entities": {"A": {}}, "version": 1}"#, "/version", #"no field "version""#),
         FaultCase(#"{"entities": {"A": "B"}}"#, "/entities/A", "an object that describes an entity"),
         FaultCase(#"{"entities": {"A": {}, "A": {}}}"#, "/entities/A", "twice"),

@@ -103,12 +103,12 @@ import Testing
         let error = try #require(throws: ModelError.self) { try ModelReader.read(document) }
         #expect(
             error.faults.map(\.description) == [
-                "2.json: line 1, column 16 (/entities/AA): there is no entity \"AA\" to take away; did you mean \"A\"?",
-                "2.json: line 2, column 25 (/entities/A/attributes/dya): there is no attribute \"dya\" to take away; "
+                "2.json: line 1, column 16 (/entities/AA): there is no entity \"AA\" to remove; did you mean \"A\"?",
+                "2.json: line 2, column 25 (/entities/A/attributes/dya): there is no attribute \"dya\" to remove; "
                     + "did you mean \"day\"?",
-                "2.json: line 2, column 57 (/entities/A/relationships/c): there is no relationship \"c\" to take away; "
+                "2.json: line 2, column 57 (/entities/A/relationships/c): there is no relationship \"c\" to remove; "
                     + "did you mean \"b\"?",
-                "2.json: line 3, column 16 (/mappings/tow): there is no mapping \"tow\" to take away; did you mean \"two\"?",
+                "2.json: line 3, column 16 (/mappings/tow): there is no mapping \"tow\" to remove; did you mean \"two\"?",
             ])
     }
 
@@ -124,7 +124,7 @@ import Testing
         let document = try merged(company, "{\"entities\": {\"A\": {\"table\": \"x\"},\n \"A\": {\"table\": \"y\"}}}")
         #expect(
             document.faults.map(\.description) == [
-                "2.json: line 2, column 3 (/entities/A): \"A\" stands here twice, first on line 1; keep one of them"
+                "2.json: line 2, column 3 (/entities/A): \"A\" occurs twice here, first on line 1; keep one of them"
             ])
     }
 
@@ -133,7 +133,7 @@ import Testing
         let error = try #require(throws: ModelError.self) { try ModelReader.read(document) }
         #expect(
             error.faults.map(\.message) == [
-                "\"A\" stands here twice, first on line 1; keep one of them",
+                "\"A\" occurs twice here, first on line 1; keep one of them",
                 "expected an object that describes a model, saw an array",
             ])
     }

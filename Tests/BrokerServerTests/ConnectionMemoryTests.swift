@@ -38,7 +38,7 @@ import Testing
             let client = try running.connect()
             let completed = try client.ask(job)
             #expect(completed.type == "completed", "\(completed.text)")
-            #expect(running.log.line(.warning, "stood still") != nil)
+            #expect(running.log.line(.warning, "stopped arriving") != nil)
         }
     }
 

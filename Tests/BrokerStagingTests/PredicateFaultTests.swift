@@ -89,16 +89,16 @@ import Testing
         try expect("age + 1 == 3", nil, "arithmetic")
         try expect("age == %d", "[1]", "Column 8 ", "only %@", "%K")
         try expect("SELF == 1", nil, "SELF is not supported")
-        try expect("age NOT IN {1}", nil, "Column 5 ", "NOT stands before")
+        try expect("age NOT IN {1}", nil, "Column 5 ", "NOT goes before")
     }
 
     @Test func `A syntax error is reported with the expected token`() throws {
         try expect("", nil, "empty", "TRUEPREDICATE")
-        try expect("age", nil, "Column 4 ", "the end stands where an operator")
-        try expect("age ==", nil, "Column 7 ", "the end stands where a name or a value was expected")
-        try expect("(age == 1", nil, "Column 10 ", "\")\" was expected")
-        try expect("age == 1)", nil, "Column 9 ", "\")\" stands where AND, OR or the end")
-        try expect("age == 1 name == 2", nil, "Column 10 ", "\"name\" stands where AND")
+        try expect("age", nil, "Column 4 ", "expected an operator like ==, saw the end")
+        try expect("age ==", nil, "Column 7 ", "expected a name or a value, saw the end")
+        try expect("(age == 1", nil, "Column 10 ", "expected \")\"")
+        try expect("age == 1)", nil, "Column 9 ", "expected AND, OR or the end, saw \")\"")
+        try expect("age == 1 name == 2", nil, "Column 10 ", "expected AND, OR or the end, saw \"name\"")
         try expect("age == 'x", nil, "Column 8 ", "has no end")
         try expect("name == \"\\d\"", nil, "Column 10 ", "escape")
         try expect("name == \"\\ud800\"", nil, "surrogates")
@@ -116,7 +116,7 @@ import Testing
         try expect("age == %@ AND %K == %@", "[1]", "Column 15 ", "argument number 2, and 1 came")
         try expect("age == 1", "[1]", "asks for 0 arguments", "1 came")
         try expect("age == %@", "{}", "an array is wanted")
-        try expect("%K == 1", "[1]", "Column 1 ", "%K stands for a name", "a number")
+        try expect("%K == 1", "[1]", "Column 1 ", "%K takes a name", "a number")
         try expect("name == \"%@\"", "[]", "fine")
         try expect("age == 1", "[]", "fine")
     }

@@ -306,7 +306,7 @@ import Testing
         try kept.reopen(without)
         #expect(kept.store.migration.changes.isEmpty)
         try kept.reopen(Self.family)
-        #expect(kept.store.migration.changes.map(\.text) == ["Guest was kept, and is used again"])
+        #expect(kept.store.migration.changes.map(\.text) == ["Guest was retained, and is used again"])
         #expect(try kept.changes(#"{"Guest": {"id": 5, "grade": "g"}}"#) == ["Guest +0 ~1 =0 !0"])
         #expect(try kept.rows("SELECT key FROM _broker_meta WHERE key = 'heldModel'") == [])
     }
@@ -351,7 +351,7 @@ import Testing
             with: #""Guest": {"parent": "Person"}"#)
         #expect(
             try refusal(store, robot, removal: .keep).contains(
-                "what is kept of models before does not go with the model"))
+                "what is retained from earlier models does not fit the model"))
     }
 
     @Test func `an entity with objects that are nothing more cannot become abstract`() throws {

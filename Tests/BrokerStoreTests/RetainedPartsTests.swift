@@ -100,7 +100,7 @@ import Testing
         (#""x": {"type": "string", "optional": false}"#, "", "A.x", "no row could be inserted without it"),
         (
             #""x": "string""#, #", "inverse": "as"}}}, "B": {"relationships": {"as": {"deleteRule": "deny", "#, "A.b",
-            "hold back"
+            "prevent the deletion"
         ),
         (
             #""x": "string""#, #", "inverse": "as"}}}, "B": {"relationships": {"as": {"deleteRule": "cascade", "#,
@@ -117,7 +117,7 @@ import Testing
                 + #""attributes": {"z": "string"}}}}"#)
         let after = #"{"entities": {"A": {"attributes": {"y": "string"}}, "B": {"attributes": {"z": "string"}}}}"#
         let error = try #require(throws: StoreError.self) { try store.reopen(after, removal: .keep) }
-        #expect(error.message.contains("\(subject) is in the store, but not in the model, and cannot be kept: "))
+        #expect(error.message.contains("\(subject) is in the store, but not in the model, and cannot be retained: "))
         #expect(error.message.contains(reason))
         try store.reopen(after, removal: .drop)
     }
@@ -130,7 +130,7 @@ import Testing
         let asLink = Self.after.replacing(
             #""name": "string"}"#, with: #""name": "string"}, "relationships": {"nick": {"entity": "Place"}}"#)
         let error = try #require(throws: StoreError.self) { try store.reopen(asLink) }
-        #expect(error.message.contains("what is kept of models before does not go with the model"))
+        #expect(error.message.contains("what is retained from earlier models does not fit the model"))
         try store.reopen(asLink, removal: .drop)
         #expect(
             try store.changes(#"{"Person": [{"id": 1, "nick": "H"}]}"#) == ["Person +0 ~1 =0 !0", "Place +0 ~0 =1 !0"])

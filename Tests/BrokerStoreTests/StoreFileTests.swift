@@ -124,7 +124,7 @@ import TestSupport
             #expect(error.message.contains(told))
         }
         try Connection(store: path).execute("DELETE FROM _broker_meta WHERE key = 'formatVersion'")
-        #expect(try refusal(path).message.contains("does not tell the version of its format"))
+        #expect(try refusal(path).message.contains("does not state the version of its format"))
     }
 
     @Test func `a store of the version before there were marks is taken over`() throws {

@@ -69,7 +69,7 @@ import Testing
 
     @Test func `ids that begin as the server's own do are refused to a job, and may be asked about`() throws {
         for id in ["broker-", "broker-1a2b-3", "broker-é"] {
-            expect(#"{"id":"\#(id)","entity":"A","json":{}}"#, at: "/id", "or leave it out")
+            expect(#"{"id":"\#(id)","entity":"A","json":{}}"#, at: "/id", "or omit it")
             let question = JSONText(copying: utf8(#"{"type":"await","id":"\#(id)"}"#))
             let envelope = try ClientEnvelope.decode(parsing: question)
             guard case .await(id) = envelope.message else {

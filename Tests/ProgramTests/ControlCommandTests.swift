@@ -104,7 +104,7 @@ import Testing
         try submission(of: 1...3, programs, id: "some").process.waitUntilExit()
         let checkpoint = try broker(programs, ["admin", "checkpoint"])
         #expect(checkpoint.status == 0, "\(checkpoint.complaints)")
-        #expect(checkpoint.output == "0 bytes of the log are left\n")
+        #expect(checkpoint.output == "0 bytes of the WAL remain\n")
         #expect(try broker(programs, ["admin", "checkpoint", "--json"]).output.contains(#""wal":{"bytes":0,"#))
     }
 

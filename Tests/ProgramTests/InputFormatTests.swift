@@ -98,7 +98,7 @@ import Testing
             #expect(result.status == 1)
             #expect(
                 result.complaints.contains(told.replacingOccurrences(of: name, with: file))
-                    && result.complaints.contains("the 2 records before it were sent, nothing behind it"),
+                    && result.complaints.contains("the 2 records before it were sent, nothing after it"),
                 "\(result.complaints)")
             #expect(result.complaints.contains("--skip 2"))
             #expect(result.output.contains("2 records in 2 jobs committed"))

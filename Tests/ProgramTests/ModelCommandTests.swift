@@ -47,7 +47,7 @@ import Testing
         #expect(result.complaints.isEmpty)
         for line in [
             #""description": "inferred: the identity is articleID: the usual name; "#
-                + #"cache left out: the attribute is transient: Core Data does not store it either""#,
+                + #"cache skipped: the attribute is transient: Core Data does not store it either""#,
             #""description": "inferred: the identity is login: a uniqueness constraint""#,
             #""key": ["articleID", "id"]"#,
         ] {
@@ -59,7 +59,7 @@ import Testing
         #expect(
             notes.output.contains(
                 "Blog.xcdatamodeld/Blog 2.xcdatamodel/contents: line 5, column 5 (/entities/Article/attributes/cache): "
-                    + "left out: "))
+                    + "skipped: "))
         let list = try model("show", "--notes", "--json", "Blog.xcdatamodeld")
         #expect(list.output.hasPrefix(#"[{"kind":"inferred","pointer":"/entities/Article","file":"Blog.xcdatamodeld/"#))
     }
@@ -82,7 +82,7 @@ import Testing
         #expect(wrong.status == 1)
         #expect(
             wrong.complaints.hasPrefix(
-                "wrong.json: line 1, column 44 (/entities/Autor): there is no entity \"Autor\" to take away; "
+                "wrong.json: line 1, column 44 (/entities/Autor): there is no entity \"Autor\" to remove; "
                     + "did you mean \"Author\"?\n"))
         #expect(try model("check").status == 2)
     }

@@ -85,7 +85,7 @@ import Testing
         #expect(bad.complaints.hasPrefix("broker: key 2 (x): invalidValue"), "\(bad.complaints)")
         let skipped = try broker(programs, delete + ["2", "x", "--on-invalid", "skip"])
         #expect(skipped.status == 3)
-        #expect(skipped.complaints.contains("left out, key 2 (x)"))
+        #expect(skipped.complaints.contains("skipped, key 2 (x)"))
         #expect(try programs.run("broker", delete + ["1", "--socket", "nowhere.sock"]).status == 4)
     }
 
@@ -166,7 +166,7 @@ import Testing
         #expect(failed.complaints.contains("bad.ndjson, line 3 (record 2): invalidValue"), "\(failed.complaints)")
         let skipped = try broker(programs, sync + ["--on-invalid", "skip"])
         #expect(skipped.status == 3)
-        #expect(skipped.complaints.contains("no Employee was deleted, because a record was left out"))
+        #expect(skipped.complaints.contains("no Employee was deleted, because a record was skipped"))
         #expect(try rows(programs, "SELECT id FROM Employee ORDER BY id") == ["-1", "2", "3", "4"])
     }
 

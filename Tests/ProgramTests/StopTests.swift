@@ -145,7 +145,7 @@ import Testing
         let complaints = Pipe()
         let server = try programs.startServer(complaints: complaints.fileHandleForWriting)
         kill(server.processIdentifier, SIGHUP)
-        #expect(line("The model was read anew, and is in force.", from: complaints)?.contains("notice") == true)
+        #expect(line("The model was reloaded, and is in effect.", from: complaints)?.contains("notice") == true)
         #expect(try RawClient(programs.path("broker.sock")).ask(ping).type == "pong")
         kill(server.processIdentifier, SIGTERM)
         server.waitUntilExit()

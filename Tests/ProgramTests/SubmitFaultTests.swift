@@ -24,7 +24,7 @@ import Testing
         let broken = try submit(programs, ["--batch-records", "300", "--id", "load", "e.ndjson"])
         #expect(broken.status == 1)
         #expect(broken.complaints.contains("e.ndjson, line 2000, column 14 (byte "))
-        #expect(broken.complaints.contains("the 1999 records before it were sent, nothing behind it"))
+        #expect(broken.complaints.contains("the 1999 records before it were sent, nothing after it"))
         #expect(broken.complaints.contains("records committed: 1 to 1999"))
         #expect(broken.complaints.contains("--batch-records 300 --id load-after-1999 --skip 1999 e.ndjson"))
         #expect(broken.output.contains("1999 records in 7 jobs committed"))

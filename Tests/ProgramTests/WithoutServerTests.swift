@@ -92,7 +92,7 @@ import Testing
         let records = #"[{"id": "x"}, {"id": 4}]"#
         let skipped = try submit(["--on-invalid", "skip"], records)
         #expect(skipped.status == 3)
-        #expect(skipped.complaints.contains("left out, standard input, line 1 (record 1): invalidValue"))
+        #expect(skipped.complaints.contains("skipped, standard input, line 1 (record 1): invalidValue"))
         #expect(try submit([], records).status == 1)
         #expect(try rows("SELECT id FROM Employee") == ["4"])
         #expect(try broker("fetch", ["Employe"]).status == 1)

@@ -118,7 +118,7 @@ private struct JournalLoop {
         } catch {
             guard error.code == .full else { return fail(error) }
             if !isFull {
-                logger.error("New jobs are refused: the journal takes nothing.", metadata: ["cause": "\(error)"])
+                logger.error("New jobs are refused: the journal cannot be written.", metadata: ["cause": "\(error)"])
             }
             isFull = true
             let cause = StoreError(error)
@@ -132,8 +132,8 @@ private struct JournalLoop {
         storageFailure.happened(StoreError(error), statistics, completions) {
             logger.critical(
                 """
-                The journal failed, and nothing is accepted any more. Look at its disk, and start the server again: what was \
-                accepted or completed is kept, and jobs with ids can be sent again.
+                The journal failed, and no job is accepted any more. Check its disk, and start the server again: \
+                accepted and completed jobs are retained, and jobs with ids can be sent again.
                 """,
                 metadata: ["cause": "\(error)"])
         }
@@ -149,7 +149,7 @@ private struct JournalLoop {
             try journal.trim(through: position)
         } catch {
             // It is tried again with the next ones; until then the journal is longer than necessary.
-            logger.warning("An old file of the journal stays.", metadata: ["cause": "\(error)"])
+            logger.warning("An old file of the journal could not be deleted.", metadata: ["cause": "\(error)"])
         }
     }
 }

@@ -22,8 +22,8 @@ enum JournalOpening {
             if expected != nil, !isThere {
                 logger.warning(
                     """
-                    The store was fed from a journal that is not there; a new one is begun. Jobs that were accepted, and that \
-                    the store has not applied, are lost with the old one.
+                    The store was fed from a journal that is missing; a new one is begun. Jobs that were accepted, and \
+                    that the store has not applied, are lost with the old one.
                     """,
                     metadata: ["applied": "\(remembered.applied)"])
             }
@@ -61,8 +61,8 @@ enum JournalOpening {
             if let tail = journal.tail {
                 logger.warning(
                     """
-                    The end of the journal was being written when the server or the machine stopped, and was cut off. No client \
-                    was answered for the jobs in it.
+                    The end of the journal was being written when the server or the machine stopped, and was cut off. \
+                    No client was answered for the jobs in it.
                     """, metadata: ["file": "\(tail.file)", "byte": "\(tail.offset)", "bytes": "\(tail.bytes)"])
             }
             return journal
@@ -82,8 +82,8 @@ enum JournalOpening {
             guard journal.pendingCount == 0 else {
                 throw StoreError(
                     .incompatible,
-                    "The journal \(path) holds \(journal.pendingCount) jobs that were accepted, and that the store has not applied. "
-                        + "Start with --journal, which applies them; or, to give them up, move the journal away. Nothing was touched."
+                    "The journal \(path) holds \(journal.pendingCount) jobs that were accepted, and that the store has "
+                        + "not applied. Start with --journal, which applies them; or, to give them up, move the journal away. Nothing was touched."
                 )
             }
             do throws(JournalError) {
@@ -96,12 +96,12 @@ enum JournalOpening {
         guard isThere else {
             return logger.warning(
                 """
-                The store was fed from a journal that is not there, and goes on without one. Jobs that were accepted, and that \
-                the store has not applied, are lost with it.
+                The store was fed from a journal that is missing, and continues without one. Jobs that were accepted, and \
+                that the store has not applied, are lost with it.
                 """,
                 metadata: ["applied": "\(remembered.applied)"])
         }
-        logger.notice("The store goes on without its journal; all that was in it is applied.")
+        logger.notice("The store continues without its journal, all of whose jobs are applied.")
     }
 }
 

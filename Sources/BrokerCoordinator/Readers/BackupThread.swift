@@ -87,7 +87,7 @@ final class BackupThread: Sendable {
                     })
             }
             guard let copy else {
-                logger.notice("A backup was given up, and is gone.", metadata: ["file": "\(task.file)"])
+                logger.notice("A backup was abandoned, and its file deleted.", metadata: ["file": "\(task.file)"])
                 return .stopped
             }
             logger.notice(

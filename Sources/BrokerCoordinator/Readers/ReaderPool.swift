@@ -43,7 +43,7 @@ final class ReaderPool: Sendable {
 
     /// The model was changed while a fetch waited.
     static let isOutdated = Fault(
-        .busy, "The model was changed while this waited, and it was made for the one before. Ask again.")
+        .busy, "The model was changed while this request waited. Send it again.")
 
     private static let longFetches = 1
 

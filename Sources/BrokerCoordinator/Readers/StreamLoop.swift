@@ -118,6 +118,6 @@ extension Fault {
     fileprivate static let snapshotExpired = Fault(
         .snapshotExpired,
         "The client took the objects of this stream so slowly that the server ended its read transaction, which others "
-            + "waited for or which was not used. Fetch again, or go on in a new transaction: `after` with the `last` of "
-            + "the newest frame.")
+            + "waited for or which was not used. Fetch again, or continue in a new transaction: `after` with the "
+            + "`last` of the newest frame.")
 }

@@ -30,7 +30,7 @@ struct LockWait {
         if !isTold, now - beganAt >= Self.silentMicroseconds {
             isTold = true
             statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
-            logger.warning("Another program has locked the store; jobs wait until it lets go.")
+            logger.warning("Another program has locked the store; jobs wait until it releases the lock.")
         }
         let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
             guard let deadline = jobTable.lockDeadline, deadline <= monotonicMicroseconds() else { return nil }
@@ -42,7 +42,7 @@ struct LockWait {
     }
 
     /// The transaction has succeeded.
-    func ended() { tellEnd("The store is no longer locked; jobs go on.") }
+    func ended() { tellEnd("The store is no longer locked; jobs continue.") }
 
     private func tellEnd(_ words: Logger.Message) {
         guard isTold, let beganAt else { return }

@@ -27,7 +27,7 @@ struct StoreWait {
             let fault = Fault(error.faultCode, error.message)
             jobTable.withLock { if !$0.isDraining { $0.refusal = fault } }
             logger.error(
-                "The store takes nothing; what was accepted is kept in the journal, and new jobs are refused.",
+                "The store cannot be written; accepted jobs stay in the journal, and new jobs are refused.",
                 metadata: ["cause": "\(error)"])
         }
         let isOver = jobTable.wait(until: now + pauseMicroseconds) { jobTable -> Bool? in
@@ -38,8 +38,8 @@ struct StoreWait {
         if isOver == true {
             logger.error(
                 """
-                The server stops, and the store still takes nothing: what was accepted stays in the journal, and is applied \
-                when the server starts again.
+                The server stops, and the store still cannot be written: accepted jobs stay in the journal, and are \
+                applied when the server starts again.
                 """
             )
         }
@@ -52,7 +52,8 @@ struct StoreWait {
         statistics.count { $0.store = .serving }
         jobTable.withLock { if !$0.isDraining { $0.refusal = nil } }
         logger.notice(
-            "The store takes jobs again.", metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
+            "The store can be written again.",
+            metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
     }
 }
 
@@ -64,6 +65,6 @@ extension StoreError {
 extension Fault {
     static let leftInLog = Fault(
         .draining,
-        "The server stops, and its store did not take this job. It was accepted, stays in the journal, and is applied when "
-            + "the server starts again; sent again under its id, it is applied once.")
+        "The server stops, and its store could not store this job. It was accepted, stays in the journal, and is "
+            + "applied when the server starts again; sent again under its id, it is applied once.")
 }

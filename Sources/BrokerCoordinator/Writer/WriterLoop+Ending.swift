@@ -14,7 +14,7 @@ extension WriterLoop {
             writeKeptAt = nil
         } catch {
             // They are retained; `await` finds them all the same.
-            logger.debug("Failures still cannot be written.", metadata: ["cause": "\(error)"])
+            logger.debug("Failed jobs still cannot be recorded.", metadata: ["cause": "\(error)"])
             writeKeptAt = monotonicMicroseconds() + Self.keptPauseMicroseconds
         }
     }
@@ -36,7 +36,7 @@ extension WriterLoop {
         } catch {
             // The sequences of the next server then begin after the whole reserved block.
             logger.warning(
-                "The last lines could not be written; failures told lately may be forgotten.",
+                "The last outcomes could not be recorded; recent failures of jobs may be forgotten.",
                 metadata: ["cause": "\(error)"])
         }
         guard store.failure == nil else { return }
@@ -44,7 +44,7 @@ extension WriterLoop {
             try store.checkpoint()
         } catch {
             // The next start reads the WAL beside the database, so nothing is lost.
-            logger.warning("The log could not be emptied at the end.", metadata: ["cause": "\(error)"])
+            logger.warning("The WAL could not be emptied when the store was closed.", metadata: ["cause": "\(error)"])
         }
     }
 }

@@ -17,8 +17,8 @@ extension WriterLoop {
     func stop(at sequence: Int64, _ job: ReadyJob, _ error: StoreError) {
         logger.critical(
             """
-            A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay in the \
-            journal. Report the defect, then start a version of the server without it.
+            A job of the journal cannot be applied because of a defect. The server ends; the job and all after it stay \
+            in the journal. Report the defect, then start a version of the server without it.
             """, metadata: ["id": "\(job.id.text)", "sequence": "\(sequence)", "cause": "\(error)"])
         store.fail(error)
     }
@@ -63,9 +63,9 @@ extension WriterLoop {
         storageFailure.happened(failure, statistics, completions) {
             logger.critical(
                 """
-                The store has failed, and nobody knows what of the last transaction is on the disk. No job is answered any \
-                more. Look at the disk, then start again: what was told completed is kept, and a job with an id can be sent \
-                again.
+                The store has failed, and it is unknown whether the last transaction is on the disk. No job is \
+                answered any more. Check the disk, then start again: every job that was reported as completed is \
+                stored, and a job with an id can be sent again.
                 """, metadata: ["cause": "\(failure)"])
         }
     }

@@ -88,7 +88,7 @@ final class GzipBytes: ByteSource {
             inflateReset(stream)
             state = .inside
         } else {
-            throw .damaged("behind the gzip data there is something else, from \(chunk[consumed].asSeen) on")
+            throw .damaged("the gzip data is followed by something else, from \(chunk[consumed].asSeen) on")
         }
     }
 

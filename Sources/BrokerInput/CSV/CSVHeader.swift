@@ -52,7 +52,7 @@ struct CSVHeader {
                     add(part, .object(objects.count - 1), at: key, to: &places)
                     object = objects.count - 1
                 case .object(let number) where !isLast: object = number
-                case .field where isLast: throw fault("is \"\(name)\", as another one is; each name may stand once")
+                case .field where isLast: throw fault("is \"\(name)\", as another one is; each name may occur once")
                 default: throw fault("is \"\(name)\", and another one makes the same a value and an object")
                 }
             }

@@ -92,7 +92,7 @@ struct CSVReader: RecordReader {
         _ byte: UInt8, _ emit: (InputRecord) throws(InputFault) -> Void
     ) throws(InputFault) {
         if case .mark(let count) = state { return try takeMark(byte, count, emit) }
-        if byte == 0 { throw fault("\(byte.asSeen) has no place in CSV") }
+        if byte == 0 { throw fault("\(byte.asSeen) is not allowed in CSV") }
         switch (state, byte) {
         case (.quoted, UInt8(ascii: "\"")): state = .quote
         case (.quoted, _):
@@ -119,7 +119,7 @@ struct CSVReader: RecordReader {
             try endField()
             state = .field
         case (.quote, _):
-            throw fault("expected a comma or the end of the line behind the closing quote, saw \(byte.asSeen)")
+            throw fault("expected a comma or the end of the line after the closing quote, saw \(byte.asSeen)")
         default: preconditionFailure("the byte \(byte) stands for itself")
         }
         if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
@@ -185,7 +185,7 @@ struct CSVReader: RecordReader {
     }
 
     private func loneCarriageReturn() -> InputFault {
-        fault("a carriage return without a line feed behind it; lines end in LF or CRLF")
+        fault("a carriage return without a line feed after it; lines end in LF or CRLF")
     }
 
     private func fault(_ reason: String) -> InputFault {

@@ -22,7 +22,8 @@ struct FormReader: RecordReader {
             if let zero = bytes[start..<end].firstIndex(of: 0) {
                 position.advance(by: zero - start)
                 throw InputFault(
-                    reason: "\(UInt8(0).asSeen) has no place in a form", place: position.place, recordPlace: linePlace)
+                    reason: "\(UInt8(0).asSeen) is not allowed in a form", place: position.place, recordPlace: linePlace
+                )
             }
             line += bytes[start..<end]
             position.advance(by: end - start)
@@ -73,7 +74,8 @@ struct FormReader: RecordReader {
                     let low = Self.digit(encoded[index + 2])
                 else {
                     throw fault(
-                        "a percent sign needs two hexadecimal digits behind it; for itself it is %25", at: index)
+                        "a percent sign needs two hexadecimal digits after it; a literal percent sign is %25", at: index
+                    )
                 }
                 text.append(high << 4 | low)
                 index += 2

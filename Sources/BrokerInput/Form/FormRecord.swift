@@ -70,7 +70,7 @@ struct FormRecord {
             index = isBracket ? end + 1 : end
             if isBracket, steps.isEmpty { throw refusal("begins with a bracket") }
             if isBracket, index < name.count, name[index] != UInt8(ascii: "["), name[index] != UInt8(ascii: ".") {
-                throw refusal("goes on behind a closing bracket")
+                throw refusal("continues after a closing bracket")
             }
             if isBracket, part.isEmpty {
                 steps.append(.index(nil))
@@ -88,7 +88,7 @@ struct FormRecord {
 
     private static func conflict(_ name: [UInt8]) -> Refusal {
         Refusal(
-            reason: "\"\(String(decoding: name, as: UTF8.self))\" cannot be beside what stands before it: one makes a "
+            reason: "\"\(String(decoding: name, as: UTF8.self))\" contradicts a name before it: one makes a "
                 + "value, object or array of what is another for the other")
     }
 

@@ -152,7 +152,7 @@ package struct RecordCutter: RecordReader {
             state = .between
         case (.afterElement, UInt8(ascii: ",")): state = .element
         case (.afterElement, _):
-            throw fault("expected a comma or the end of the array behind a record, saw \(byte.asSeen)")
+            throw fault("expected a comma or the end of the array after a record, saw \(byte.asSeen)")
         default:
             recordPlace = place
             doubts = []

@@ -120,8 +120,8 @@ final class XMLReader: RecordReader, XMLEvents {
         case .documentType: break
         case .entity(let name):
             stop(
-                "the document declares an entity, \"\(name)\", and such are not read, since they may stand for files or for "
-                    + "more than there is room for; take the declaration out, and write what it stands for")
+                "the document declares an entity, \"\(name)\", and such are not read, since they may refer to files or "
+                    + "for more than there is room for; take the declaration out, and write the entity's text")
         case .attributeDefault(let name):
             stop(
                 "the document declares a default for the attribute \"\(name)\", and such are not read; take the "
@@ -145,7 +145,7 @@ final class XMLReader: RecordReader, XMLEvents {
         case 9 where message.hasPrefix("Input is not proper UTF-8"),
             1 where message.hasSuffix("detected an error in element content"):
             stop(Self.undecodable)
-        case 1: stop("libxml2 goes no further: \(message) (a tag, comment or CDATA section may have 10 MB)")
+        case 1: stop("libxml2 stops here: \(message) (a tag, comment or CDATA section may have 10 MB)")
         case 26, 27: stop("\(message); write the character itself, or its number (&#…;)")
         case 68: stop("this is not well-formed XML: \(message) (for itself, & is written &amp; and < is written &lt;)")
         default: stop("this is not well-formed XML: \(message)")

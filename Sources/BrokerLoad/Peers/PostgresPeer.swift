@@ -21,7 +21,7 @@ struct PostgresPeer {
     static var missing: String? {
         for name in ["initdb", "postgres", "psql"] where program(name) == nil { return "\(name) is not installed" }
         if getuid() == 0 {
-            guard user != nil else { return "there is no user postgres or nobody to run it as" }
+            guard user != nil else { return "there is no user `postgres` or `nobody` to run it as" }
             guard ProgramPath.find("setpriv") != nil else { return "setpriv is not installed" }
         }
         return nil

@@ -68,7 +68,7 @@ extension RunReport {
             "\(totals.sent) sent, \(totals.ok) ok, \(totals.failed) failed, \(totals.busy) busy, \(result.lost) lost, "
                 + "\(totals.duplicate) duplicate, \(totals.withRejects) with rejects")
         if totals.repeatedAnswers + totals.strangeAnswers > 0 {
-            line("answers", "\(totals.repeatedAnswers) twice, \(totals.strangeAnswers) to nothing that was asked")
+            line("answers", "\(totals.repeatedAnswers) twice, \(totals.strangeAnswers) to no request")
         }
         let objects = result.objects
         line(

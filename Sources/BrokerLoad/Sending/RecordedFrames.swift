@@ -28,7 +28,7 @@ package enum RecordedFrames {
             } catch {
                 throw LoadError(
                     .failed,
-                    "\(name) is no recording of frames: at byte \(place), behind \(frames.jobs.count) frames: "
+                    "\(name) is no recording of frames: at byte \(place), after \(frames.jobs.count) frames: "
                         + error.message)
             }
         }

@@ -56,7 +56,7 @@ final class ServerWatch {
             }
         }
         guard !connection.isClosed else {
-            throw LoadError(.cannotConnect, "The server closed the connection; its log tells why.")
+            throw LoadError(.cannotConnect, "The server closed the connection; see its log.")
         }
     }
 

@@ -86,7 +86,7 @@ private struct ModelMerge {
             if let line = lines.updateValue(member.keyPlace.line, forKey: key) {
                 faults.append(
                     ModelFault(
-                        "\"\(member.key)\" stands here twice, first on line \(line); keep one of them",
+                        "\"\(member.key)\" occurs twice here, first on line \(line); keep one of them",
                         at: place(member.keyPlace, pointer)))
                 continue
             }
@@ -191,7 +191,7 @@ extension ModelMerge {
         let question = NearMiss.question(member.key, among: others.map(\.key))
         faults.append(
             ModelFault(
-                "there is no \(kind) \"\(member.key)\" to take away" + question,
+                "there is no \(kind) \"\(member.key)\" to remove" + question,
                 at: place(member.keyPlace, pointer)))
     }
 

@@ -7,9 +7,9 @@ package struct ModelNote: Sendable, Equatable, CustomStringConvertible {
         /// The part is inferred by a rule; the source lacks it.
         case inferred
         /// The part is skipped: this model cannot express it.
-        case leftOut = "left out"
+        case leftOut = "skipped"
         /// The part is ignored: it has no effect.
-        case passedOver = "passed over"
+        case passedOver = "ignored"
     }
 
     package var kind: Kind

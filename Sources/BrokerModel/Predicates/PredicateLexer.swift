@@ -67,7 +67,7 @@ extension PredicateLexer {
 
     private mutating func escapedWord() throws(PredicateFault) -> PredicateToken.Kind {
         guard let byte = peek(1), Self.beginsWord(byte) else {
-            throw PredicateFault("\"#\" stands before a name that is also a keyword, as in #in", at: place)
+            throw PredicateFault("\"#\" goes before a name that is also a keyword, as in #in", at: place)
         }
         place += 1
         return .escapedWord(takeWord())
@@ -198,8 +198,8 @@ extension PredicateLexer {
         case UInt8(ascii: "u"): content += try unicodeEscape(from: start)
         default:
             throw PredicateFault(
-                "the string has an escape that means nothing; write \\\\ for a backslash, and know \\\" \\' \\n \\r \\t "
-                    + "and \\u with four hexadecimal digits", at: start)
+                "the string has an escape that means nothing; write \\\\ for a backslash, and know \\\" \\' \\n \\r "
+                    + "\\t and \\u with four hexadecimal digits", at: start)
         }
     }
 

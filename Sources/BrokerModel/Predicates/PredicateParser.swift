@@ -22,8 +22,8 @@ package struct PredicateParser {
     package static func parse(_ text: String) throws(PredicateFault) -> PredicateText {
         guard text.utf8.count <= longest else {
             throw PredicateFault(
-                "The predicate has \(text.utf8.count) bytes, and \(longest) are allowed. Put long lists into the arguments, "
-                    + "with IN %@ in their place.", at: nil)
+                "The predicate has \(text.utf8.count) bytes, and \(longest) are allowed. Put long lists into the "
+                    + "arguments, with IN %@ in their place.", at: nil)
         }
         var parser = try PredicateParser(text)
         return try parser.whole()
@@ -36,11 +36,11 @@ package struct PredicateParser {
 
     private mutating func whole() throws(PredicateFault) -> PredicateText {
         if token.kind == .end {
-            throw PredicateFault("the predicate is empty; TRUEPREDICATE stands for all objects", at: 0)
+            throw PredicateFault("the predicate is empty; TRUEPREDICATE matches all objects", at: 0)
         }
         let syntax = try alternatives()
         guard token.kind == .end else {
-            throw PredicateFault("\(token.shown) stands where AND, OR or the end was expected", at: token.offset)
+            throw PredicateFault("expected AND, OR or the end, saw \(token.shown)", at: token.offset)
         }
         var array: [UInt8] = [UInt8(ascii: "[")]
         array += literals.bytes
@@ -96,7 +96,7 @@ extension PredicateParser {
             let inner = try alternatives()
             guard try take(.close) else {
                 throw PredicateFault(
-                    "\(token.shown) stands where \")\" was expected, for the parenthesis of column \(opening + 1)",
+                    "expected \")\" for the parenthesis of column \(opening + 1), saw \(token.shown)",
                     at: token.offset)
             }
             depth -= 1
@@ -121,8 +121,8 @@ extension PredicateParser {
         comparisons += 1
         guard comparisons <= Self.mostComparisons else {
             throw PredicateFault(
-                "a predicate has at most \(Self.mostComparisons) comparisons, and this is one more; IN takes many values at "
-                    + "once", at: token.offset)
+                "a predicate has at most \(Self.mostComparisons) comparisons, and this is one more; IN takes many "
+                    + "values at once", at: token.offset)
         }
         let left = try term()
         guard case .relation(let kind) = token.kind else { throw missingRelation() }
@@ -144,9 +144,9 @@ extension PredicateParser {
 
     private func missingRelation() -> PredicateFault {
         if token.kind == .not {
-            return PredicateFault("NOT stands before the whole comparison, as in NOT (age IN {1, 2})", at: token.offset)
+            return PredicateFault("NOT goes before the whole comparison, as in NOT (age IN {1, 2})", at: token.offset)
         }
-        return PredicateFault("\(token.shown) stands where an operator like == was expected", at: token.offset)
+        return PredicateFault("expected an operator like ==, saw \(token.shown)", at: token.offset)
     }
 
     private mutating func term() throws(PredicateFault) -> PredicateTerm {
@@ -164,10 +164,10 @@ extension PredicateParser {
         case .word: return try word(at: start)
         case .open:
             throw PredicateFault(
-                "\"(\" stands where a value was expected; lists are written {1, 2}, and parentheses hold whole comparisons",
+                "expected a value, saw \"(\"; lists are written {1, 2}, and parentheses hold whole comparisons",
                 at: start)
         default:
-            throw PredicateFault("\(token.shown) stands where a name or a value was expected", at: start)
+            throw PredicateFault("expected a name or a value, saw \(token.shown)", at: start)
         }
     }
 
@@ -215,7 +215,7 @@ extension PredicateParser {
             elements.append(element)
         } while try take(.comma)
         guard try take(.closeList) else {
-            throw PredicateFault("\(token.shown) stands where \",\" or \"}\" was expected", at: token.offset)
+            throw PredicateFault("expected \",\" or \"}\", saw \(token.shown)", at: token.offset)
         }
         return PredicateTerm(kind: .list(elements), offset: start)
     }
@@ -236,7 +236,7 @@ extension PredicateParser {
                 argumentOffsets.append(place)
                 names.append(PredicateName(kind: .argument(argumentOffsets.count - 1), offset: place))
             default:
-                throw PredicateFault("\(token.shown) stands where a name was expected", at: place)
+                throw PredicateFault("expected a name, saw \(token.shown)", at: place)
             }
         } while try take(.point)
         return PredicateTerm(kind: .path(names), offset: start)

@@ -144,7 +144,7 @@ extension PropertyNamesReader {
                 continue
             }
             if indices.contains(index) {
-                node.report("\"\(name)\" stands here twice; take one out")
+                node.report("\"\(name)\" occurs twice here; take one out")
             } else {
                 indices.append(index)
             }
@@ -197,7 +197,7 @@ extension PropertyNamesReader {
         guard let node = fields["modified"], node.string() != nil else { return }
         if let parent {
             return node.report(
-                "what tells how new a record is, is the same for a whole hierarchy; say it of its topmost entity, above "
+                "\"modified\" holds for a whole hierarchy; give it to the topmost entity, above "
                     + "\(parent.name)")
         }
         guard let index = indices(of: [node], in: entity).first, let draft = attributes[index] else { return }

@@ -15,7 +15,7 @@ enum KeyPaths {
             if path.contains("") {
                 element.report("the key path \"\(text)\" has an empty key; take out the dot too many")
             } else if paths.contains(path) {
-                element.report("the key path \"\(text)\" stands here twice; take one out")
+                element.report("the key path \"\(text)\" occurs twice here; take one out")
             } else {
                 paths.append(path)
             }

@@ -148,7 +148,7 @@ extension MappingReader {
         }
         keys.removeFirst()
         guard !keys.isEmpty else {
-            member.key.report("\"\(first)\" is the key itself; write a key behind it, \"\(first).email\"")
+            member.key.report("\"\(first)\" is the key itself; write a key after it, \"\(first).email\"")
             return nil
         }
         return MappedPath(isBelowKey: true, keys: keys)

@@ -21,7 +21,7 @@ package enum ModelLimits {
 
     /// The fault of a model file that is too large.
     package static let fileFault =
-        "the model has more than \(largestFile >> 20) MiB, and no model of people's is that large; check the path, or split it"
+        "the model has more than \(largestFile >> 20) MiB, and no real model is that large; check the path, or split it"
 
     /// Reports the parts that exceed a limit, before anything is built from them.
     ///

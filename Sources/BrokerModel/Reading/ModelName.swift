@@ -4,7 +4,8 @@ enum ModelName {
     static func fault(ofProperty name: String) -> String? {
         if let fault = fault(of: name) { return fault }
         if name.contains(".") {
-            return "a name with a dot cannot be told from a path; take the dot out and give the path as \"key\""
+            return
+                "a name with a dot cannot be distinguished from a path; take the dot out and give the path as \"key\""
         }
         if folded(name) == "_pk" { return "the column \"_pk\" is Broker's own; choose another name" }
         return nil

@@ -94,7 +94,7 @@ extension ModelNode {
             let key = ModelValue(.string(name), at: member.keyPlace)
             let keyNode = ModelNode(value: key, pointer: pointer, faults: faults)
             if let line = lines[Array(name.utf8)] {
-                keyNode.report("\"\(name)\" stands here twice, first on line \(line); keep one of them")
+                keyNode.report("\"\(name)\" occurs twice here, first on line \(line); keep one of them")
                 continue
             }
             lines[Array(name.utf8)] = keyNode.place.line

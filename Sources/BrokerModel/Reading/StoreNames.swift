@@ -34,7 +34,7 @@ struct StoreNames {
     /// - Parameter members: the entities of the hierarchy, in order.
     private func checkColumns(of topmost: Int, _ members: [Int]) {
         var columns = NameRegister(kind: "column")
-        if members.count > 1 { columns.reserve(entityColumnName, for: "what tells the kind of an object") }
+        if members.count > 1 { columns.reserve(entityColumnName, for: "the entity of each object") }
         var seen = (attributes: Set<Int>(), relationships: Set<Int>())
         for member in members {
             let entity = entities[member]

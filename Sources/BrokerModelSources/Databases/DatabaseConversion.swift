@@ -45,7 +45,7 @@ struct DatabaseConversion {
     func model() -> ImportedModel {
         var model = ImportedModel()
         model.description = "Imported by broker from the tables of a SQLite database."
-        if !leftOut.isEmpty { model.description += " Left out: \(leftOut.joined(separator: ", "))." }
+        if !leftOut.isEmpty { model.description += " Skipped: \(leftOut.joined(separator: ", "))." }
         model.entities = entities.map(entity)
         for table in entities {
             for link in links(of: table) { addInverse(of: link, from: table, to: &model) }
@@ -86,8 +86,8 @@ struct DatabaseConversion {
             return "it has several columns, whose names are not a relationship's"
         }
         guard column.keyPosition == 0 else { return "it is a part of the primary key" }
-        guard Self.isName(column.name), !column.isGenerated else { return "its column is left out" }
-        guard let destination = entity(named: key.table) else { return "\(key.table) is left out" }
+        guard Self.isName(column.name), !column.isGenerated else { return "its column is skipped" }
+        guard let destination = entity(named: key.table) else { return "\(key.table) is skipped" }
         guard destination.key.count == 1,
             key.keys[0] == nil || key.keys[0]?.lowercased() == destination.key[0].name.lowercased()
         else { return "it does not refer to the primary key" }
@@ -102,7 +102,7 @@ struct DatabaseConversion {
         for column in table.columns {
             guard Self.isName(column.name), !column.isGenerated else {
                 told.append(
-                    "the column \(column.name) is left out: \(column.isGenerated ? "it is generated" : "its name")")
+                    "the column \(column.name) is skipped: \(column.isGenerated ? "it is generated" : "its name")")
                 continue
             }
             if let link = links.first(where: { $0.column.name == column.name }) {

@@ -218,7 +218,7 @@ final class PropertyShape {
                 case (nil, _, _): "an array of values"
                 default: "objects and other values"
                 }
-            return ("transformable", [], "\(reason), kept as JSON")
+            return ("transformable", [], "\(reason), stored as JSON")
         }
         return scalars.type
     }

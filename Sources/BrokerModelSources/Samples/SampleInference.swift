@@ -151,8 +151,8 @@ struct EntityShapes {
     func model(of count: Int) -> ImportedModel {
         var model = ImportedModel()
         model.description =
-            "Inferred by broker from \(count) record\(count == 1 ? "" : "s") of \(found[0].name). What is said here of each "
-            + "part is a guess: change what is wrong before much is stored."
+            "Inferred by broker from \(count) record\(count == 1 ? "" : "s") of \(found[0].name). What is said here of "
+            + "each part is a guess: change what is wrong before much is stored."
         model.entities = found.map(entity)
         return model
     }
@@ -205,7 +205,7 @@ struct EntityShapes {
             text += "Nothing identifies its objects, so each record makes a new one."
         }
         if !leftOut.isEmpty {
-            text += " Left out, because a path cannot name them: \(leftOut.joined(separator: ", "))."
+            text += " Skipped, because a path cannot name them: \(leftOut.joined(separator: ", "))."
         }
         return text
     }

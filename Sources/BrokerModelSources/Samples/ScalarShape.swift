@@ -50,11 +50,11 @@ struct ScalarShape {
         case 0: return ("transformable", [], "always null, so anything may come")
         case integers: return ("integer64", [], "")
         case numbers where longFractions > 0 || wideIntegers > 0:
-            return ("decimal", [], "more digits than other numbers keep")
+            return ("decimal", [], "more digits than other numbers hold")
         case numbers: return ("double", [], "")
         case booleans: return ("boolean", [], "")
         case texts: return forms.isEmpty ? ("string", [], "") : forms.type
-        default: return ("string", [], "values of several kinds, kept as text")
+        default: return ("string", [], "values of several kinds, stored as text")
         }
     }
 }

@@ -52,7 +52,7 @@ struct TextForm: OptionSet, Hashable {
 
     /// The type that all texts of these forms have, with its members, and why.
     var type: (name: String, members: [(key: String, json: String)], reason: String) {
-        if contains(.uuid) { return ("uuid", [], "all texts are UUIDs, which are kept in upper case") }
+        if contains(.uuid) { return ("uuid", [], "all texts are UUIDs, which are stored in upper case") }
         let formats: [(TextForm, String?, String)] = [
             (.iso8601, nil, "all texts are dates with a time, as ISO 8601 writes them"),
             (.dateAlone, "yyyy-MM-dd", "all texts are dates without a time"),

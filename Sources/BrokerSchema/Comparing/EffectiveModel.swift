@@ -50,7 +50,7 @@ package struct EffectiveModel {
             }
             for column in table.columns
             where !found.columns.contains(where: { $0.name.hasSameBytes(as: column.name) && $0.type == column.type }) {
-                return "\(table.name).\(column.name) would have another name beside what is kept"
+                return "\(table.name).\(column.name) would have another name beside the retained tables"
             }
             for column in found.columns
             where column.isRequired && !table.columns.contains(where: { $0.name.hasSameBytes(as: column.name) }) {

@@ -8,7 +8,7 @@ extension ModelComparison {
         guard !old.table.hasSameBytes(as: new.table), !isDefault, (old.parent == nil) == (new.parent == nil) else {
             return
         }
-        let words = old.parent == nil ? "kept in the table" : "seen in the view"
+        let words = old.parent == nil ? "stored in the table" : "seen in the view"
         change(
             .migrated, new.name,
             "\(new.name) is \(words) \(old.table) in the store, and in \(new.table) in the model")

@@ -63,11 +63,13 @@ package struct ModelComparison {
     private mutating func remove(_ subject: String, _ text: String, wasRetained: Bool, obstacle: String?) {
         switch removal {
         case .drop:
-            change(.dropped, subject, wasRetained ? "\(subject) was kept from a model before" : text)
+            change(.dropped, subject, wasRetained ? "\(subject) was retained from an earlier model" : text)
         case _ where wasRetained: break
         case .keep:
             if let obstacle {
-                change(.refused, subject, "\(text), and cannot be kept: \(obstacle)", remedy: "--migrate drop drops it")
+                change(
+                    .refused, subject, "\(text), and cannot be retained: \(obstacle)", remedy: "--migrate drop drops it"
+                )
             } else {
                 change(.kept, subject, text)
             }
@@ -83,7 +85,7 @@ package struct ModelComparison {
         if !old.name.hasSameBytes(as: new.name) {
             change(.migrated, new.name, "\(old.name) is renamed to \(new.name)")
         }
-        if retained.has(entity: oldIndex) { change(.migrated, new.name, "\(new.name) was kept, and is used again") }
+        if retained.has(entity: oldIndex) { change(.migrated, new.name, "\(new.name) was retained, and is used again") }
         compareTable(oldIndex, newIndex)
         compareHierarchy(oldIndex, newIndex)
         compareIdentity(oldIndex, newIndex)
@@ -92,7 +94,7 @@ package struct ModelComparison {
             let name = "\(old.name).\(attribute.name)"
             if let found = match.attribute(for: index, of: newIndex) {
                 if retained.has(attribute: index, of: oldIndex) {
-                    change(.migrated, name, "\(name) was kept, and is used again")
+                    change(.migrated, name, "\(name) was retained, and is used again")
                 }
                 compare(attribute, new.attributes[found], new, isIdentity: old.identity.contains(index))
             } else {
@@ -107,7 +109,7 @@ package struct ModelComparison {
             let name = "\(old.name).\(relationship.name)"
             if let found = match.relationship(for: index, of: newIndex) {
                 if retained.has(relationship: index, of: oldIndex) {
-                    change(.migrated, name, "\(name) was kept, and is used again")
+                    change(.migrated, name, "\(name) was retained, and is used again")
                 }
                 compareLinkTables(index, relationship, oldIndex, found, newIndex)
                 compare(relationship, new.relationships[found], of: newIndex)
@@ -153,8 +155,8 @@ package struct ModelComparison {
         } else if old.type == .date, old.dateStorage != new.dateStorage {
             change(
                 .refused, name,
-                "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in the "
-                    + "model", remedy: "keep the storage, or give the new one another name")
+                "\(name) is stored as \(old.dateStorage.rawValue) in the store, and as \(new.dateStorage.rawValue) in "
+                    + "the model", remedy: "keep the storage, or give the new one another name")
         }
         guard old.isOptional != new.isOptional, !isIdentity else { return }
         if new.isOptional {
@@ -232,7 +234,7 @@ extension ModelComparison {
         switch rule {
         case .nullify: return nil
         case .cascade: return "deleting a \(destination) would delete what refers to it, as the model does not say"
-        case .deny, .noAction: return "it would hold back the deletion of a \(destination)"
+        case .deny, .noAction: return "it would prevent the deletion of a \(destination)"
         }
     }
 
@@ -242,7 +244,7 @@ extension ModelComparison {
             guard match.entity(for: relationship.destination) != nil else { continue }
             switch stored.inverse(of: relationship)?.deleteRule {
             case .deny, .noAction:
-                return "its \(relationship.name) would hold back the deletion of a "
+                return "its \(relationship.name) would prevent the deletion of a "
                     + stored.entities[relationship.destination].name
             case .nullify, .cascade, nil: continue
             }

@@ -52,7 +52,7 @@ package enum StoreFormat {
             guard isMarked else { return .unmarked }
             throw StoreError(
                 .incompatible,
-                "The store \(path) does not tell the version of its format, so it is not whole. Put a good copy in its "
+                "The store \(path) does not state the version of its format, so it is damaged. Put a good copy in its "
                     + "place; nothing was touched.")
         }
         try checkVersion(version, Self.version, path)
@@ -74,8 +74,8 @@ package enum StoreFormat {
         if let number = text.flatMap({ Int64($0) }), number <= known { return }
         throw StoreError(
             .incompatible,
-            "The store \(path) is of a newer Broker: format \(text ?? "unknown"), and this one knows \(known). Use that "
-                + "Broker; nothing was touched.")
+            "The store \(path) is of a newer Broker: format \(text ?? "unknown"), and this one knows \(known). Use "
+                + "that Broker; nothing was touched.")
     }
 
     /// Whether Broker has opened the database before, without having made it.
@@ -116,8 +116,8 @@ package enum StoreFormat {
     private static func foreignDatabase(_ path: String, _ id: Int64, _ tables: [String]) -> StoreError {
         StoreError(
             .incompatible,
-            "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Give --store another file; nothing was "
-                + "touched.")
+            "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Give --store another file; "
+                + "nothing was touched.")
     }
 }
 

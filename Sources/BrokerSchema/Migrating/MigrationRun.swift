@@ -80,9 +80,9 @@ package struct MigrationRun {
                 guard error.code == .defect else { throw error }
                 throw StoreError(
                     .incompatible,
-                    "\(name), which something else than Broker put on the table \(table.name), does not fit the changed "
-                        + "table (\(String(describing: connection.lastMessage))). Drop it, then start again; nothing was "
-                        + "touched.", sqliteCode: error.sqliteCode)
+                    "\(name), which something else than Broker put on the table \(table.name), does not fit the "
+                        + "changed table (\(String(describing: connection.lastMessage))). Drop it, then start again; "
+                        + "nothing was touched.", sqliteCode: error.sqliteCode)
             }
         }
     }
@@ -129,8 +129,8 @@ package struct MigrationRun {
         check.reset()
         throw StoreError(
             .incompatible,
-            "Row \(row) of the table \(table.name) refers to a row of \(parent) that does not exist; something else than "
-                + "Broker changed the file. Mend it, then start again; nothing was touched.")
+            "Row \(row) of the table \(table.name) refers to a row of \(parent) that does not exist; something else "
+                + "than Broker changed the file. Correct it, then start again; nothing was touched.")
     }
 
     /// Syncs whose parts are still arriving store the name of their entity: the next part will have the new name.

@@ -113,7 +113,7 @@ package struct StorePlan {
                 case .drop: StoreChange(.dropped, name, text)
                 case .keep:
                     StoreChange(
-                        .refused, name, "\(text), and cannot be kept: it would hold back rows that the model allows",
+                        .refused, name, "\(text), and cannot be retained: it would refuse rows that the model allows",
                         remedy: "--migrate drop drops it")
                 case .refuse: StoreChange(.refused, name, text, remedy: "--migrate drop drops it")
                 }

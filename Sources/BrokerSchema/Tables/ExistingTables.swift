@@ -72,7 +72,7 @@ package struct ExistingTables {
         if !found.affinity.keeps(column.type) {
             refuse(
                 name,
-                "\(name) is declared \(found.declaredType), which does not keep what is \(column.type) in the model",
+                "\(name) is declared \(found.declaredType), which does not store \(column.type) unchanged, as the model requires",
                 "give the attribute another type")
         }
         let isKey = table.primaryKey.contains { $0.hasSameBytes(as: column.name) }
@@ -147,7 +147,8 @@ package struct ExistingTables {
             _ = try connection.prepare("DELETE FROM \(quoted(table))")
         } catch {
             guard error.code == .defect else { throw error }
-            refuse(table, "a foreign key to or from \(table) cannot be checked (\(connection.lastMessage))", "mend it")
+            refuse(
+                table, "a foreign key to or from \(table) cannot be checked (\(connection.lastMessage))", "correct it")
         }
     }
 
@@ -158,7 +159,7 @@ package struct ExistingTables {
         refuse(
             table,
             "row \(check.integer(0)) of \(table) refers to a row of \(check.text(1)) that does not exist",
-            "mend the row; PRAGMA foreign_key_check lists all")
+            "correct the row; PRAGMA foreign_key_check lists all")
         check.reset()
     }
 }

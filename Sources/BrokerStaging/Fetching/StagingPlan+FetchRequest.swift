@@ -66,7 +66,7 @@ extension StagingPlan {
         guard description.sort.isEmpty else {
             throw Fault(
                 .unsupportedMessage,
-                "`after` goes on in the order of the keys, and `sort` asks for another order. Leave one of them out; in "
+                "`after` continues in the order of the keys, and `sort` asks for another order. Omit one of them; in "
                     + "another order, use `stream`, or `where` with the value of the last object.", path: "/after")
         }
         return try position(after, ofEntity: entity, at: "/after")
@@ -76,7 +76,7 @@ extension StagingPlan {
         guard description.isStreamed, description.result != .collection else { return description.isStreamed }
         throw Fault(
             .unsupportedMessage,
-            "`stream` sends arrays of objects, and `result` asks for \(description.result.rawValue). Leave one of them out.",
+            "`stream` sends arrays of objects, and `result` asks for \(description.result.rawValue). Omit one of them.",
             path: "/stream")
     }
 
@@ -120,8 +120,8 @@ extension StagingPlan {
             guard !model.entities[end].relationships[relationship].isToMany else {
                 throw Fault(
                     .unsupportedMessage,
-                    "\(model.entities[end].name).\(key) is a to-many relationship, and objects are sorted by one value each; "
-                        + "sort by attributes at the end of to-one relationships.", path: pointer)
+                    "\(model.entities[end].name).\(key) is a to-many relationship, and objects are sorted by one value "
+                        + "each; sort by attributes at the end of to-one relationships.", path: pointer)
             }
             path.append(relationship)
             end = model.entities[end].relationships[relationship].destination

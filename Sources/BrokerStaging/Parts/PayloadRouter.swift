@@ -133,7 +133,7 @@ package struct PayloadRouter {
         return Fault(
             .unmappable,
             routes.isEmpty
-                ? "The model has no routes that could tell what this payload is: add some, or name a `mapping`."
+                ? "The model has no route that could identify this payload: add one, or name a `mapping`."
                 : "No route fits this payload\(where_): \(sees), and the routes are: \(routes). Add a route, or name a `mapping`."
         )
     }

@@ -34,8 +34,8 @@ extension PredicateChecker {
             }
             guard case .relationship(let index) = found else {
                 throw PredicateFault(
-                    "\(component.name.quotedBriefly) is an attribute of \(model.entities[reached].name), and nothing lies "
-                        + "below it", at: component.offset)
+                    "\(component.name.quotedBriefly) is an attribute of \(model.entities[reached].name), and nothing "
+                        + "lies below it", at: component.offset)
             }
             guard hops.count < Self.mostHops else {
                 throw PredicateFault(
@@ -58,7 +58,7 @@ extension PredicateChecker {
             case .argument(let index):
                 guard let text = arguments[index].string else {
                     throw PredicateFault(
-                        "%K stands for a name, and its argument is \(arguments[index].kind.phrase)", at: name.offset)
+                        "%K takes a name, and its argument is \(arguments[index].kind.phrase)", at: name.offset)
                 }
                 guard text.utf8.count <= PredicateParser.longest else {
                     throw PredicateFault("the argument of this %K is too long for a name", at: name.offset)

@@ -86,7 +86,7 @@ extension Compiler {
 
     private mutating func lengths(_ constraints: ValueConstraints) -> ClosedRange<Int>? {
         guard isText else {
-            fault("\"minLength\" and \"maxLength\" are for text; leave them out of \(attribute.type.rawValue)")
+            fault("\"minLength\" and \"maxLength\" are for text; omit them for \(attribute.type.rawValue)")
             return nil
         }
         let minimum = constraints.minimumLength ?? 0
@@ -100,7 +100,7 @@ extension Compiler {
 
     private mutating func compile(_ pattern: String) -> RegularExpression? {
         guard isText else {
-            fault("\"pattern\" is for text; leave it out of \(attribute.type.rawValue)")
+            fault("\"pattern\" is for text; omit it for \(attribute.type.rawValue)")
             return nil
         }
         do throws(RegularExpression.Problem) {
@@ -115,7 +115,7 @@ extension Compiler {
         let constraints = attribute.constraints
         guard constraints.minimum != nil || constraints.maximum != nil else { return .none }
         guard attribute.type.isNumber || attribute.type == .date else {
-            fault("\"min\" and \"max\" are for numbers and dates; leave them out of \(attribute.type.rawValue)")
+            fault("\"min\" and \"max\" are for numbers and dates; omit them for \(attribute.type.rawValue)")
             return .none
         }
         if attribute.type == .date {
@@ -157,7 +157,7 @@ extension Compiler {
     private mutating func bound(of json: String, named role: String, by converter: ValueConverter) -> OwnedCell? {
         let count = faults.count
         let cell = cell(of: json, named: role, by: converter)
-        if cell == nil, faults.count == count { fault("\"\(role)\" is null; leave it out for no limit") }
+        if cell == nil, faults.count == count { fault("\"\(role)\" is null; omit it for no limit") }
         return cell
     }
 

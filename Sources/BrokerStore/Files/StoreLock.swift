@@ -86,8 +86,8 @@ package final class StoreLock: Sendable {
     private static func unchangeable(_ path: String, _ mode: UInt32, _ cause: Int32) -> StoreError {
         StoreError(
             .unavailable,
-            "The permissions of \(path) cannot be made 0\(String(mode, radix: 8)): \(String(cString: strerror(cause))). Run "
-                + "the server as the file's owner, or leave out --store-mode.")
+            "The permissions of \(path) cannot be made 0\(String(mode, radix: 8)): \(String(cString: strerror(cause))). "
+                + "Run the server as the file's owner, or omit --store-mode.")
     }
 
     private static func hold(
@@ -137,7 +137,7 @@ package final class StoreLock: Sendable {
         guard file.linkCount == 1 else {
             throw StoreError(
                 .unavailable,
-                "The store \(store.path) has \(file.linkCount) names (hard links), but its log lies beside one of them "
+                "The store \(store.path) has \(file.linkCount) names (hard links), but its WAL is beside one of them "
                     + "alone. Remove the other names, or copy the file.")
         }
         return file

@@ -157,8 +157,8 @@ struct JobRun {
 
     private static func tooEntangled(_ step: StagedStep) -> Fault {
         .busy(
-            "Too many tombstones of this operation delete, by cascade, objects that its other records name, and these have to "
-                + "be applied one after the other. Send the operation in several jobs.", path: step.pointer)
+            "Too many tombstones of this operation delete, by cascade, objects that its other records name, and these "
+                + "have to be applied one after the other. Send the operation in several jobs.", path: step.pointer)
     }
 
     private mutating func merge(
@@ -329,8 +329,9 @@ struct JobRun {
         guard history.isOverfull else { return }
         throw .fault(
             .busy(
-                "The job does more to objects than is kept in mind: \(NetChanges.maximumEntries) of them. Send it as "
-                    + "several jobs, or a large `delete` or `sync` as a job of its own and without `reply: keys`."))
+                "The job changes more than the \(NetChanges.maximumEntries) objects that are tracked for one job. Send "
+                    + "it as several jobs, or a large `delete` or `sync` as a job of its own and without `reply: keys`."
+            ))
     }
 
     private mutating func started() -> NetChanges {

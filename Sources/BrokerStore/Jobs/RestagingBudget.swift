@@ -22,7 +22,7 @@ final class RestagingBudget {
         throw .fault(
             Fault(
                 .constraintViolation,
-                "Leaving out the records that cannot be stored makes ever more of them impossible (\(count) times over). "
+                "Skipping the records that cannot be stored makes ever more of them impossible (\(count) times over). "
                     + "Send the job in smaller pieces to find them."))
     }
 }

@@ -39,6 +39,6 @@ final class MergeMemory: StagingAllowance, @unchecked Sendable {
     }
 
     static let refusal = Fault.busy(
-        "Leaving out what cannot be stored needs more memory than one job may take. Split it into several jobs, or raise "
-            + "the server's limit.")
+        "Skipping the records that cannot be stored needs more memory than one job may take. Split it into several "
+            + "jobs, or raise the server's limit.")
 }

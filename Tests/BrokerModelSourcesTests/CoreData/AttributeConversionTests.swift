@@ -46,14 +46,14 @@ import Testing
         #expect(document.json("entities", "A", "attributes") == "{}")
         #expect(
             document.notes("/entities/A/attributes/t")
-                == ["left out: the attribute is transient: Core Data does not store it either"])
+                == ["skipped: the attribute is transient: Core Data does not store it either"])
         #expect(
             document.notes("/entities/A/attributes/d")
-                == ["left out: the attribute is derived (uppercase:(name)): its value follows from others"])
+                == ["skipped: the attribute is derived (uppercase:(name)): its value follows from others"])
         #expect(
             document.notes("/entities/A/attributes/o")
-                == ["left out: values of type ObjectID are addresses within one Core Data store"])
-        #expect(document.notes("/entities/A").contains { $0.hasPrefix("left out: the fetched property f: ") })
+                == ["skipped: values of type ObjectID are addresses within one Core Data store"])
+        #expect(document.notes("/entities/A").contains { $0.hasPrefix("skipped: the fetched property f: ") })
     }
 
     @Test func `an attribute without optional is required, whatever the spelling of yes and no`() throws {
@@ -127,7 +127,7 @@ import Testing
         #expect(document.attribute("x") == #"{"type":"string","renamedFrom":"y","indexed":true}"#)
         #expect(
             document.notes("/entities/A/attributes/x") == [
-                "taken: renaming identifier y", "passed over: defaultValue \"z\": Core Data reads defaultValueString",
+                "taken: renaming identifier y", "ignored: defaultValue \"z\": Core Data reads defaultValueString",
             ])
     }
 
@@ -155,7 +155,7 @@ import Testing
         #expect(document.attribute("home") == nil)
         #expect(document.allFaults == [])
         let unknown = try documentOfA("<attribute name=\"x\" attributeType=\"Composite\"/>")
-        #expect(unknown.notes("/entities/A/attributes/x").first?.hasPrefix("left out: ") == true)
+        #expect(unknown.notes("/entities/A/attributes/x").first?.hasPrefix("skipped: ") == true)
     }
 
     @Test func `a composite that holds itself is a fault, and ends`() throws {

@@ -56,9 +56,9 @@ import Testing
         #expect(document.json("entities", "A", "identity") == #"["id"]"#)
         #expect(
             document.notes("/entities/A") == [
-                "passed over: userInfo identityAttributes: nmae: there is no attribute nmae to find objects by; "
+                "ignored: userInfo identityAttributes: nmae: there is no attribute nmae to find objects by; "
                     + "did you mean \"name\"?",
-                "passed over: userInfo relatedByAttribute: t: there is no attribute t to find objects by",
+                "ignored: userInfo relatedByAttribute: t: there is no attribute t to find objects by",
                 "inferred: the identity is id: the usual name",
             ])
     }
@@ -86,7 +86,7 @@ import Testing
         #expect(
             document.notes("/entities/A/attributes/id") == [
                 "inferred: required, though the model says optional: it is of the identity",
-                "passed over: the default \"0\": all records without an identity would be one object",
+                "ignored: the default \"0\": all records without an identity would be one object",
             ])
         #expect(try ModelReader.read(document).entities[0].identity == [0])
     }
@@ -109,7 +109,7 @@ import Testing
         #expect(document.json("entities", "Animal", "abstract") == "true")
         #expect(
             document.notes("/entities/Dog") == [
-                "passed over: userInfo identityAttributes: dogID: a hierarchy has one identity, its topmost entity's",
+                "ignored: userInfo identityAttributes: dogID: a hierarchy has one identity, its topmost entity's",
                 "inferred: the identity is that of Animal, whose subentity this is",
             ])
     }
@@ -151,10 +151,10 @@ import Testing
         #expect(document.json("entities", "A", "indexes") == #"[["b"],["b","a"]]"#)
         #expect(
             document.notes("/entities/A").filter { !$0.hasPrefix("inferred") } == [
-                "left out: the uniqueness constraint over r: r is no attribute that is stored",
-                "passed over: the index byR: a relationship has an index anyway",
-                "left out: the index tree: Broker makes no R-trees",
-                "left out: the index upper: Broker indexes attributes, not expressions",
+                "skipped: the uniqueness constraint over r: r is no attribute that is stored",
+                "ignored: the index byR: a relationship has an index anyway",
+                "skipped: the index tree: Broker makes no R-trees",
+                "skipped: the index upper: Broker indexes attributes, not expressions",
             ])
         #expect(document.allFaults == [])
     }

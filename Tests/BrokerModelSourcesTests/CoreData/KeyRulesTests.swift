@@ -45,11 +45,11 @@ import Testing
         #expect(key(document, "friends", "relationships") == #"["friend_list","pals"]"#)
         #expect(
             document.notes("/entities/A/attributes/misspelt") == [
-                "passed over: userInfo mapedKeyName: Broker does not know this key; did you mean \"mappedKeyName\"?"
+                "ignored: userInfo mapedKeyName: Broker does not know this key; did you mean \"mappedKeyName\"?"
             ])
         #expect(
             document.notes("/entities/A/attributes/date").contains {
-                $0 == "passed over: userInfo useDefaultValueWhenNotPresent: the attribute has no default"
+                $0 == "ignored: userInfo useDefaultValueWhenNotPresent: the attribute has no default"
             })
         #expect(document.allFaults == [])
         let reset = try documentOfA(
@@ -80,9 +80,9 @@ import Testing
         #expect(document.json("entities", "Free", "attributes", "x", "key") == nil)
         #expect(
             document.notes("/entities/A/attributes/shout").contains {
-                $0.hasPrefix("left out: userInfo JSONTransformerName: ")
+                $0.hasPrefix("skipped: userInfo JSONTransformerName: ")
             })
-        #expect(document.notes("/entities/A").contains { $0.hasPrefix("left out: userInfo entityMapperName: ") })
+        #expect(document.notes("/entities/A").contains { $0.hasPrefix("skipped: userInfo entityMapperName: ") })
     }
 
     @Test func `Sync's names hold in a model that bears one of its keys, and in no other`() throws {
@@ -112,8 +112,8 @@ import Testing
         #expect(key(document, "x") == #"["j"]"#)
         #expect(
             document.notes("/entities/A/attributes/x") == [
-                "taken: userInfo JSONKeyPath: j", "passed over: userInfo mappedKeyName: JSONKeyPath goes before it",
-                "passed over: userInfo sync.remoteKey: JSONKeyPath goes before it",
+                "taken: userInfo JSONKeyPath: j", "ignored: userInfo mappedKeyName: JSONKeyPath goes before it",
+                "ignored: userInfo sync.remoteKey: JSONKeyPath goes before it",
             ])
     }
 

@@ -45,10 +45,10 @@ import Testing
         #expect(document.relationship("b") == #"{"entity":"B"}"#)
         #expect(document.relationship("c") == #"{"entity":"C","inverse":"d"}"#)
         #expect(document.relationship("a", of: "B") == nil)
-        #expect(document.notes("/entities/A/relationships/b") == ["left out: the inverse a: it is left out itself"])
+        #expect(document.notes("/entities/A/relationships/b") == ["skipped: the inverse a: it is skipped itself"])
         #expect(
             document.notes("/entities/B/relationships/a")
-                == ["left out: the relationship is transient: Core Data does not store it either"])
+                == ["skipped: the relationship is transient: Core Data does not store it either"])
         #expect(document.faults.isEmpty)
     }
 
@@ -57,10 +57,10 @@ import Testing
             "<relationship name=\"r\" toMany=\"YES\" minCount=\"1\" maxCount=\"4\" destinationEntity=\"A\"/>")
         #expect(
             document.notes("/entities/A/relationships/r") == [
-                "passed over: no inverse: the other side does not know of the link",
-                "left out: the relationship is not optional: that is not enforced, so that records may come in any order",
-                "left out: minCount=\"1\": how many there are is not enforced",
-                "left out: maxCount=\"4\": how many there are is not enforced",
+                "ignored: no inverse: the other side does not know of the link",
+                "skipped: the relationship is not optional: that is not enforced, so that records may come in any order",
+                "skipped: minCount=\"1\": how many there are is not enforced",
+                "skipped: maxCount=\"4\": how many there are is not enforced",
             ])
     }
 }

@@ -160,8 +160,8 @@ import Testing
                 entity("A", link("destinationEntity=\"B\" inverseName=\"s\" inverseEntity=\"B\"")) + entity("B"),
                 "B has no relationship \"s\""
             ),
-            (entity("A") + "\n" + entity("A"), "\"A\" stands here twice, first on line 3; keep one of them"),
-            (entity("A", good), "\"id\" stands here twice, first on line 3; keep one of them"),
+            (entity("A") + "\n" + entity("A"), "\"A\" occurs twice here, first on line 3; keep one of them"),
+            (entity("A", good), "\"id\" occurs twice here, first on line 3; keep one of them"),
         ] {
             let found = faults(contents(elements))
             #expect(found.count == 1, "\(elements): \(found)")

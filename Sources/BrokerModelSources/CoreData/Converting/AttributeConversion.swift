@@ -69,7 +69,7 @@ struct AttributeConversion {
 
     private func noteWhatHasNoEffect() {
         if let name = element["valueTransformerName"], !name.isEmpty {
-            subject.leftOut("value transformer \(name): the value is kept as the JSON that comes")
+            subject.leftOut("value transformer \(name): the value is stored as the JSON that is received")
         }
         UserInfoVocabulary.attribute.noteUnfollowed(source.userInfo, on: subject)
     }

@@ -73,7 +73,7 @@ struct AttributeReading {
         case "composite":
             return flatten(source(.transformable), within: around, isOptional: isOptional, keys: keys)
         case "undefined":
-            subject.inferred("type Undefined: any JSON is kept, as transformable")
+            subject.inferred("type Undefined: any JSON is stored, as transformable")
             return [source(.transformable)]
         case let folded:
             guard let type = Self.types[folded] else {

@@ -118,7 +118,7 @@ extension IdentityRules {
                 continue
             }
             guard isCounted, result == nil || result == [name] else {
-                subject.passedOver("userInfo relatedByAttribute: the identity of \(entity.name) is said elsewhere")
+                subject.passedOver("userInfo relatedByAttribute: the identity of \(entity.name) is given elsewhere")
                 continue
             }
             if result == nil {

@@ -72,7 +72,7 @@ struct RelationshipConversion {
         }
         let holders = [destination] + sources.entities[destination].ancestors
         guard !holders.contains(where: { leftOut.contains(Self.id(sources.entities[$0].name, name)) }) else {
-            return subject.leftOut("the inverse \(name): it is left out itself")
+            return subject.leftOut("the inverse \(name): it is skipped itself")
         }
         writer.add("inverse", name)
     }

@@ -56,7 +56,7 @@ struct UserInfoVocabulary {
 
     private static let mappedKeyNames = ["mappedKeyName"] + (0...9).map { "mappedKeyName.\($0)" }
     private static let remoteKeys = ["JSONKeyPath", "sync.remoteKey", "hyper.remoteKey"]
-    private static let transformed = "nobody's code runs here; a transform of the model or the client does such work"
+    private static let transformed = "Broker runs no application code; use a transform of the model, or the client"
     private static let exported = "it is about exporting; a fetch gives every attribute"
 
     static let entity = UserInfoVocabulary(
@@ -66,7 +66,9 @@ struct UserInfoVocabulary {
         unfollowed: [
             UnfollowedKey(
                 key: "entityMapperName",
-                reason: "nobody's code chooses an entity here; a mapping with \"select\" in an override does"),
+                reason:
+                    "Broker runs no application code to choose an entity; a mapping with \"select\" in an override does"
+            ),
             UnfollowedKey(key: "sync.nonExportable", reason: exported),
             UnfollowedKey(key: "hyper.nonExportable", reason: exported),
         ])

@@ -65,7 +65,7 @@ struct ModelFolder {
         if FileManager.default.fileExists(atPath: model + "/elements") {
             throw folder.fault(
                 "the model is in the old binary format of Xcode 3 (elements and layout, without contents); "
-                    + "open it in a newer Xcode and save it anew")
+                    + "open it in a newer Xcode and save it again")
         }
         throw folder.fault("the model has no contents, the XML that Xcode keeps in this folder; copy the whole folder")
     }
@@ -96,8 +96,8 @@ extension ModelFolder {
         guard let current = try namedVersion(in: path) else {
             guard versions.count == 1 else {
                 throw fault(
-                    "there are \(versions.count) versions (\(versions.joined(separator: ", "))) and no .xccurrentversion "
-                        + "that says which is current; name one of them: \(path)/\(versions[0])")
+                    "there are \(versions.count) versions (\(versions.joined(separator: ", "))) and no "
+                        + ".xccurrentversion that says which is current; name one of them: \(path)/\(versions[0])")
             }
             return "\(path)/\(versions[0])"
         }

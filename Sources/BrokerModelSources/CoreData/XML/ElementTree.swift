@@ -26,7 +26,7 @@ struct ElementTree {
     /// The fault of a text that is not parsed.
     private static func encodingFault(of text: [UInt8]) -> String? {
         if text.starts(with: "bplist".utf8) {
-            return "the model is in a binary format that Xcode no longer writes; open it in Xcode and save it anew"
+            return "the model is in a binary format that Xcode no longer writes; open it in Xcode and save it again"
         }
         guard text.count <= ModelLimits.largestFile else { return ModelLimits.fileFault }
         guard String(validating: text, as: UTF8.self) != nil, !text.contains(0) else {
@@ -113,7 +113,7 @@ private final class TreeBuilder: XMLEvents {
         case .documentType, .entity, .attributeDefault:
             fail(
                 "a document type declaration is refused: a model has none, and entities that it could declare are "
-                    + "a way to attack who reads them; take it out", at: parser.tagPlace)
+                    + "a way to attack the reader; take it out", at: parser.tagPlace)
         case .attributes:
             fail("an element has more than \(XMLPushParser.mostAttributes) attributes", at: parser.tagPlace)
         }
