@@ -11,13 +11,13 @@ let strict: [SwiftSetting] = [
 
 let nio = "swift-nio"
 
-/// What the programs need and a client does not. Whoever wants the client library alone disables the trait, and SwiftPM
-/// does not even fetch these packages.
+/// A dependency that the programs need and a client does not. A package that uses only the client library disables the
+/// trait, and SwiftPM does not even fetch these packages.
 func forPrograms(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Programs"]))
 }
 
-/// What the coordinator needs, in a program of ours or embedded in another.
+/// A dependency that the coordinator needs, in a program of ours or embedded in another.
 func forCoordinator(_ product: String, _ package: String) -> Target.Dependency {
     .product(name: product, package: package, condition: .when(traits: ["Embedding"]))
 }
@@ -60,7 +60,7 @@ let package = Package(
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [
-        // The outside, in C.
+        // C and C++ libraries.
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CGlibc"),
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
@@ -153,7 +153,7 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        // The load: what is sent, how it is measured, and what does the same without Broker.
+        // Load generation, measurements, and the same work without Broker.
         .target(
             name: "BrokerLoad",
             dependencies: [
@@ -162,7 +162,7 @@ let package = Package(
             ],
             swiftSettings: strict),
 
-        // The programs, what the three have in common, and what the command reads.
+        // The programs, their common parts, and the readers of the command's input.
         .target(
             name: "BrokerInput", dependencies: ["BrokerJSON", "BrokerXML", "CLZ4", "CZlib"], swiftSettings: strict),
         .target(
@@ -287,7 +287,7 @@ let package = Package(
     cxxLanguageStandard: .cxx17
 )
 
-// Of the tests some targets' alone, with what those need: under a sanitizer nothing else is built (`scripts/test`).
+// Only the tests of some targets, with their dependencies: under a sanitizer nothing else is built (`scripts/test`).
 if let wanted = Context.environment["BROKER_TESTS"] {
     var needed = Set<String>()
     var next = wanted.split(separator: " ").map { "\($0)Tests" }

@@ -4,9 +4,9 @@
 # usage: submit.sh SOCKET [JOB.json]    the job comes from standard input when there is no file, or when it is -
 #
 # Exit status: 0 the job is committed (or another message was answered), 1 it failed, 2 usage,
-#              3 committed, but some records were left out, 4 cannot connect
+#              3 committed, but some records were skipped, 4 cannot connect
 #
-# BROKER_TIMEOUT: seconds to wait for the answer, 600 unless told otherwise.
+# BROKER_TIMEOUT: seconds to wait for the answer, 600 by default.
 set -eu
 LC_ALL=C
 export LC_ALL

@@ -70,10 +70,10 @@ public struct QueryResult: Sendable, Hashable {
     }
 
     /// The values that the objects describe; see ``RawJSON/decode(_:)``. With remote names, a date that has a `format` in the
-    /// model is text in that format; ISO 8601 of it, such as `yyyy-MM-dd`, is read as a `Date` in UTC.
+    /// model is text in that format. A format of ISO 8601, such as `yyyy-MM-dd`, is decoded as a `Date` in UTC.
     ///
-    /// - Throws: `DecodingError`. A number with more digits than a `Decimal` holds is one; declared as a ``RawJSON`` the
-    ///   attribute keeps all of them.
+    /// - Throws: `DecodingError`. It is thrown for a number with more digits than a `Decimal` holds; a property of the type
+    ///   ``RawJSON`` has all digits.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws -> Value {
         try objects.decode(type)
     }

@@ -15,9 +15,9 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible, ExpressibleB
     public struct Nulls: Sendable, Hashable {
         fileprivate let areWritten: Bool
 
-        /// It is not in the record, so the column stays as it is. (``Nullable`` says otherwise of one member.)
+        /// The record lacks the member, so the column stays unchanged. (``Nullable`` overrides this for one member.)
         public static let omitted = Nulls(areWritten: false)
-        /// It is written as `null`, so the column is set to NULL.
+        /// The member is written as `null`, so the column is set to NULL.
         public static let written = Nulls(areWritten: true)
     }
 

@@ -183,5 +183,5 @@ extension ValueDecoder: SingleValueDecodingContainer {
     func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
 }
 
-/// Whether an encoder of Foundation writes such a value in a way of its own, and a decoder reads it so.
+/// Whether Foundation's encoders and decoders have a special form for the value.
 func isFoundationValue(_ value: Any) -> Bool { value is Date || value is Data || value is Decimal || value is URL }

@@ -8,9 +8,9 @@ internal import Synchronization
 public struct BrokerConnectionState: Sendable, Hashable, CustomStringConvertible {
     public let description: String
 
-    /// There is none, and none is needed.
+    /// There is no connection, and nothing waits for one.
     public static let idle = BrokerConnectionState(description: "idle")
-    /// It is being made, or made again.
+    /// The connection is being established, for the first time or again.
     public static let connecting = BrokerConnectionState(description: "connecting")
     public static let connected = BrokerConnectionState(description: "connected")
     /// The client was closed.

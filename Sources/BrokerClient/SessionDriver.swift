@@ -41,7 +41,7 @@ final class SessionDriver: Sendable {
     /// The greeting that every connection begins with.
     private let hello: [UInt8]
     private let observer: ConnectionObserver
-    /// The states of the connection, for those who follow them.
+    /// The states of the connection, for its observers.
     var states: ConnectionStates { observer.states }
     private let state: Mutex<State>
 

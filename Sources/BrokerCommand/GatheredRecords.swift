@@ -5,7 +5,7 @@ struct GatheredRecords {
     private(set) var json: [UInt8] = []
     /// Where each record begins, in the input and in ``json``.
     private var starts: [(place: InputPlace, offset: Int)] = []
-    /// The records of which only the parser can tell whether they are sound.
+    /// The records that only the parser can check.
     private var doubtful: [Int] = []
 
     var count: Int { starts.count }

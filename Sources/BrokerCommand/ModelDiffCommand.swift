@@ -8,8 +8,8 @@ struct ModelDiffCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff", abstract: "Shows how opening a store with a model would change the store.",
         discussion: """
-            Prints a line for each change: migrated (nothing is lost), kept (it stays in the file, unused), dropped, \
-            or refused, with the remedy. Nothing is printed when the store fits. The status is 1 when anything is \
+            Prints a line for each change: `migrated` (nothing is lost), `kept` (it stays in the file, unused), `dropped`, \
+            or `refused`, with the remedy. Nothing is printed when the store fits. The status is 1 when anything is \
             refused: the store would not be opened. The store is only read.
             """)
 

@@ -28,7 +28,7 @@ package final class Coordinator: Sendable {
     package var model: Model { plan.model }
     package let limits: CoordinatorLimits
     package let retention: LedgerRetention
-    /// The staging plan of the model in force; another one after ``reload(reading:tell:)``.
+    /// The staging plan of the model in effect; another one after ``reload(reading:tell:)``.
     package var plan: StagingPlan { planInForce.withLock { $0 } }
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions
@@ -120,8 +120,8 @@ package final class Coordinator: Sendable {
     ///     client that sends one job at a time saves a hand-over.
     ///   - payload: the frame as it was received, for the journal; not called without one.
     ///   - open: called on a worker, or at once (`mayOpenHere`): decodes the frame, asking the memory that it is given; answers
-    ///     it when it is no job. Called again, if it said that there is no room, or if there is none later on, or if the frame
-    ///     has to wait for its turn to search; then it must give the same. Must not call back here.
+    ///     it when it is no job. Called again if there was no room for the job, or if there is none later on, or if the frame
+    ///     has to wait for its turn to search; each call must return the same result. Must not call back here.
     ///   - refuse: called instead when there will never be room to open the frame; answers it.
     package func admit(
         from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0, mayOpenHere: Bool = false,

@@ -5,8 +5,8 @@ internal import Synchronization
 ///
 /// Invariants:
 /// 1. Everything is admitted in the order of ``add(_:drop:)``, or dropped, once.
-/// 2. What was withdrawn before it was admitted never is.
-/// 3. While something waits, the coordinator has been asked to tell when there is room.
+/// 2. A call that was withdrawn before it was admitted is never admitted.
+/// 3. While something waits, the coordinator has been asked to notify when there is room.
 final class AdmissionQueue: Sendable {
     private struct Waiting: Sendable {
         /// Called under the lock, so that the order holds.

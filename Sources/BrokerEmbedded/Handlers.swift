@@ -3,7 +3,7 @@ internal import BrokerModel
 internal import BrokerStaging
 
 extension EmbeddedBroker {
-    /// Code of the program that has a say while records become objects, where the model alone does not tell.
+    /// The program's own code in the conversion of records to objects, for rules that the model cannot express.
     ///
     /// ```
     /// record ─choose─▶ mapping ─rewrite─▶ record ─convert─▶ values ─validate─▶ object

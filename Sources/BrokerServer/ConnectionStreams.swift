@@ -3,8 +3,8 @@ internal import DequeModule
 
 /// The streamed fetches of one connection, and which of them may be asked for its next part. A value.
 ///
-/// One open stream at a time makes a part, so that the client holds up at most one part more than it may have unread.
-/// And one at a time is opened: it may have to wait for others, for which an open stream does not wait.
+/// One open stream at a time makes a part, so that at most one part more than the unread bytes that a client may have is
+/// in memory. One stream at a time is opened: opening may wait for other streams, and an open stream must not wait with it.
 struct ConnectionStreams {
     private var streams: [Int: FetchStream] = [:]
     /// Those that have not been asked, and those that wait for room, in their turns.

@@ -2,7 +2,7 @@
 #ifndef BROKER_CSQLITE_SHIM_H
 #define BROKER_CSQLITE_SHIM_H
 
-// Debian's library has it (`PRAGMA compile_options`); its header tells of it only when asked.
+// Debian's library has it (`PRAGMA compile_options`); its header declares it only with this macro.
 #define SQLITE_ENABLE_PREUPDATE_HOOK 1
 #include <sqlite3.h>
 #include <stdint.h>
@@ -61,7 +61,7 @@ static inline int broker_sqlite_log_errno(sqlite3 *database) {
     return cause;
 }
 
-/// What the virtual table over staged rows is to SQLite: SQLite's own part first, then ours.
+/// The virtual table over staged rows as SQLite sees it: SQLite's own part first, then ours.
 typedef struct {
     sqlite3_vtab base;
     /// The source that feeds this table; unretained, it outlives the connection.

@@ -12,15 +12,15 @@ namespace {
 
 using Indexer = std::unique_ptr<simdjson::internal::dom_parser_implementation>;
 
-/// Scratch space for texts up to this (bytes) is kept by each thread, four bytes for each of the text; that for longer
-/// ones is asked for and freed again: one large job must not hold memory for good.
+/// Each thread retains scratch space for texts up to this size (bytes), four bytes for each of the text; that for longer
+/// texts is allocated and freed again: one large job must not hold memory for good.
 constexpr size_t kKeptCapacity = 2 << 20;
 constexpr size_t kMinimumCapacity = 4 << 10;
 constexpr size_t kIndexSize = sizeof(uint32_t);
 
 thread_local Indexer kept_indexer;
 
-/// What a parse has taken; unless it is kept, it is given back at the end.
+/// The memory of a parse; it is freed at the end unless the result retains it.
 class Memory {
 public:
     Memory(broker_json_take take, void *context) : take_(take), context_(context) {}
@@ -48,7 +48,7 @@ private:
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-/// What may stand right after a number or a literal.
+/// Whether the byte may follow a number or a literal.
 bool ends_scalar(uint8_t c) { return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':'; }
 
 /// Length of the well-formed UTF-8 sequence at `p` (Unicode 15, table 3-7), 0 if there is none.
@@ -131,12 +131,12 @@ const uint8_t *bad_escape(const uint8_t *p, const uint8_t *end) {
 }
 
 /// As many structural characters as simdjson can find in a text, or more: brackets, commas, colons and quotes, and what
-/// begins behind one of them or behind white space, in strings and out of them.
+/// begins after one of them or after white space, inside and outside of strings.
 size_t most_structurals(const uint8_t *text, size_t length) {
     // Blocks whose count fits a byte, and bytes alone in the loops, so that the compiler makes vector code of them.
     constexpr size_t kBlock = 240;
     uint8_t marks[kBlock];
-    // Whether something may begin behind the byte before.
+    // Whether something may begin after the byte before.
     uint8_t breaks[kBlock + 1];
     breaks[0] = 1;
     size_t count = 0;

@@ -143,7 +143,7 @@ import Broker
         try await server.stop()
     }
 
-    @Test func `an error of the server's own about a job does not tell that nothing was done`() async throws {
+    @Test func `an error of the server's own about a job does not prove that nothing was done`() async throws {
         var server = try await FakeServer()
         let (client, connection, sent) = try await jobs(["a", "b"], &server)
         try await connection.send(

@@ -123,10 +123,10 @@ import BrokerRequests
         var session = try connected(count: 1)
         for id in ["a", "b"] { _ = try add(id, to: &session) }
         _ = session.lost(1, reason: "gone", at: start)
-        let given = session.lost(2, reason: "nobody listens", at: start + .seconds(2))
+        let given = session.lost(2, reason: "no listener", at: start + .seconds(2))
         #expect(
             said(given) == [
-                "unknown a", "failed: The connection was lost: nobody listens. Ask again when the server is back.",
+                "unknown a", "failed: The connection was lost: no listener. Ask again when the server is back.",
             ])
         guard case .finished(_, .failure(let error))? = given.deliveries.first else { return }
         #expect(error.isOutcomeUnknown)
@@ -143,7 +143,7 @@ import BrokerRequests
         #expect(said(lost).count == 1 && said(lost)[0].hasPrefix("not answered: The connection was lost: gone"))
         // This one was not written yet.
         _ = try session.add(request: 3, frame: [3], waiter: Answer(), isSentOnce: true, at: start)
-        #expect(said(session.lost(2, reason: "nobody listens", at: start)) == [])
+        #expect(said(session.lost(2, reason: "no listener", at: start)) == [])
         #expect(try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 3).write == [[2], [3]])
         #expect(said(session.lost(3, reason: "gone", at: start)).count == 1)
         #expect(session.requests.count == 1)

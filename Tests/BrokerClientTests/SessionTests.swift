@@ -83,8 +83,8 @@ import BrokerRequests
 
     @Test func `a first connection that cannot be made is reported at once`() {
         var session = session()
-        let effects = session.lost(1, reason: "nobody listens", at: start)
-        #expect(said(effects) == ["not welcomed: Cannot connect to /s: nobody listens."])
+        let effects = session.lost(1, reason: "no listener", at: start)
+        #expect(said(effects) == ["not welcomed: Cannot connect to /s: no listener."])
         #expect(effects.connect == nil)
         #expect(session.link == .closed)
     }
@@ -142,11 +142,11 @@ import BrokerRequests
         while let connect = effects.connect {
             delays.append(connect.delay.nanoseconds / 1_000_000)
             now = now + connect.delay
-            effects = session.lost(connect.connection, reason: "nobody listens", at: now)
+            effects = session.lost(connect.connection, reason: "no listener", at: now)
         }
         #expect(delays == [50, 100, 200] + Array(repeating: 250, count: 30))
         #expect(said(effects).count == 1)
-        #expect(said(effects).first?.contains("The connection was lost: nobody listens") == true)
+        #expect(said(effects).first?.contains("The connection was lost: no listener") == true)
         #expect(session.link == .disconnected)
     }
 

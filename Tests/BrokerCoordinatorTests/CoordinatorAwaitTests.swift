@@ -61,8 +61,8 @@ import TestSupport
         let gate = Gate()
         test.coordinator.await("never") { _ in gate.pass() }
         let awaited = test.admitAwaiting("job")
-        test.submit("{}", id: "behind the question", wantsAcceptance: true)
-        test.events.waitUntil("accepted behind the question 3")
+        test.submit("{}", id: "after the question", wantsAcceptance: true)
+        test.events.waitUntil("accepted after the question 3")
         try lock.unlock()
         #expect(awaited.told.ending?.sequence == 1)
         #expect(awaited.told.ending?.code == nil)

@@ -142,7 +142,7 @@ extension CoordinatorJournalTests {
         }
         try FileManager.default.removeItem(atPath: folder.path("store.sqlite.journal"))
         let test = try coordinator(in: folder) { $0.keepsJournal = keepsJournal }
-        test.log.waitUntil("warning: The store was fed from a journal that is not there")
+        test.log.waitUntil("warning: The store was fed from a journal that is missing")
         #expect(test.log.count("all that was in it is applied") == 0)
     }
 }

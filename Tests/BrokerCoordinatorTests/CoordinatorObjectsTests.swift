@@ -10,7 +10,7 @@ import Testing
     private let model =
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
 
-    @Test func `jobs that have much to tell do not share one transaction, and what they held is given back`() throws {
+    @Test func `jobs with long answers do not share one transaction, and their memory is released`() throws {
         let test = try TestCoordinator(model)
         let text = String(repeating: "t", count: 1 << 20)
         test.submit(#"{"Row": {"id": 1, "text": "\#(text)"}}"#)

@@ -44,13 +44,13 @@ import Testing
         // The foreign keys of all rows follow.
         submitTombstone("gone-1", to: test)
         submitTombstone("gone-2", to: test)
-        test.submit(#"{"Row": {"id": 6002}}"#, id: "behind", wantsAcceptance: true)
-        test.events.waitUntil("accepted behind 5")
+        test.submit(#"{"Row": {"id": 6002}}"#, id: "later", wantsAcceptance: true)
+        test.events.waitUntil("accepted later 5")
         let folder = journal ? try CoordinatorJournalTests().crashed(test) : nil
         test.coordinator.resume()
         let expected = [
             "2 before completed", "3 gone-1 busy, with a remedy", "4 gone-2 busy, with a remedy",
-            "5 behind completed",
+            "5 later completed",
         ]
         #expect(ends(test, 5) == expected)
         let found = "SELECT count(*), sum(parent), (SELECT count(*) FROM Parent) FROM Row"

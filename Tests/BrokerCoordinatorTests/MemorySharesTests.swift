@@ -78,7 +78,7 @@ import Testing
     @Test func `no holder takes the room for which an earlier one waits, unless it is little`() {
         var shares = shares(4)
         shares.wait(2, for: 101, "two")
-        #expect(shares.take(1, for: 1) == .granted, "who stands before it does")
+        #expect(shares.take(1, for: 1) == .granted, "an earlier request does")
         #expect(shares.take(1, for: 3) == .later)
         #expect(shares.take(1, for: 3, passesWaiting: true) == .granted)
         shares.remove(2)

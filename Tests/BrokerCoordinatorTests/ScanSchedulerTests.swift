@@ -114,7 +114,8 @@ import Testing
         #expect(!order.open(job, .job))
         #expect(!order.open(question, .question))
         order.end(other)
-        #expect(order.inOrder == [other, search, job, question], "a search calls all behind it up to the next one")
+        #expect(
+            order.inOrder == [other, search, job, question], "a scan calls all tickets after it up to the next scan")
     }
 
     @Test func `a frame that continued never gives up its ticket, and an earlier frame retains its own`() {

@@ -206,7 +206,7 @@ final class TestCoordinator: Sendable {
     /// Waits until ``statistics`` hold that text.
     func waitUntil(_ text: String) { waitUntil("\(text) in the statistics") { statistics.contains(text) } }
 
-    /// Waits until so many frames have not been opened. Queues do not tell: what a worker is opening is in none.
+    /// Waits until so many frames have not been opened. Queues do not show it: a frame that a worker is opening is in none.
     func waitUntil(unopened count: Int) {
         waitUntil("\(count) unopened frames") { coordinator.jobTable.withLock { $0.unopened == count } }
     }

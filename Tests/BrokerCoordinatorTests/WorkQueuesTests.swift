@@ -16,7 +16,7 @@ import Testing
         #expect(queue.count == 0)
     }
 
-    @Test func `a flood of one source does not keep back who comes later`() {
+    @Test func `a flood of one source does not delay sources that come later`() {
         var queue = TurnQueue<String>()
         for number in 0..<1_000 { queue.append("flood \(number)", from: 1) }
         _ = queue.popFirst()

@@ -101,7 +101,7 @@ import Testing
         let broker = try await open {
             $0.validate("Person") { object in
                 if object.description.contains("1970-01-01T00:00:00.000Z") {
-                    throw Refusal(description: "Nobody is so old.")
+                    throw Refusal(description: "The age is impossible.")
                 }
             }
         }
@@ -111,7 +111,7 @@ import Testing
             _ = try await broker.run(.process(json: records, as: "Manager"))
         }
         #expect(error?.code == .validationFailed)
-        #expect(error?.fault?.message == "Nobody is so old.")
+        #expect(error?.fault?.message == "The age is impossible.")
         #expect(error?.fault?.path == "/json/0")
         let outcome = try await broker.run(.process(json: records, as: "Manager"), onInvalid: .skip)
         #expect(outcome.rejections.map(\.path) == ["/json/0", "/json/1/boss"])
@@ -119,7 +119,7 @@ import Testing
         await broker.stop()
     }
 
-    @Test func `a conversion stands before the model's own, also for bare keys`() async throws {
+    @Test func `a conversion runs before the model's own, also for bare keys`() async throws {
         let broker = try await open {
             $0.convert("word", of: "Tag") { word in
                 let text = try word.decode(String.self)

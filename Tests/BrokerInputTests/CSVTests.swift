@@ -22,7 +22,7 @@ import Testing
         #expect(reading.lines == [2, 5])
     }
 
-    @Test func `an empty field is null, and an empty text stands in quotes`() throws {
+    @Test func `an empty field is null, and an empty text is in quotes`() throws {
         let reading = try #require(Reading.always(.csv, "a,b,c\n,\"\",x\n,,\n\"\",\"\",\"\"\n"))
         #expect(
             reading.records == [

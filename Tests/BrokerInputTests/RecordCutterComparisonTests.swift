@@ -14,7 +14,7 @@ import Testing
         var records: [Record] = []
         var sound: [Bool] = []
         var fault: InputFault?
-        /// Where the reader stands at the end, or at the fault.
+        /// The reader's position at the end, or at the fault.
         var end = InputPlace()
 
         init(_ pieces: [[UInt8]], _ reader: some RecordReader) {

@@ -35,7 +35,7 @@ import Testing
         ("\"a\" \"b\"", Place(1, 5, 4)), ("[\"a\"x]", Place(1, 5, 4)),
         ("{\n  \"a\": 1\n  \"b\": 2\n}", Place(3, 3, 13)),
     ])
-    func `a wrong bracket, comma or colon is refused where it stands`(json: String, place: Place) {
+    func `a wrong bracket, comma or colon is refused at its position`(json: String, place: Place) {
         #expect(refusal(of: json.utf8).map { Place($0.position) } == place)
     }
 
@@ -61,7 +61,7 @@ import Testing
             [0x80], [0xC0, 0xAF], [0xC1, 0x81], [0xE0, 0x80, 0xAF], [0xED, 0xA0, 0x80], [0xF0, 0x80, 0x80, 0xAF],
             [0xF4, 0x90, 0x80, 0x80], [0xF5, 0x80, 0x80, 0x80], [0xFF], [0xE2, 0x82], [0xF0, 0x9F, 0x98], [0xC3],
         ] as [[UInt8]])
-    func `bytes that are no UTF-8 are refused where they stand`(bytes: [UInt8]) throws {
+    func `bytes that are no UTF-8 are refused at their position`(bytes: [UInt8]) throws {
         let before = Array("[\n  \"é".utf8)
         let fault = try #require(refusal(of: before + bytes + Array("\"]".utf8)))
         #expect(Place(fault.position) == Place(2, 6, 7))

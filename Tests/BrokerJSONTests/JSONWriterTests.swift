@@ -8,7 +8,7 @@ import Testing
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    @Test func `commas stand between members and elements alone`() {
+    @Test func `commas are written only between members and elements`() {
         let json = written { writer in
             writer.object { writer in
                 writer.key("a")
@@ -57,7 +57,7 @@ import Testing
         #expect(try withRoot(of: written { $0.double(value) }) { $0.double } == value)
     }
 
-    @Test func `a value of a document is written as it stood, a string in the shortest escapes`() throws {
+    @Test func `a value of a document is written unchanged, a string in the shortest escapes`() throws {
         let json = #"[1.50, "\u0041\u000a", {"a" : 1e5}]"#
         try withRoot(of: json) { root in
             #expect(written { $0.value(root) } == json)

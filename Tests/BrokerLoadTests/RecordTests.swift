@@ -92,7 +92,7 @@ struct RecordTests {
         #expect(abs(Double(null) / Double(there) - 0.5) < 0.03)
     }
 
-    @Test func `keys in random order stand in several orders, and in declared order in one`() throws {
+    @Test func `random key order gives several orders, and declared order gives one`() throws {
         func orders(_ order: RecordKeyOrder) throws -> Int {
             let records = text(RecordOptions(shape: .flat, keyOrder: order), 0..<100)
             return Set(

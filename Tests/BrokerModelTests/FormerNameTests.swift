@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerModel
 
 @Suite(.timeLimit(.minutes(5))) struct FormerNameTests {
-    @Test func `a part of the model may tell the name that it had before`() throws {
+    @Test func `a part of the model may have a former name`() throws {
         let model = try read(
             """
             {"entities": {

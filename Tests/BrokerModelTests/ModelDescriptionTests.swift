@@ -13,7 +13,7 @@ import Testing
         ModelNote(kind, message, at: ModelPlace(pointer: pointer, line: 1, column: 1))
     }
 
-    @Test func `notes stand with what they are about, or with the nearest that is there`() throws {
+    @Test func `a note is in the description of its part, or of the nearest part that exists`() throws {
         let document = try document(
             #"{"entities": {"a/b": {"description": "mine", "attributes": {"x": {"type": "string"}, "y": "string"}}}}"#)
         let described = document.described(by: [

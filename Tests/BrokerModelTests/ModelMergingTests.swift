@@ -112,7 +112,7 @@ import Testing
             ])
     }
 
-    @Test func `faults tell the file of the value, and come file by file`() throws {
+    @Test func `faults name the file of the value, and are ordered by file`() throws {
         let document = try merged(
             #"{"entities": {"A": {"identity": "nix", "attributes": {"a": {"type": "string", "min": 1}}}}}"#,
             "{\"entities\": {\"A\": {\"attributes\": {\"a\": {\"optinal\": true}}}}, \"x\": 1}")

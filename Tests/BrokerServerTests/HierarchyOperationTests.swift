@@ -138,7 +138,7 @@ import Testing
         try await RunningServer.run(model: model) { running in try body(running.connect(), running.storePath) }
     }
 
-    @Test func `keys tell the identity of an entity below a topmost one that has none`() async throws {
+    @Test func `keys contain the identity of an entity below a topmost one that has none`() async throws {
         try await runFiles { client, _ in
             let made = try client.ask(
                 #"{"reply": "keys", "collections": {"Scrap": [{"note": "s"}], "File": [{"path": "a", "size": 1}, {"path": "b"}], "Script": [{"path": "c"}], "Link": [{"host": "h", "port": 5}]}}"#

@@ -55,7 +55,7 @@ import Testing
             let name = SeededGenerator(seed: 8).text(count: 4 << 20)
             let stored = try other.ask(#"{"entity": "Department", "json": {"id": 1, "name": "\#(name)"}}"#)
             #expect(stored.type == "completed")
-            // Not more than are in flight at a time: who has much to read is not listened to.
+            // No more than may be in flight at a time: the server does not read from a client with many unread answers.
             let count = 8
             let locker = try Locker(running.storePath)
             for number in 0..<count {
@@ -79,7 +79,9 @@ import Testing
                 }
             }
             #expect((1..<count).contains(whole))
-            #expect(try slow.ask(ask(times: 1))["objects.0.0.id"] == "1", "who takes them is told everything again")
+            #expect(
+                try slow.ask(ask(times: 1))["objects.0.0.id"] == "1",
+                "a client that reads its answers gets all objects again")
         }
     }
 

@@ -3,9 +3,9 @@ import Testing
 
 /// `reply: objects`: what a job's own records are after it.
 @Suite(.timeLimit(.minutes(5))) struct ReplyObjectsTests {
-    // MARK: - What stands where
+    // MARK: - The order of objects
 
-    @Test func `objects stand in payload order, as fetch gives them`() async throws {
+    @Test func `objects are in payload order, as fetch gives them`() async throws {
         try await OperationSession.run { session in
             try session.process("Employee", #"{"id": 2, "name": "two", "age": 2, "boss": {"id": 1}}"#)
             let objects = try session.objects(
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `objects without identity, or with an optional one, stand where their records do`() async throws {
+    @Test func `objects without identity, or with an optional one, have the positions of their records`() async throws {
         try await OperationSession.run { session in
             try session.process("Card", #"[{"code": "x"}, {"text": "old"}]"#)
             #expect(
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func `null stands for what the store refuses, wherever it is found`() async throws {
+    @Test func `a record that the store refuses is null, wherever the fault is found`() async throws {
         let model = """
             {"entities": {"Person": {
               "identity": "id", "unique": [["email"]],
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test func `null stands for a tombstone, and for what it deletes`() async throws {
+    @Test func `a tombstone is null, and so are the objects that it deletes`() async throws {
         let model = """
             {"entities": {"Item": {
               "identity": "id", "tombstone": "gone == TRUE", "attributes": {"id": "integer64", "gone": "boolean"}}}}

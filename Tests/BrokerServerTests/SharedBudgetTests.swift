@@ -27,7 +27,7 @@ import Testing
         #expect(budget.share(of: 2) == 313)
     }
 
-    @Test func `random processes never fill the budget, and who holds nothing has room`() {
+    @Test func `random processes never fill the budget, and a process that holds nothing has room`() {
         var generator = SeededGenerator(seed: 25)
         let budget = SharedBudget(byteLimit: 10_000)
         var shares: [Int32: Int] = [:]

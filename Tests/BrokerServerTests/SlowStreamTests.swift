@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test func `slow streams do not keep the places of others`() async throws {
+    @Test func `slow streams do not prevent other clients from streaming`() async throws {
         try await RunningServer.run(limits: limits(open: 2, wait: 200)) { running in
             try StreamTests.fill(running)
             // Two places: the second is opened while one is free.

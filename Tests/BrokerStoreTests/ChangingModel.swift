@@ -1,6 +1,6 @@
 import TestSupport
 
-/// A model at random whose parts keep a number of their own, whatever they are called: so that a changed one can tell the
+/// A model at random whose parts keep a number of their own, whatever they are called: so that a changed one can find the
 /// names before, and records can be written for both.
 struct ChangingModel {
     struct Attribute {

@@ -6,9 +6,9 @@ struct EquivalentOperation {
         case sync(String)
     }
 
-    /// Stands for the key of the object that the operation names.
+    /// A placeholder for the key of the object that the operation names.
     static let mark = "$KEY"
-    /// Stands for the identity of that object.
+    /// A placeholder for the identity of that object.
     static let identityMark = "$IDENTITY"
 
     let kind: Kind

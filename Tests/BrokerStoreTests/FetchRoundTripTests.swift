@@ -71,7 +71,7 @@ import Testing
         #expect(try store.changes("{\"A\": \(fetched)}") == ["A +0 ~0 =3 !0"])
     }
 
-    @Test func `remote values stand where the mapping finds them, in the attribute's first format`() throws {
+    @Test func `remote values are where the mapping finds them, in the attribute's first format`() throws {
         let store = try TestStore(Self.model)
         try store.apply(#"{"Thing": \#(Self.things)}"#)
         let one = try store.fetch("Thing", object: "1")

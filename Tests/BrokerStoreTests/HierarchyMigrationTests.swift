@@ -60,7 +60,7 @@ import Testing
         return error.message
     }
 
-    @Test func `an entity that stood alone gets subentities, and its rows are of its kind`() throws {
+    @Test func `an entity without a hierarchy gets subentities, and its rows have its concrete entity`() throws {
         let store = try store(
             Self.alone, #"{"Person": [{"id": 1, "name": "a", "boss": 2}], "Club": [{"id": 1, "members": [1, 2]}]}"#)
         let model = Self.alone.replacing(
@@ -88,7 +88,7 @@ import Testing
         #expect(try store.rows("SELECT destination FROM Club_members ORDER BY 1") == ["1", "2"])
     }
 
-    @Test func `an abstract entity above one that stood alone takes its table over`() throws {
+    @Test func `an abstract entity above one without a hierarchy takes over its table`() throws {
         for table in ["", #""table": "Person", "#] {
             let store = try store(
                 Self.alone, #"{"Person": [{"id": 1, "name": "a", "boss": 2}], "Club": [{"id": 1, "members": [1, 2]}]}"#)
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func `two entities that stood alone do not become relatives, and none leaves its hierarchy`() throws {
+    @Test func `two entities without a hierarchy do not get one, and none leaves its hierarchy`() throws {
         let two =
             #"{"entities": {"Cat": {"identity": "id", "attributes": {"id": "integer64"}}, "Dog": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
         let store = try store(two, #"{"Cat": {"id": 1}, "Dog": {"id": 1}}"#)
@@ -159,7 +159,7 @@ import Testing
                 "1|NULL|NULL|NULL", "2|x|7|m", "3|y|NULL|NULL", "4|g|7|m",
             ])
         #expect(throws: StoreError.self) { try store.execute("UPDATE Person SET must = NULL WHERE id = 2") }
-        // An optional one is added where the table stands, and filled by kind there, too.
+        // An optional one is added to the existing table, and filled by concrete entity there, too.
         let more = model.replacing(#""rank": {"#, with: #""size": {"type": "integer16", "default": 1}, "rank": {"#)
         #expect(try migrate(store, to: more).count == 1)
         #expect(try store.rows("SELECT id, size FROM Person ORDER BY id") == ["1|NULL", "2|1", "3|NULL", "4|1"])

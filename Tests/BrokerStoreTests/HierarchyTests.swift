@@ -10,7 +10,7 @@ import Testing
     private static let model = """
         {"entities": {
             "Person": {"table": "person", "identity": "id",
-                "attributes": {"id": "integer64", "name": {"type": "string", "default": "nobody"}},
+                "attributes": {"id": "integer64", "name": {"type": "string", "default": "unnamed"}},
                 "relationships": {"boss": {"entity": "Employee", "inverse": "staff"},
                     "friends": {"entity": "Person", "toMany": true}}},
             "Employee": {"parent": "Person",
@@ -41,8 +41,8 @@ import Testing
             """)
         #expect(
             try people(test) == [
-                "1|nobody|NULL|NULL|NULL|Person", "2|nobody|5.0|1|NULL|Employee", "3|nobody|1|1|NULL|Manager",
-                "4|nobody|NULL|NULL|NULL|Guest",
+                "1|unnamed|NULL|NULL|NULL|Person", "2|unnamed|5.0|1|NULL|Employee", "3|unnamed|1|1|NULL|Manager",
+                "4|unnamed|NULL|NULL|NULL|Guest",
             ])
         #expect(try test.rows("SELECT id, grade FROM Employee ORDER BY id") == ["2|1", "3|1"])
         #expect(try test.rows("SELECT id, title FROM Manager") == ["3|m"])
@@ -109,7 +109,7 @@ import Testing
             .skip)
         #expect(outcome.described == ["Employee +1 ~0 =0 !1", "Guest +0 ~1 =0 !0"])
         #expect(outcome.rejections == ["constraintViolation /Employee/0"])
-        #expect(try people(test) == ["1|p|NULL|NULL|NULL|Guest", "2|nobody|1|1|NULL|Employee"])
+        #expect(try people(test) == ["1|p|NULL|NULL|NULL|Guest", "2|unnamed|1|1|NULL|Employee"])
         // The first in the text of two records in one job.
         let both = try test.outcome(#"{"Guest": [{"id": 5}], "Manager": [{"id": 5, "salary": 1}]}"#, .skip)
         #expect(both.rejections == ["constraintViolation /Manager/0"])
@@ -123,7 +123,7 @@ import Testing
                 #""boss": 2"#, with: #""boss": {"id": 2, "salary": 4}"#))
         #expect(
             try people(test) == [
-                "1|nobody|NULL|NULL|2|Person", "2|nobody|4|1|NULL|Employee", "3|nobody|NULL|NULL|NULL|Person",
+                "1|unnamed|NULL|NULL|2|Person", "2|unnamed|4|1|NULL|Employee", "3|unnamed|NULL|NULL|NULL|Person",
             ])
         #expect(try test.fault(#"{"Guest": [{"id": 8, "host": 99}]}"#)?.code == .objectNotFound)
         let fault = try test.fault(#"{"Person": [{"id": 4, "boss": 3}]}"#)

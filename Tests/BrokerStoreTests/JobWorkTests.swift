@@ -120,7 +120,7 @@ import Testing
         #expect(try test.rows("SELECT count(*) FROM Employee") == ["1"])
     }
 
-    @Test func `a job's own rows stand for the work of merging them`() throws {
+    @Test func `the work of merging a job's own rows is counted by their number`() throws {
         let test = try store(1)
         test.store.connection.work.jobLimit = 10_000
         let records = (10..<5_000).map { "{\"id\": \($0), \"name\": \"a\", \"boss\": 0}" }.joined(separator: ",")

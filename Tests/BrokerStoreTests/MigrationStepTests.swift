@@ -21,7 +21,7 @@ import Testing
             """
             CREATE INDEX theirs ON Person (name, age);
             CREATE VIEW old AS SELECT name FROM Person WHERE age > 2;
-            CREATE TRIGGER told AFTER UPDATE ON Person BEGIN SELECT NEW.name; END;
+            CREATE TRIGGER warning AFTER UPDATE ON Person BEGIN SELECT NEW.name; END;
             """)
         // The table is rebuilt: a column is not required any more, another gets a default.
         try store.reopen(
@@ -33,9 +33,9 @@ import Testing
         #expect(try store.rows("SELECT id, label, age FROM Human") == ["1|a|9", "2|b|3"])
         #expect(try store.rows("SELECT * FROM old ORDER BY 1") == ["a", "b"])
         #expect(
-            try store.rows("SELECT sql FROM sqlite_schema WHERE name IN ('theirs', 'told') ORDER BY name") == [
+            try store.rows("SELECT sql FROM sqlite_schema WHERE name IN ('theirs', 'warning') ORDER BY name") == [
                 #"CREATE INDEX theirs ON "Human" ("label", age)"#,
-                #"CREATE TRIGGER told AFTER UPDATE ON "Human" BEGIN SELECT NEW."label"; END"#,
+                #"CREATE TRIGGER warning AFTER UPDATE ON "Human" BEGIN SELECT NEW."label"; END"#,
             ])
         #expect(try store.isSound())
     }

@@ -98,7 +98,7 @@ import Testing
         ] {
             #expect(error.message.contains(difference), "\(difference) in \(error.message)")
         }
-        #expect(error.message.split(separator: "; ").count == 9, "each is told once: \(error)")
+        #expect(error.message.split(separator: "; ").count == 9, "each is reported once: \(error)")
         #expect(try Data(contentsOf: URL(filePath: store.path)) == bytes)
         #expect(try store.rows("SELECT name FROM sqlite_schema WHERE name = 'New'") == [])
         #expect(throws: StoreError.self) {

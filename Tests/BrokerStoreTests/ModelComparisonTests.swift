@@ -171,7 +171,7 @@ import Testing
         #expect(error.message.contains("the table Extra is there already"))
     }
 
-    @Test func `a store that keeps no model is compared by its columns, and then keeps one`() throws {
+    @Test func `a store without a model is compared by its columns, and then has a model`() throws {
         #expect(try change(#""name": "string""#, to: #""name": "uri""#, keepsModel: false) == nil)
         #expect(
             try change(#""name": "string""#, to: #""name": "double""#, keepsModel: false)

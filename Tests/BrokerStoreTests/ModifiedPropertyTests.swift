@@ -60,7 +60,7 @@ private struct RandomRecords {
         _ entity: String, _ given: Int? = nil, depth: Int, _ isSeen: Bool
     ) -> (text: String, id: Int) {
         let id = given ?? Int.random(in: 1...4, using: &generator)
-        // Said by this record, and so before what is nested in it says anything.
+        // An assertion of this record, and so before those of nested records.
         let destination =
             entity == "A" && depth < 3 && Int.random(in: 0..<3, using: &generator) == 0
             ? Int.random(in: 1...4, using: &generator) : nil

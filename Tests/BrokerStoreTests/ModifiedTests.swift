@@ -167,7 +167,7 @@ import Testing
         #expect(try store.rows("SELECT id, code, at FROM T ORDER BY 1") == ["1|a|1", "2|NULL|1", "3|NULL|1"])
     }
 
-    @Test func `keys tell what was taken`() throws {
+    @Test func `keys list the records that were taken`() throws {
         #expect(
             try store.keys(
                 #"{"Post": [{"id": 1, "at": "2019-01-01", "title": "x"}, {"id": 2, "title": "two", "at": "2019-01-01"}]}"#

@@ -22,7 +22,7 @@ extension ObjectGraph {
         var inserted: [String: [Node]] = [:]
         var updated: [String: [Node]] = [:]
         /// The job sent again changes nothing. Records without identity make new objects each time; and who lost a claim
-        /// on a unique value may win it when the job has moved the value that stood in the way.
+        /// on a unique value may win it when the job has moved the conflicting value.
         var isRepeatable = true
         /// As of ``Selection/isContested``.
         var isContested = false

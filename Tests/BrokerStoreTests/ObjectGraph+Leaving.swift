@@ -37,7 +37,7 @@ extension ObjectGraph {
     }
 
     /// The rejections of `skip`, in rounds: each reads the result of the rounds before, and rejects objects that cannot be inserted, or, if
-    /// there is nothing of that kind, what loses a claim on a unique value. A rejection stands.
+    /// there is nothing of that kind, what loses a claim on a unique value. A rejection is final.
     func selection(_ reading: JobReading) -> Selection {
         let faulty = reading.names.indices.filter { reading.names[$0].fault != nil }
         var selection = Selection()

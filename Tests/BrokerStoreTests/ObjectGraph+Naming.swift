@@ -76,7 +76,7 @@ struct JobReading {
             name.fault = Rejection(code: "unmappable", path: path, offset: value.offset)
         }
         names.append(name)
-        // One record's relationships speak in the order in which they stand in it; the contract does not say.
+        // A record's relationships are applied in their order in the record; the contract leaves that open.
         let relationships = model.entity(entity).relationships.compactMap { relationship in
             value[relationship.name].map { (relationship, $0) }
         }

@@ -43,7 +43,7 @@ import Testing
     @Test(
         arguments: setups,
         [
-            // A set that replaces names the link again, so the link stays where it stands.
+            // A set that replaces names the link again, so the link keeps its position.
             [#"{"entity": "A", "json": {"id": 1, "bs": [1, 2]}}"#, #"{"entity": "B", "json": {"id": 1, "as": [1]}}"#],
             // A set that replaces ends the link, and a later operation makes it again.
             [#"{"entity": "B", "json": {"id": 1, "as": [2]}}"#, #"{"entity": "A", "json": {"id": 1, "bs": [2, 1]}}"#],

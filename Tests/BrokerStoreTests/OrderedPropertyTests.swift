@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import BrokerStore
 
-/// Ordered relationships under random jobs, against lists that take one word after the other.
+/// Ordered relationships under random jobs, against lists to which one assertion after the other is applied.
 @Suite(.timeLimit(.minutes(5))) struct OrderedPropertyTests {
     private static func model(_ assignment: String) -> String {
         let ordered = #""toMany": true, "ordered": true, "assignment": "\#(assignment)""#
@@ -80,10 +80,10 @@ private struct OrderedLists {
     private var lists: [Owner: [Int]] = [:]
     /// The operation's assertions about an owner's set so far, from either side.
     private var said: [Owner: [Int]] = [:]
-    /// Links that a set of the operation at the other side replaced. They stand where they stood if another set of the
+    /// Links that a set of the operation at the other side replaced. They keep their positions if another set of the
     /// operation, which unites with that one, names them.
     private var replaced: Set<Link> = []
-    /// Words that end links make other orders each time.
+    /// False when assertions ended links: then a repetition gives another order.
     private(set) var isRepeatable = true
 
     init(replaces: Bool, _ generator: SeededGenerator) {

@@ -215,7 +215,7 @@ import Testing
         #expect(try store.rows("SELECT count(*) FROM pragma_table_info('Fan_friends')") == ["3"])
     }
 
-    @Test func `objects without identity stand in the order of the payload`() throws {
+    @Test func `objects without identity are in the order of the payload`() throws {
         try store.apply(#"{"Album": {"id": 7, "fans": [{}, {"name": "x"}, {}]}}"#)
         #expect(try store.rows("SELECT position, destination FROM Album_fans ORDER BY 1") == ["0|1", "1|2", "2|3"])
     }

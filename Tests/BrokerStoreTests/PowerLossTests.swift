@@ -49,7 +49,7 @@ import TestSupport
     }
 
     @Test func `data found after a failed sync is on the disk before a client is sent anything about it`() throws {
-        var seeds = SeededGenerator(for: "what is found after a sync that failed is on the disk before it is told")
+        var seeds = SeededGenerator(for: "what is found after a sync that failed is on the disk before it is reported")
         var found = 0
         for _ in 0..<40 {
             let left = TemporaryFolder()

@@ -118,7 +118,7 @@ import Testing
         #expect(try test.matching("age == \"36\"") == [1])
     }
 
-    @Test func `%K stands for a name, and a keyword may be one`() throws {
+    @Test func `%K takes a name, and a keyword may be one`() throws {
         let test = try company()
         #expect(try test.matching("%K == %@", #"["department.name", "R&D"]"#) == [1])
         #expect(try test.matching("%K.%K == %@", #"["department", "name", "Sales"]"#) == [2])

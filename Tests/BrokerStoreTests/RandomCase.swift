@@ -178,7 +178,7 @@ struct RandomCase {
 }
 
 extension ObjectGraph {
-    /// An object's key as answers tell it.
+    /// An object's key as it is in answers.
     func json(keyOf node: Node) -> String {
         let object = objects[node]!
         let entity = model.entity(object.entity)

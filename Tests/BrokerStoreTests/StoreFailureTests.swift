@@ -117,7 +117,9 @@ import TestSupport
                 disk.mend()
                 #expect(throws: StoreError.self) { try apply(3, to: store) }
                 for notice in store.takeLogNotices() {
-                    if case .uncopied(let error) = notice { Issue.record("it is told as less than it is: \(error)") }
+                    if case .uncopied(let error) = notice {
+                        Issue.record("it is reported as less severe than it is: \(error)")
+                    }
                 }
             }
             _ = try open(nil, in: folder)

@@ -75,7 +75,7 @@ import TestSupport
         ("PRAGMA application_id = 7", "application id 7"),
         ("CREATE TABLE a (x); CREATE TABLE b (x); CREATE TABLE c (x); CREATE VIEW d AS SELECT 1", "tables a, b, c …"),
     ])
-    func `a stranger's database is refused and stays as it is`(sql: String, held: String) throws {
+    func `another program's database is refused and stays unchanged`(sql: String, held: String) throws {
         try Connection(store: path).execute(sql)
         let error = try refusal(path)
         #expect(error.code == .incompatible)
@@ -83,7 +83,7 @@ import TestSupport
         #expect(error.message.contains(held), "\(error)")
     }
 
-    @Test func `a stranger's database with a log is refused and the log stays`() throws {
+    @Test func `another program's database with a WAL is refused and the WAL stays`() throws {
         let stranger = try Connection(store: path)
         try stranger.execute("PRAGMA journal_mode = WAL; CREATE TABLE Note (text)")
         let error = try refusal(path)

@@ -10,7 +10,7 @@ import TestSupport
 
     init() throws { store = try TestStore(company) }
 
-    @Test func `keys tell what was inserted and updated, and not what stayed`() throws {
+    @Test func `keys list the inserted and updated objects, and not the unchanged ones`() throws {
         try store.apply(#"{"Department": [{"id": 10}, {"id": 11, "name": "x"}]}"#)
         #expect(
             try store.keys(

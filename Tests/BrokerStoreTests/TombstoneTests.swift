@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct TombstoneTests {
     private static let model = """
         {"entities": {
-            "Person": {"identity": "id", "tombstone": "deleted == YES AND name != \\"kept\\"", "unique": [["email"]],
+            "Person": {"identity": "id", "tombstone": "deleted == YES AND name != \\"saved\\"", "unique": [["email"]],
                 "attributes": {"id": "integer64", "name": "string", "email": "string", "deleted": "boolean",
                     "age": "integer16"},
                 "relationships": {"boss": {"entity": "Person"},
@@ -67,7 +67,7 @@ import Testing
 
     @Test func `A record that matches in part is a record`() throws {
         let test = try store()
-        try test.apply(#"{"Person": [{"id": 1, "deleted": true, "name": "kept"}, {"id": 2, "deleted": false}]}"#)
+        try test.apply(#"{"Person": [{"id": 1, "deleted": true, "name": "saved"}, {"id": 2, "deleted": false}]}"#)
         #expect(try people(test).count == 3)
     }
 
@@ -240,7 +240,7 @@ import Testing
             ("deleted == %@", "asks for an argument"),
         ] {
             let model = Self.model.replacing("state == \\\"gone\\\"", with: "state == 1")
-                .replacing("deleted == YES AND name != \\\"kept\\\"", with: text)
+                .replacing("deleted == YES AND name != \\\"saved\\\"", with: text)
             let error = #expect(throws: ModelError.self) { try stagingPlan(model) }
             #expect(error?.description.contains(words.replacing("\\", with: "")) == true, "\(error!)")
         }

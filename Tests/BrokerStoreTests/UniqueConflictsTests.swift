@@ -168,7 +168,7 @@ import Testing
             try store.fault(#"{"U": [{"id": 1, "u": "a"}, {"id": 2, "u": "a", "v": "r"}]}"#)?.path == "/U/0")
     }
 
-    @Test func `rejections are found in rounds, and stand`() throws {
+    @Test func `rejections are found in rounds, and are final`() throws {
         let store = try TestStore(
             """
             {"entities": {
@@ -206,7 +206,7 @@ import Testing
         #expect(try store.rows("SELECT id, p, r FROM B ORDER BY 1") == ["2|x|NULL", "3|y|1", "4|w|NULL"])
     }
 
-    /// `{}` stands between operations that are not judged together.
+    /// `{}` separates operations that are not judged together.
     @Test(arguments: [
         // The holder has been rejected, so no object has the value.
         (#"{"id": 1, "u": "a", "v": "p"}, {"id": 2, "v": "p"}"#, ["9|a|b", "2|NULL|p"], ["/0/json/0"]),

@@ -8,8 +8,8 @@ struct CrashTest: ParsableCommand {
         commandName: "crashtest",
         abstract: "Kills brokerd and its clients under load, and looks whether anything was lost or done twice.",
         discussion: """
-            Of a failing round the folder with the store, the journal and what each client sent and was told is kept. Its seed \
-            repeats what the round decided: jobs, clients and kills. When a kill strikes, to the microsecond, it cannot repeat.
+            The folder of a failing round stays, with the store, the journal, and the messages and answers of each client. The \
+            seed repeats the round's jobs, clients and kills, but not the microsecond of a kill.
             """,
         subcommands: [Run.self, ClientProcess.self], defaultSubcommand: Run.self)
 }
@@ -21,10 +21,10 @@ struct Run: ParsableCommand {
     @Flag(help: "The server keeps a journal: what it accepted takes effect, too.")
     var journal = false
 
-    @Option(help: "The first round's seed; those after it have the numbers that follow. A new one unless told.")
+    @Option(help: "The first round's seed; those after it have the numbers that follow. Default: a new one.")
     var seed: UInt64?
 
-    @Option(help: "The server; brokerd beside this program unless told.")
+    @Option(help: "The server. Default: brokerd beside this program.")
     var server: String?
 
     @Option(help: "Where the rounds have their folders.")
@@ -53,9 +53,9 @@ struct Run: ParsableCommand {
         try say(
             """
             \(figures.rounds) rounds: \(figures.serverKills) kills of the server, \(figures.clientKills) of clients
-            \(figures.sent) jobs sent, \(figures.sentAgain) sent again; \(figures.completed) told completed, \
-            \(figures.failed) told failed, \(figures.unknown) not told, of which \(figures.unknownCommitted) took effect
-            \(figures.uncompared) rounds came to a job that the contract leaves open, and were compared up to there
+            \(figures.sent) jobs sent, \(figures.sentAgain) sent again; \(figures.completed) reported completed, \
+            \(figures.failed) reported failed, \(figures.unknown) without an answer, of which \(figures.unknownCommitted) took effect
+            \(figures.uncompared) rounds reached a job that the contract leaves open, and were compared up to there
             nothing lost, nothing doubled, in \(seconds(since: start)) s
             """)
     }
@@ -75,7 +75,7 @@ struct Run: ParsableCommand {
                 """
                 FAILED: scripts/crashtest 1 --seed \(seed)\(journal ? " --journal" : "")
                 \(difference)
-                The store\(journal ? ", the journal" : "") and what each client sent and was told are in \(place)
+                The store\(journal ? ", the journal" : "") and the messages and answers of each client are in \(place)
                 """)
             throw ExitCode.failure
         }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Counts the answers that clients tell of, a byte for each.
+/// Counts the answers that clients report, a byte for each.
 final class ProgressPipe {
     private(set) var answers = 0
     /// Where clients write.

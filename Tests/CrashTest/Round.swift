@@ -105,7 +105,7 @@ struct Round {
 
     private mutating func killServer() throws {
         guard let server, !server.hasEnded else {
-            throw Difference("The server ended by itself; server.log tells why.")
+            throw Difference("The server ended by itself; see server.log.")
         }
         server.kill()
         figures.serverKills += 1
@@ -126,7 +126,7 @@ struct Round {
             for (number, client) in clients.enumerated() {
                 guard let client, client.hasEnded else { continue }
                 guard client.status == 0 else {
-                    throw Difference("Client \(number) gave up; client-\(number).complaints tells why.")
+                    throw Difference("Client \(number) gave up; client-\(number).complaints has the reason.")
                 }
                 clients[number] = nil
             }
@@ -137,7 +137,7 @@ struct Round {
     }
 
     private func checkTime(_ what: String) throws {
-        if server?.hasEnded ?? true { throw Difference("The server ended by itself; server.log tells why.") }
+        if server?.hasEnded ?? true { throw Difference("The server ended by itself; see server.log.") }
         guard ContinuousClock.now < deadline else { throw Difference("Waited in vain for \(what).") }
     }
 
@@ -152,10 +152,10 @@ struct Round {
     private func awaitAccepted() throws {
         try waitUntilReady()
         guard withJournal else { return }
-        let tellings = try tellings()
+        let answers = try answers()
         while true {
             let lines = try LedgerLine.all(Self.store)
-            let missing = check.accepted(tellings, withoutEndIn: lines)
+            let missing = check.accepted(answers, withoutEndIn: lines)
             if missing.isEmpty { return }
             try checkTime("the ends of accepted jobs, without a client: \(missing)")
             usleep(1_000)
@@ -164,8 +164,8 @@ struct Round {
 
     // MARK: - Checks
 
-    private func tellings() throws -> Tellings {
-        try Tellings(clients.indices.map { try ClientLog.entries(ClientLog.name($0)) })
+    private func answers() throws -> ClientAnswers {
+        try ClientAnswers(clients.indices.map { try ClientLog.entries(ClientLog.name($0)) })
     }
 
     /// The files of a dead server; the store itself stays in the state of the kill.
@@ -184,7 +184,7 @@ struct Round {
             try !files.fileExists(atPath: copy) || files.fileExists(atPath: Self.store + "-journal")
             || SQLRows.of("SELECT name FROM sqlite_schema WHERE name = 'Receipt'", in: copy).isEmpty
         if isNew, check.lines.isEmpty { return }
-        try check.check(copy, tellings())
+        try check.check(copy, answers())
     }
 
     /// The server starts once more, is asked about all jobs, and stops.
@@ -213,28 +213,28 @@ struct Round {
                 case nil: told.code == "unknownJob"
                 case let line?: told.type == (line.isFailure ? "failed" : "completed") && told.sequence == line.sequence
                 }
-            guard isRight else { throw Difference("await of \(job.name) told \(told.text)") }
+            guard isRight else { throw Difference("await of \(job.name) answered \(told.text)") }
             // Any fifth job.
             guard let line = lines[job.name], !line.isFailure, job.isAwaited, line.sequence % 5 == 0 else { continue }
             try client.send(job.text)
             var again = try client.next()
             if again.type == "accepted" { again = try client.next() }
             guard again.type == "completed", again.sequence == line.sequence else {
-                throw Difference("\(job.name), sent again behind its end: \(again.text)")
+                throw Difference("\(job.name), sent again after its end: \(again.text)")
             }
         }
     }
 
     private mutating func count() throws {
-        let tellings = try tellings()
+        let answers = try answers()
         figures.rounds = 1
-        figures.sent = tellings.sendings.count
-        figures.sentAgain = tellings.sendings.values.reduce(0) { $0 + $1 - 1 }
-        figures.completed = tellings.ends.values.filter(\.isCompleted).count
-        figures.failed = tellings.ends.count - figures.completed
-        figures.unknown = figures.sent - tellings.ends.count
+        figures.sent = answers.sendings.count
+        figures.sentAgain = answers.sendings.values.reduce(0) { $0 + $1 - 1 }
+        figures.completed = answers.ends.values.filter(\.isCompleted).count
+        figures.failed = answers.ends.count - figures.completed
+        figures.unknown = figures.sent - answers.ends.count
         let committed = Set(check.lines.filter { !$0.isFailure }.compactMap { check.names[$0.sequence] })
-        figures.unknownCommitted = committed.subtracting(tellings.ends.keys).count
+        figures.unknownCommitted = committed.subtracting(answers.ends.keys).count
         figures.uncompared = check.isGraphUnknown ? 1 : 0
     }
 }

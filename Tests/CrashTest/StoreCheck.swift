@@ -21,13 +21,13 @@ struct StoreCheck {
     }
 
     /// - Throws: ``Difference``.
-    mutating func check(_ storePath: String, _ tellings: Tellings) throws {
+    mutating func check(_ storePath: String, _ answers: ClientAnswers) throws {
         try checkFile(storePath)
         let before = lines
         lines = try LedgerLine.all(storePath)
         try checkGrowth(since: before)
-        try nameLines(storePath, tellings)
-        try checkTold(tellings)
+        try nameLines(storePath, answers)
+        try checkTold(answers)
         try replay()
         try compare(storePath)
     }
@@ -51,21 +51,21 @@ struct StoreCheck {
         let old = Set(before.map(\.sequence))
         let newest = before.last?.sequence ?? 0
         if let late = lines.first(where: { $0.sequence < newest && !old.contains($0.sequence) }) {
-            throw Difference("\(late) was committed behind the sequence \(newest).")
+            throw Difference("\(late) was committed after the sequence \(newest).")
         }
     }
 
     // MARK: - Whose lines they are
 
     /// Finds the job of each line, and that there is one receipt for each that is completed.
-    private mutating func nameLines(_ storePath: String, _ tellings: Tellings) throws {
-        names = names.merging(tellings.owners) { name, _ in name }
-        for (sequence, owner) in tellings.owners where names[sequence] != owner {
-            throw Difference("The sequence \(sequence) is that of \(names[sequence]!), but was told for \(owner).")
+    private mutating func nameLines(_ storePath: String, _ answers: ClientAnswers) throws {
+        names = names.merging(answers.owners) { name, _ in name }
+        for (sequence, owner) in answers.owners where names[sequence] != owner {
+            throw Difference("The sequence \(sequence) is that of \(names[sequence]!), but was reported for \(owner).")
         }
         for line in lines where line.hasClientID {
             guard names[line.sequence] ?? line.id == line.id else {
-                throw Difference("\(line) was told for \(names[line.sequence]!).")
+                throw Difference("\(line) was reported for \(names[line.sequence]!).")
             }
             names[line.sequence] = line.id
         }
@@ -91,40 +91,42 @@ struct StoreCheck {
         }
         for line in lines {
             guard let name = names[line.sequence] else { continue }
-            guard let job = jobs[name], tellings.sendings[name] != nil, job.hasID == line.hasClientID else {
+            guard let job = jobs[name], answers.sendings[name] != nil, job.hasID == line.hasClientID else {
                 throw Difference("\(line) is of no job that was sent.")
             }
         }
     }
 
-    private func checkTold(_ tellings: Tellings) throws {
+    private func checkTold(_ answers: ClientAnswers) throws {
         let bySequence = Dictionary(uniqueKeysWithValues: lines.map { ($0.sequence, $0) })
         let completed = Dictionary(
             lines.filter { !$0.isFailure }.map { (names[$0.sequence]!, $0) }, uniquingKeysWith: { first, _ in first })
         let newest = Dictionary(lines.filter(\.hasClientID).map { ($0.id, $0.sequence) }, uniquingKeysWith: max)
-        for (name, end) in tellings.ends {
+        for (name, end) in answers.ends {
             // A failure does not occupy its id: a job that was sent earlier, over a lost connection, may run after it.
-            let isSentAgain = tellings.sendings[name] ?? 0 > 1
+            let isSentAgain = answers.sendings[name] ?? 0 > 1
             if !end.isCompleted, isSentAgain, newest[name] ?? 0 > end.sequence ?? 0 { continue }
             let line = end.sequence.flatMap { bySequence[$0] }
             guard let line, names[line.sequence] == name, line.isFailure != end.isCompleted else {
-                throw Difference("Told, but not in the ledger: \(end.message.text)")
+                throw Difference("Reported, but not in the ledger: \(end.message.text)")
             }
             if !end.isCompleted, let completed = completed[name] {
-                throw Difference("\(completed) was told as failed.")
+                throw Difference("\(completed) was reported as failed.")
             }
             let (told, kept) = (end.message, try line.message())
             for path in ["changes", "rejected", "keys", "error.code", "error.path"] where told[path] != nil {
-                guard told[path] == kept[path] else { throw Difference("Told \(told.text), but kept \(kept.text)") }
+                guard told[path] == kept[path] else {
+                    throw Difference("Reported \(told.text), but stored \(kept.text)")
+                }
             }
         }
     }
 
     /// Accepted jobs that have no end in the ledger.
-    func accepted(_ tellings: Tellings, withoutEndIn lines: [LedgerLine]) -> [String] {
+    func accepted(_ answers: ClientAnswers, withoutEndIn lines: [LedgerLine]) -> [String] {
         let ended = Set(
-            lines.compactMap { $0.hasClientID ? $0.id : names[$0.sequence] ?? tellings.owners[$0.sequence] })
-        return tellings.accepted.keys.filter { !ended.contains($0) }.sorted()
+            lines.compactMap { $0.hasClientID ? $0.id : names[$0.sequence] ?? answers.owners[$0.sequence] })
+        return answers.accepted.keys.filter { !ended.contains($0) }.sorted()
     }
 
     // MARK: - What they did

@@ -42,7 +42,7 @@ static uint64_t random_number(FaultDisk *disk) {
     return mixed ^ (mixed >> 31);
 }
 
-/// How likely a sector is kept, in eighths: all and nothing come as often as something in between.
+/// How likely a sector is stored, in eighths: all and none are as frequent as the shares between.
 static uint64_t random_share(FaultDisk *disk) {
     static const uint64_t shares[] = {0, 0, 1, 4, 7, 8};
     return shares[random_number(disk) % 6];
@@ -98,7 +98,7 @@ static void put(Content *content, const unsigned char *bytes, int64_t count, int
 
 /// Makes the changes, or a random part of them.
 ///
-/// - eighths: how likely a sector is kept; 8 for all.
+/// - eighths: how likely a sector is stored; 8 for all.
 static void apply(FaultDisk *disk, const FaultImage *image, Content *content, uint64_t eighths) {
     for (const Change *change = image->first; change; change = change->next) {
         if (change->count < 0) {

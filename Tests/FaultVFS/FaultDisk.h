@@ -1,4 +1,4 @@
-// What is on a disk beneath its cache, for files that SQLite writes.
+// The contents of a disk beneath its cache, for files that SQLite writes.
 #ifndef BROKER_FAULT_DISK_H
 #define BROKER_FAULT_DISK_H
 
@@ -8,8 +8,8 @@
 /// Invariants:
 /// 1. A file's image holds what is on the disk for certain; its changes, in their order, what may or may not be.
 /// 2. A sync turns all changes of its file into the image. One that fails does so with a random part of them, and the
-///    rest never comes to the disk (as Linux does it: what could not be written is taken for written).
-/// 3. A change is kept or lost by sectors. Bytes beside a change are never touched.
+///    rest never reaches the disk (as Linux does it: what could not be written is taken for written).
+/// 3. A change is stored or lost by sectors. Bytes beside a change are never touched.
 typedef struct FaultDisk FaultDisk;
 typedef struct FaultImage FaultImage;
 

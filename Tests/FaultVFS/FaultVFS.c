@@ -36,13 +36,13 @@ typedef struct {
     FaultImage *image;
     /// Its next sync is also one of its folder, as the unix VFS does it for the files that it makes beside a database.
     bool syncs_folder;
-    /// Of the newest write that failed here.
+    /// The errno of the newest write that failed here.
     int last_errno;
 } File;
 
 static const int no_fault = -1;
 
-/// Counts an operation, and tells which fault it meets. Called with the lock.
+/// Counts an operation, and returns the fault that it meets. Called with the lock.
 static int strike(FaultVFS *vfs, unsigned operation) {
     if (!(vfs->operations & operation)) return no_fault;
     vfs->remaining -= 1;
@@ -106,7 +106,7 @@ static int write_file(sqlite3_file *base, const void *bytes, int count, sqlite3_
     pthread_mutex_unlock(&vfs->mutex);
     if (fault == no_fault || fault == FAULT_POWER_LOSS || result != SQLITE_OK) return result;
     errno = file->last_errno = cause(fault);
-    // As the unix VFS tells them.
+    // The same codes as those of the unix VFS.
     return fault == FAULT_NO_SPACE ? SQLITE_FULL : SQLITE_IOERR_WRITE;
 }
 
@@ -186,7 +186,7 @@ static int map_shared(sqlite3_file *base, int region, int size, int extends, voi
 
 static int lock_shared(sqlite3_file *base, int offset, int count, int flags) {
     File *file = (File *)base;
-    // Nobody looks whether a lock could be given back.
+    // SQLite does not check whether a lock was released.
     if ((flags & SQLITE_SHM_LOCK) && !passes(file->vfs, FAULT_SHARED_LOCK)) return SQLITE_IOERR_SHMLOCK;
     return file->below->pMethods->xShmLock(file->below, offset, count, flags);
 }
@@ -283,7 +283,7 @@ static int last_error(sqlite3_vfs *base, int count, char *text) {
 
 FaultVFS *fault_vfs_make(const char *name) {
     FaultVFS *vfs = calloc(1, sizeof(*vfs));
-    // Not the default one, in the place of which another may stand.
+    // Not the default VFS, which may have been replaced.
     vfs->below = sqlite3_vfs_find("unix");
     pthread_mutex_init(&vfs->mutex, NULL);
     vfs->sector = 512;

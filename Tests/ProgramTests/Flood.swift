@@ -89,10 +89,10 @@ final class Flooding: Sendable {
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// One connection's life. What fails is the server's defence.
+    /// One connection. Errors are expected: the server may refuse a flood and end its connections.
     private func attack() {
         guard let client = try? RawClient(socket) else { return }
-        // The server need not read from who does not.
+        // The server need not read from a client that does not read.
         client.setPatience(seconds: 1)
         defer { flows.signal() }
         state.withLock { $0.connections += 1 }

@@ -77,7 +77,7 @@ import Testing
         let programs = try Programs()
         try programs.write(
             (1...500).map { "{\"id\": \($0), \"name\": \"Ada\"}\n" }.joined(), to: "e.ndjson")
-        // The system's limit for files, 2,048 blocks of 512 bytes, stands for the disk's end. The rows of this job need more
+        // The system's limit for files, 2,048 blocks of 512 bytes, simulates the disk's end. The rows of this job need more
         // than its text in the journal.
         let full = try programs.startServer(["--journal"], limit: "-f 2048")
         let client = try RawClient(programs.path("broker.sock"))

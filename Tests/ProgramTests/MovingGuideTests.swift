@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The examples of `protocol/guides/moving.md`, run as they stand.
+/// The examples of `protocol/guides/moving.md` work unchanged.
 @Suite(.timeLimit(.minutes(5))) struct MovingGuideTests {
     private struct Block {
         /// The words after the backticks.

@@ -89,7 +89,7 @@ import Testing
             frames = []
 
             def lose_connection(*messages):
-                # A server that stands still answers nothing before the connection is lost.
+                # A server that has stopped answers nothing before the connection is lost.
                 os.kill(\(server.processIdentifier), signal.SIGSTOP)
                 for message in messages:
                     broker.send(message)

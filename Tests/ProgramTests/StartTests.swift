@@ -135,7 +135,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: programs.path("store.sqlite")))
     }
 
-    @Test func `stats tell how many jobs a transaction bears and how long its COMMIT takes`() throws {
+    @Test func `stats report how many jobs a transaction has and how long its COMMIT takes`() throws {
         _ = try programs.startServer()
         let submitted = try programs.run("broker", ["submit", "--entity", "Employee"], input: #"[{"id": 1}]"#)
         #expect(submitted.status == 0)

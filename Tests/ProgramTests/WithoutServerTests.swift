@@ -180,7 +180,7 @@ import Testing
         let arguments =
             ["submit", "--entity", "Employee", "--batch-records", "500", "--max-in-flight", "16", "e.ndjson"]
             + Self.local
-        // The system's limit for files stands for the disk's end: 2,048 blocks of 512 bytes.
+        // The system's limit for files simulates a full disk: 2,048 blocks of 512 bytes.
         let full = try programs.shell(
             "ulimit -f 2048; exec \(programs.executable("broker").path) \(arguments.joined(separator: " "))")
         #expect(full.status == 1)

@@ -51,7 +51,7 @@ public enum GraphModel {
             return value == Self.wrong ? "{}" : "\"\(value)\""
         }
 
-        /// A key as operations send it and answers tell it.
+        /// A key as it is in operations and answers.
         func json(key: [String]) -> String {
             let parts = zip(keyColumns, key).map { json($0, $1) }
             guard parts.count > 1 else { return parts[0] }

@@ -15,13 +15,13 @@ extension OperationGraph {
         var touched: Set<Node> = []
         /// Links in link tables that an object's own record changed.
         var changedLinks: [Node: Set<Link>] = [:]
-        /// Objects whose set a record of theirs replaced or cleared, that stands in an order, or that another operation
-        /// had taken links from; or whose record names a link that an earlier operation of the job made or ended.
+        /// Objects with a set that is ordered, that one of their records replaced or cleared, or from which another operation
+        /// removed links; and objects whose record names a link that an earlier operation of the job made or ended.
         var reordered: Set<Node> = []
-        /// Objects that are gone, by the key that they had: who comes again with it is the same one.
+        /// Deleted objects, by their keys: a new object with such a key is the same node.
         var gone: [String: [[String]: Node]] = [:]
         var lastKeys: [Node: [String]] = [:]
-        /// Objects that have been different from what they were.
+        /// Objects that differed from their first state at some time.
         var wavering: Set<Node> = []
         var rejections: [OperationReading.Fault] = []
         /// How often, by code and entity.

@@ -82,7 +82,7 @@ public struct OperationGraph {
         return Link(relationship: name, from: isReversed ? other : node, to: isReversed ? node : other)
     }
 
-    /// Both sides of a link are true; who had to give way to it has lost his.
+    /// Sets a link at both sides, and ends the links that it replaces.
     mutating func insert(_ relationship: GraphModel.Relationship, from node: Node, to other: Node) {
         let link = link(relationship, node, other)
         let inverse = relationship.inverseRelationship

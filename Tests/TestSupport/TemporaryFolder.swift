@@ -16,7 +16,7 @@ public final class TemporaryFolder: Sendable {
         do {
             try FileManager.default.removeItem(at: location)
         } catch {
-            preconditionFailure("a test's folder stays behind: \(error)")
+            preconditionFailure("a test's folder cannot be deleted: \(error)")
         }
     }
 

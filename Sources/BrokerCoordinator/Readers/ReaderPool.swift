@@ -6,9 +6,9 @@ package import BrokerStore
 package enum FetchEnd: Sendable {
     case found(FetchedObjects)
     case failed(Fault)
-    /// It is a long fetch, and the client has no room for a long answer now.
+    /// The fetch is long, and the client has no room for a long answer now.
     case postponed
-    /// The client did not want it any more.
+    /// The client ended the fetch.
     case stopped
 }
 

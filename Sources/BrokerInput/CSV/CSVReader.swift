@@ -120,7 +120,7 @@ struct CSVReader: RecordReader {
             state = .field
         case (.quote, _):
             throw fault("expected a comma or the end of the line after the closing quote, saw \(byte.asSeen)")
-        default: preconditionFailure("the byte \(byte) stands for itself")
+        default: preconditionFailure("the byte \(byte) has no special meaning")
         }
         if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
     }

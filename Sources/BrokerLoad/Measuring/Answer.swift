@@ -47,6 +47,6 @@ package struct Answer: Sendable, Equatable {
     /// The job had been applied before it was sent.
     package var isDuplicate = false
     package var objects = ObjectCounts()
-    /// Nil where the answer does not tell.
+    /// Nil when the answer lacks them.
     package var stages: Stages?
 }

@@ -33,7 +33,7 @@ package struct RunReport: Sendable {
         result.server.samples.map { $0[keyPath: value] }.max() ?? 0
     }
 
-    /// Processor seconds of the server in the measured time; nil where the kernel does not tell.
+    /// Processor seconds of the server in the measured time; nil when the kernel does not report them.
     package var serverSeconds: Double? {
         guard let before = result.server.before, let after = result.server.after else { return nil }
         return after.processorSeconds - before.processorSeconds

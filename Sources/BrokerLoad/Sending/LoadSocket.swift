@@ -52,7 +52,7 @@ final class LoadSocket {
         return errno == EAGAIN || errno == EINTR ? .wouldBlock : .closed
     }
 
-    /// The process at the other end (unix(7), SO_PEERCRED); nil where the kernel does not tell.
+    /// The process at the other end (unix(7), SO_PEERCRED); nil when the kernel does not report it.
     var peerProcess: Int32? {
         // `struct ucred`: pid, uid, gid.
         var peer: (Int32, UInt32, UInt32) = (0, 0, 0)

@@ -90,7 +90,7 @@ extension Model {
     /// objects.
     package func subentities(of entity: Int) -> [Int] { families[entity].subentities }
 
-    /// It shares a table with others.
+    /// Whether the entity shares a table with other entities.
     package func isInHierarchy(_ entity: Int) -> Bool { families[families[entity].topmost].subentities.count > 1 }
 
     /// The entity whose table has a relationship's destinations.

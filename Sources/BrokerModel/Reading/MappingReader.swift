@@ -182,7 +182,7 @@ extension MappingReader {
         if let key = fields["key"] {
             select.key = KeyPaths.read(key, name: "", style: .exact).first ?? []
         } else {
-            node.report("a select needs a \"key\": the key whose value tells the records apart")
+            node.report("a select needs a \"key\": the key whose value selects the mapping")
         }
         if let cases = fields["cases"] {
             let members = cases.members(expected: "an object of values and mapping names") ?? []

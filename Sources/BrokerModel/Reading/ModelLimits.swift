@@ -96,7 +96,7 @@ private struct ModelLimitCheck {
         }
         for (index, count) in relatives.enumerated() where count > ModelLimits.mostRelatives {
             hold(
-                count, ModelLimits.mostRelatives, "entities in one hierarchy", "make some of them stand alone",
+                count, ModelLimits.mostRelatives, "entities in one hierarchy", "take some of them out of the hierarchy",
                 entities[index].value, "/entities/\(Self.shortened(entities[index].key).asPointerToken)")
         }
     }

@@ -20,7 +20,7 @@ package struct ExistingTables {
         naming = ColumnNaming(model: model, layout: RowLayout(model))
         for entity in model.entities where entity.parent != nil {
             refuse(
-                entity.name, "\(entity.name) has a parent, and tables that are there hold entities that stand alone",
+                entity.name, "\(entity.name) has a parent, and existing tables hold entities without parents",
                 "take out the parent")
         }
         guard faults.isEmpty else { return }

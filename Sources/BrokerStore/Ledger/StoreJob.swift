@@ -6,7 +6,7 @@ package import BrokerStaging
 package struct StoreJob: Sendable {
     package enum Work: Sendable {
         case steps([StagedStep])
-        /// It could not be staged; the ledger stores the fault.
+        /// The job could not be staged; the ledger stores the fault.
         case refused(Fault)
     }
 
@@ -65,9 +65,9 @@ extension StoreJob {
 package enum JobOutcome: Sendable {
     case completed(Outcome)
     case failed(Fault)
-    /// It had been applied before; this time nothing was done.
+    /// The job was applied before; this time nothing is done.
     case duplicate(StoredOutcome)
-    /// It failed, because a job with other content, or of another user, is committed under its id.
+    /// The job failed, because a job with other content, or of another user, is committed under its id.
     case conflict(Fault, committed: StoredOutcome)
 
     var isFailure: Bool {

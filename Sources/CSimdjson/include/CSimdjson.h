@@ -87,7 +87,7 @@ typedef enum {
     BROKER_JSON_TRAILING_CONTENT,
 } broker_json_status;
 
-/// Parses strictly by RFC 8259. `text` must have BROKER_JSON_PADDING readable bytes behind its end.
+/// Parses strictly by RFC 8259. `text` must have BROKER_JSON_PADDING readable bytes after its end.
 /// On success the caller owns `*tape` and frees it; on failure `*tape` is empty and `*fault_offset` is the byte at fault.
 /// `take` may be null; what it granted and the tape does not hold is given back before the end.
 broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_t maximum_depth,

@@ -5,7 +5,7 @@ import BrokerStore
 @testable import BrokerCoordinator
 
 /// The answers to clients, over all runs of the server.
-struct SimulationTold {
+struct SimulationAnswers {
     /// By sequence: the delivery to which it was sent.
     var sequences: [Int64: Int] = [:]
     /// Sequences of accepted jobs while there is a journal.
@@ -34,12 +34,12 @@ extension Simulation {
     mutating func checkMerge(_ job: ReadyJob, _ sequence: Int64, _ before: SimulatedStore) {
         note("merges \(job.id.text) at \(sequence)")
         if let delivery = server.deliveries[job.accepted.arrival], case .steps = job.work,
-            deliveries[delivery].wasCancelled || told.cancelled.contains(sequence)
+            deliveries[delivery].wasCancelled || answers.cancelled.contains(sequence)
         {
-            violate("\(job.id.text) was told cancelled, and is merged at \(sequence)")
+            violate("\(job.id.text) was reported cancelled, and is merged at \(sequence)")
         }
         if let newest = before.contents.effects.last?.sequence, newest >= sequence {
-            violate("\(sequence) takes effect behind \(newest)")
+            violate("\(sequence) takes effect after \(newest)")
         }
         guard let disk else { return }
         if !disk.holds(sequence) { violate("\(sequence) is merged, and is not in the log") }
@@ -51,10 +51,10 @@ extension Simulation {
     /// Each id takes effect once, and in the order of sequences.
     mutating func checkEffects() {
         let effects = store.durable.effects
-        for effect in effects.dropFirst(told.checkedEffects) {
-            if !told.ids.insert(effect.id).inserted { violate("\(effect.id) takes effect twice") }
+        for effect in effects.dropFirst(answers.checkedEffects) {
+            if !answers.ids.insert(effect.id).inserted { violate("\(effect.id) takes effect twice") }
         }
-        told.checkedEffects = effects.count
+        answers.checkedEffects = effects.count
     }
 
     // MARK: - Checks of answers
@@ -85,7 +85,7 @@ extension Simulation {
         case .passed(let delivery):
             let ticket = deliveries[delivery].ticket
             if messages[deliveries[delivery].message].kind == .barrier, server.begun.contains(where: { $0 < ticket }) {
-                violate("a job before ticket \(ticket) has not ended, and who waits for it is told")
+                violate("a job before ticket \(ticket) has not ended, and its waiters are notified")
             }
             answered(delivery)
         case .reopened(let frame):
@@ -125,12 +125,12 @@ extension Simulation {
 
     private mutating func accepted(_ delivery: Int, _ id: String, _ sequence: Int64) {
         note("delivery \(delivery): \(id) is accepted at \(sequence)")
-        if deliveries[delivery].isAnswered { violate("delivery \(delivery) is accepted behind its end") }
+        if deliveries[delivery].isAnswered { violate("delivery \(delivery) is accepted after its end") }
         checkSequence(sequence, delivery)
         guard let disk else { return }
-        told.accepted.insert(sequence)
+        answers.accepted.insert(sequence)
         if !disk.holds(sequence), !store.durable.ended.contains(sequence) {
-            violate("\(sequence) is told accepted, and is not on the disk")
+            violate("\(sequence) is reported accepted, and is not on the disk")
         }
     }
 
@@ -145,7 +145,7 @@ extension Simulation {
         checkSequence(sequence, delivery)
         guard let client, let connection = clients[client].connection else { return }
         if connection.newestCompleted >= sequence {
-            violate("\(sequence) leaves completed behind \(connection.newestCompleted)")
+            violate("\(sequence) is sent as completed after \(connection.newestCompleted)")
         }
         clients[client].connection?.newestCompleted = sequence
     }
@@ -158,40 +158,40 @@ extension Simulation {
             """)
         if let sequence = outcome.sequence { checkSequence(sequence, delivery) }
         guard error == Self.cancelledError else {
-            if let sequence = outcome.sequence { told.failed[sequence] = outcome.id }
+            if let sequence = outcome.sequence { answers.failed[sequence] = outcome.id }
             return
         }
         deliveries[delivery].wasCancelled = true
         guard let sequence = outcome.sequence else { return }
-        told.cancelled.insert(sequence)
+        answers.cancelled.insert(sequence)
         if store.contents.effects.contains(where: { $0.sequence == sequence }) {
-            violate("\(outcome.id) is told cancelled, and has taken effect at \(sequence)")
+            violate("\(outcome.id) is reported cancelled, and has taken effect at \(sequence)")
         }
         if let disk, !disk.cancelled.contains(sequence), !store.durable.ended.contains(sequence) {
-            violate("\(sequence) is told cancelled, and the disk does not know")
+            violate("\(sequence) is reported cancelled, and is not so on the disk")
         }
     }
 
     /// A sequence is sent for one job only, whatever happens.
     private mutating func checkSequence(_ sequence: Int64, _ delivery: Int) {
-        if let other = told.sequences[sequence], other != delivery {
+        if let other = answers.sequences[sequence], other != delivery {
             // A replay sends nothing, and the job is the same; one that was sent again has a sequence of its own.
             let isReplay = deliveries[delivery].connection == nil
             if !isReplay || deliveries[other].message != deliveries[delivery].message {
-                violate("\(sequence) is told for deliveries \(other) and \(delivery)")
+                violate("\(sequence) is sent for deliveries \(other) and \(delivery)")
             }
         } else {
-            told.sequences[sequence] = delivery
+            answers.sequences[sequence] = delivery
         }
-        if sequence > store.durable.reservedThrough { violate("\(sequence) is told, and not set aside") }
+        if sequence > store.durable.reservedThrough { violate("\(sequence) is sent, and not reserved") }
     }
 
     private mutating func checkCommitted(_ outcome: JobCompletion) {
         let effect = SimulatedStore.Effect(sequence: outcome.sequence ?? 0, id: outcome.id)
         if !store.durable.effects.contains(effect) {
-            return violate("\(effect.id) is told completed at \(effect.sequence) before that is durable")
+            return violate("\(effect.id) is reported completed at \(effect.sequence) before that is durable")
         }
-        told.completed.append(effect)
+        answers.completed.append(effect)
     }
 
     // MARK: - When nothing can happen any more
@@ -218,13 +218,13 @@ extension Simulation {
             if !wasCancelled { violate("delivery \(number) of message \(delivery.message) has no answer") }
         }
         let durable = store.durable
-        for sequence in told.accepted.sorted() where !durable.ended.contains(sequence) {
-            violate("\(sequence) was told accepted, and never applied")
+        for sequence in answers.accepted.sorted() where !durable.ended.contains(sequence) {
+            violate("\(sequence) was reported accepted, and never applied")
         }
-        for sequence in told.cancelled.sorted() where !durable.ended.contains(sequence) && disk != nil {
-            violate("\(sequence) was told cancelled, and lost its ticket")
+        for sequence in answers.cancelled.sorted() where !durable.ended.contains(sequence) && disk != nil {
+            violate("\(sequence) was reported cancelled, and lost its ticket")
         }
-        for (sequence, id) in told.failed.sorted(by: { $0.key < $1.key })
+        for (sequence, id) in answers.failed.sorted(by: { $0.key < $1.key })
         where !durable.ended.contains(sequence) {
             let line = durable.ledger[id]
             if line?.isFailure ?? true, line?.sequence ?? 0 < sequence {
@@ -233,8 +233,8 @@ extension Simulation {
         }
         let sequences = durable.effects.map(\.sequence)
         if sequences != sequences.sorted() { violate("effects are not in order: \(sequences)") }
-        for effect in told.completed where !durable.effects.contains(effect) {
-            violate("\(effect.id) was told completed at \(effect.sequence), and is gone")
+        for effect in answers.completed where !durable.effects.contains(effect) {
+            violate("\(effect.id) was reported completed at \(effect.sequence), and is gone")
         }
     }
 }

@@ -150,7 +150,7 @@ extension Simulation {
     /// Unsynced data is lost; the beginning of the bytes that were being written may be there.
     private mutating func crash() {
         chances.crashes -= 1
-        told.failed = [:]
+        answers.failed = [:]
         if disk != nil, !server.syncing.isEmpty, !server.areSynced {
             let kept = random(0...server.syncing.count)
             disk?.sync(server.syncing.prefix(kept).map(\.kept))

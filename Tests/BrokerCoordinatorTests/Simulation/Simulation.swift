@@ -53,7 +53,7 @@ struct Simulation {
     let limits: CoordinatorLimits
     var nextConnection = 1
     var steps = 0
-    var told = SimulationTold()
+    var answers = SimulationAnswers()
     var violation: String?
     /// Nil unless the run is traced.
     let trace: Trace?

@@ -23,7 +23,7 @@ import Testing
 
     private static func variable(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-    /// Runs a seed, and runs it again to tell how it failed.
+    /// Runs a seed, and runs it again to report how it failed.
     private static func failure(
         _ seed: UInt64, hasLog: Bool, bug: PlantedBug? = nil, lines: Int = 40
     ) -> Failure? {
@@ -35,7 +35,7 @@ import Testing
             seed: seed, hasLog: hasLog, violation: violation, trace: (again.trace?.lines ?? []).suffix(lines))
     }
 
-    /// Notes which seed is running, because one that traps can tell it no more.
+    /// Notes which seed is running, because one that traps cannot report it.
     private static func note(_ seed: UInt64, hasLog: Bool, in file: Int32) {
         let text = Array("scripts/simulate \(seed)\(hasLog ? " log" : "")\n".utf8)
         _ = pwrite(file, text, text.count, 0)

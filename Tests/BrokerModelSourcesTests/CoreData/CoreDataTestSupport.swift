@@ -17,7 +17,7 @@ func document(_ elements: String) throws -> ModelDocument {
     try CoreDataModel.read(contents: Array(contents(elements).utf8), source: "contents")
 }
 
-/// One entity `A` of these attributes and whatever else stands in it.
+/// An entity `A` with these attributes and other elements.
 func documentOfA(_ inside: String) throws -> ModelDocument {
     try document("<entity name=\"A\" syncable=\"YES\">\n\(inside)\n</entity>")
 }

@@ -1,4 +1,4 @@
-// A disk that fails when it is told to, and that can lose its power: SQLite's unix VFS with something in between.
+// A disk that fails on request, and that can lose its power: SQLite's unix VFS with something in between.
 //
 //   SQLite ─▶ FaultVFS ─▶ unix VFS ─▶ the file, as every other program sees it
 //                │
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// What SQLite asks of the machine; a set of them is their sum.
+/// The operations that SQLite requests; a set of them is their sum.
 enum {
     FAULT_OPEN = 1,
     FAULT_READ = 2,
@@ -25,9 +25,9 @@ enum {
     FAULT_SHARED_LOCK = 512,
 };
 
-/// What happens then.
+/// The fault.
 enum {
-    /// EIO. Nothing is done; after a failed sync nobody knows what is on the disk, and a later one does not help.
+    /// EIO. Nothing is done; after a failed sync the contents of the disk are unknown, and a later sync does not help.
     FAULT_IO_ERROR,
     /// EIO after half of a write.
     FAULT_SHORT_WRITE,
@@ -35,8 +35,8 @@ enum {
     FAULT_NO_SPACE,
     /// EDQUOT after half of a write, which SQLite takes for an I/O error.
     FAULT_QUOTA,
-    /// No error: the power fails in the middle of the operation, and what is then on the disk is kept. The files
-    /// themselves go on.
+    /// No error: the power fails in the middle of the operation, and the contents of the disk at that time are recorded.
+    /// The files themselves continue.
     FAULT_POWER_LOSS,
 };
 
@@ -63,9 +63,9 @@ bool fault_vfs_is_struck(FaultVFS *vfs);
 /// From now on it is known what a loss of power would leave. Files that are there are on the disk as they are.
 void fault_vfs_record(FaultVFS *vfs);
 
-/// How the disk decides what of the unsynced bytes it keeps, and where FAULT_POWER_LOSS leaves it.
+/// How the disk decides which unsynced bytes it stores, and where FAULT_POWER_LOSS leaves it.
 ///
-/// - sector: bytes that are kept or lost together.
+/// - sector: bytes that are stored or lost together.
 void fault_vfs_set_loss(FaultVFS *vfs, const char *folder, uint64_t seed, int sector);
 
 /// The power fails now: writes every file, by its name, into the folder as it might be found.

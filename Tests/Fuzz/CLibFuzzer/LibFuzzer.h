@@ -1,4 +1,4 @@
-// What libFuzzer offers to a program that has a `main` of its own. Linked only with `-sanitize=fuzzer`; see scripts/fuzz.
+// The interface of libFuzzer for a program that has a `main` of its own. Linked only with `-sanitize=fuzzer`; see scripts/fuzz.
 // Source: https://llvm.org/docs/LibFuzzer.html, "Using libFuzzer as a library".
 #ifndef BROKER_CLIBFUZZER_H
 #define BROKER_CLIBFUZZER_H

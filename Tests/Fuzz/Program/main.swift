@@ -11,7 +11,7 @@ if arguments.dropFirst() == ["--list"] {
     exit(0)
 }
 guard arguments.count > 1, let chosen = fuzzTargets.first(where: { $0.name == arguments[1] }) else {
-    FileHandle.standardError.write(Data("Usage: Fuzz NAME [ARGUMENT…]; Fuzz --list tells the names.\n".utf8))
+    FileHandle.standardError.write(Data("Usage: Fuzz NAME [ARGUMENT…]; Fuzz --list prints the names.\n".utf8))
     exit(2)
 }
 ChosenTarget.target = try chosen.type.init()

@@ -67,7 +67,7 @@ final class FrameTarget: FuzzTarget {
     private static func check(_ payload: Range<Int>, _ unread: [UInt8], _ limits: FrameLimits) throws {
         let length = unread.prefix(4).reduce(0) { $0 << 8 | Int($1) }
         try require(payload.lowerBound == 4 && payload.count == length, "the payload is not where the length says")
-        try require(payload.upperBound <= unread.count, "the payload goes on behind what was read")
+        try require(payload.upperBound <= unread.count, "the payload ends after the bytes that were read")
         try require((1...limits.maximumPayloadCount).contains(payload.count), "the payload is not within the limits")
         unread.withUnsafeBytes { bytes in
             let payload = UnsafeRawBufferPointer(rebasing: bytes[payload])

@@ -38,7 +38,7 @@ final class LZ4Target: FuzzTarget {
         switch first {
         case .content(let content):
             try require(content.count <= Self.limits.maximumContentCount, "the content is above the limit")
-            try require(content.count <= bound, "the content is longer than was told beforehand")
+            try require(content.count <= bound, "the content is longer than was declared")
             try require(allowance.taken == content.count, "\(allowance.taken) bytes stay taken for \(content.count)")
             try require(stored == nil || stored == content, "a stored frame is read as something else")
         case .fault(let error):

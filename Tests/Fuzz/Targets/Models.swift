@@ -41,6 +41,6 @@ func requireSound(_ error: ModelError) throws {
     try require(!error.faults.isEmpty, "a model is refused and nothing is wrong")
     for fault in error.faults {
         try require(!fault.message.isEmpty, "a fault says nothing")
-        try require(fault.message.utf8.count <= longestSentence, "a fault is told at length: \(fault.message)")
+        try require(fault.message.utf8.count <= longestSentence, "a fault has a long message: \(fault.message)")
     }
 }

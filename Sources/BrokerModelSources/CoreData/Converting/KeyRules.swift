@@ -2,9 +2,9 @@ internal import BrokerModel
 
 /// The positions of values in JSON, from the user info of other libraries.
 struct KeyRules {
-    /// Sync's names hold as soon as the model bears any of its keys: who uses it needs none on most attributes.
+    /// Sync's default names apply when the model has any key of Sync's: most attributes of such a model need none.
     let usesSync: Bool
-    /// Groot maps only what has a key path, in the hierarchies of entities where anything has one.
+    /// In a hierarchy where any attribute or relationship has Groot's key path, only those that have one are mapped.
     let usesGroot: Bool
 
     /// The key paths of an attribute in order of preference, below all of `prefixes`; nil for what follows from its name,

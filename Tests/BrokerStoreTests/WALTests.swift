@@ -5,7 +5,7 @@ import TestSupport
 @testable import BrokerStore
 
 /// The write-ahead log: its working size, and what a long reader does to it.
-@Suite(.timeLimit(.minutes(5))) struct StoreLogTests {
+@Suite(.timeLimit(.minutes(5))) struct WALTests {
     private static let workingPages = 16
     /// Pages of 8,192 bytes, each with a header of 24, after one of 32.
     private static let workingBytes = 32 + workingPages * (8192 + 24)
@@ -55,7 +55,7 @@ import TestSupport
         store.store.copyLogIfDue()
         #expect(store.store.log.uncheckpointedPages == 0)
         try commit(3, bytes: 10)
-        #expect(store.store.log.uncheckpointedPages <= few, "it began anew")
+        #expect(store.store.log.uncheckpointedPages <= few, "it began again")
     }
 
     @Test func `the WAL is copied while no job waits, and restarts`() throws {
@@ -80,7 +80,7 @@ import TestSupport
             notices += store.store.takeLogNotices()
         }
         guard case .held(let bytes)? = notices.first, notices.count == 1 else {
-            Issue.record("not told once: \(notices)")
+            Issue.record("not reported once: \(notices)")
             return
         }
         #expect(bytes > WALWatch.heldFactor * Self.workingBytes)
@@ -93,7 +93,7 @@ import TestSupport
             notices += store.store.takeLogNotices()
         }
         guard case .released(let rest)? = notices.first, notices.count == 1 else {
-            Issue.record("not told once: \(notices)")
+            Issue.record("not reported once: \(notices)")
             return
         }
         #expect(rest <= Self.longestBytes)

@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// The result is as if the records were applied one after the other in the order in which they begin in the text.
-@Suite(.timeLimit(.minutes(5))) struct SaidOrderTests {
+@Suite(.timeLimit(.minutes(5))) struct RecordOrderTests {
     private let store: TestStore
 
     init() throws {

@@ -1,7 +1,7 @@
 import TestSupport
 
 /// The messages and answers of a round's clients, compared with the promises of the answers themselves.
-struct Tellings {
+struct ClientAnswers {
     struct End {
         let sequence: Int?
         let isCompleted: Bool
@@ -41,7 +41,7 @@ struct Tellings {
         if let sequence {
             let owner = owners.updateValue(name, forKey: sequence)
             guard owner ?? name == name else {
-                throw Difference("The sequence \(sequence) was told for \(owner!) and for \(name).")
+                throw Difference("The sequence \(sequence) was reported for \(owner!) and for \(name).")
             }
         }
         switch message.type {
@@ -52,7 +52,7 @@ struct Tellings {
             let end = End(sequence: sequence, isCompleted: message.type == "completed", message: message)
             guard end.sequence != nil else { throw Difference("No sequence: \(message.text)") }
             if let before = ends[name], before.sequence != end.sequence {
-                throw Difference("Told for one job:\n\(before.message.text)\n\(message.text)")
+                throw Difference("Two answers for one job:\n\(before.message.text)\n\(message.text)")
             }
             ends[name] = end
         default: throw Difference("Unexpected: \(message.text)")
@@ -73,7 +73,8 @@ struct Tellings {
             if message.type == "completed", isDuplicate { return }
             if message.type == "completed" {
                 guard sequence > newestCompleted else {
-                    throw Difference("\(sequence) was told as completed behind \(newestCompleted), on one connection.")
+                    throw Difference(
+                        "\(sequence) was reported as completed after \(newestCompleted), on one connection.")
                 }
                 newestCompleted = sequence
             }

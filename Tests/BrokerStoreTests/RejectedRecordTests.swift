@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerStore
 
 /// A rejected record or bare key has no effect at all, whenever its fault is found.
-@Suite(.timeLimit(.minutes(5))) struct LeftOutTests {
+@Suite(.timeLimit(.minutes(5))) struct RejectedRecordTests {
     private static let model = """
         {"entities": {
           "E": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
