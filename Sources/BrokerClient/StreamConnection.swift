@@ -58,7 +58,9 @@ final class StreamConnection: Sendable {
     /// - Throws: ``/Broker/BrokerError/Code/connectionLost``, or `CancellationError`.
     func next() async throws -> ServerEnvelope {
         try await withTaskCancellationHandler {
-            let envelope = try await channel.eventLoop.flatSubmit { self.handler.value.next() }.get()
+            let envelope = try await channel.eventLoop.flatSubmit {
+                self.handler.value.next(on: self.channel.eventLoop)
+            }.get()
             guard let envelope else {
                 try Task.checkCancellation()
                 throw BrokerError.connectionLost("the server closed the connection of a fetch")
@@ -86,10 +88,11 @@ private final class StreamHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    /// Nil when the connection is closed.
-    func next() -> EventLoopFuture<ServerEnvelope?> {
-        guard let context else { preconditionFailure("the handler is added before it is used") }
-        let promise = context.eventLoop.makePromise(of: ServerEnvelope?.self)
+    /// Nil when the connection is closed, which may have happened before the call.
+    ///
+    /// - Parameter eventLoop: the connection's.
+    func next(on eventLoop: any EventLoop) -> EventLoopFuture<ServerEnvelope?> {
+        let promise = eventLoop.makePromise(of: ServerEnvelope?.self)
         waiting = promise
         watchSilence()
         deliver()
