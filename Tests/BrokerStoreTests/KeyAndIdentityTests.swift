@@ -1,3 +1,4 @@
+import BrokerModel
 import Testing
 
 @testable import BrokerStore
@@ -92,5 +93,36 @@ import Testing
                 #"{"entity": "Ant", "json": {"no": 4}}, {"entity": "Ant", "object": 4, "json": {"no": null, "bee": "b"}}"#
             ) == "Ant +1, Bee ~1")
         #expect(try store.rows("SELECT no, bee FROM Ant") == ["4|1"])
+    }
+
+    @Test(arguments: [
+        (#"{"b": "x"}"#, "1|a|x|NULL|NULL", ["a", "x"]), (#"{"a": null, "b": "x"}"#, "1|a|x|NULL|NULL", ["a", "x"]),
+        (#"{"a": "y", "b": null}"#, "1|y|b|NULL|NULL", ["y", "b"]), (#"{"b": "b"}"#, "1|a|b|NULL|NULL", ["a", "b"]),
+        (#"{"a": null, "b": null}"#, "1|a|b|NULL|NULL", ["a", "b"]),
+    ])
+    func `a record with a part of an optional identity leaves the object's other parts`(
+        record: String, row: String, identity: [String]
+    ) throws {
+        let store = try TestStore(
+            """
+            {"entities": {"Bee": {"identity": ["a", "b"], "identityOptional": true,
+                "attributes": {"a": "string", "b": "string", "text": "string"},
+                "relationships": {"boss": {"entity": "Bee", "inverse": "team"},
+                    "team": {"entity": "Bee", "toMany": true, "inverse": "boss"}}}}}
+            """)
+        let bees = "SELECT _pk, a, b, text, boss FROM Bee ORDER BY 1"
+        try store.apply(#"{"Bee": [{"a": "a", "b": "b"}, {"a": "c", "b": "x"}]}"#)
+        let changes = try store.run(process(record))
+        #expect(changes == (identity == ["a", "b"] ? "Bee =1" : "Bee ~1"))
+        #expect(try store.rows(bees) == [row, "2|c|x|NULL|NULL"])
+        // The whole identity names the object inside its own record, too.
+        let named = #"{"a": "\#(identity[0])", "b": "\#(identity[1])", "text": "t"}"#
+        let nested = record.dropLast() + #", "team": [\#(named)]}"#
+        #expect(try store.run(process(String(nested))) == "Bee ~1")
+        #expect(try store.rows(bees) == [row.replacing("NULL|NULL", with: "t|1"), "2|c|x|NULL|NULL"])
+        // Another object has that identity.
+        let taken = #"{"a": "c", "b": "\#(identity[1] == "x" ? "null" : "x")"}"#.replacing("\"null\"", with: "null")
+        #expect(throws: Fault.self) { try store.run(process(taken)) }
+        #expect(try store.rows(bees)[1] == "2|c|x|NULL|NULL")
     }
 }

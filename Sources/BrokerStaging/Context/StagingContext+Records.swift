@@ -227,7 +227,8 @@ extension StagingContext {
     ) throws(StagingFault) -> Bool {
         let missing = entity.identity.first { scratch[cells + $0].kind.rawValue <= Cell.Kind.null.rawValue }
         guard let missing else { return !entity.identity.isEmpty }
-        if isTarget, entity.identity.allSatisfy({ scratch[cells + $0].kind == .absent }) { return false }
+        // Only an object that is named by its row key lacks a part here, and it retains that part.
+        if isTarget, plan.model.entities[entity.ownIndex].isNamedByRowKey { return false }
         guard entity.isIdentityOptional else { throw missingIdentity(missing, record, entity) }
         for column in entity.identity where scratch[cells + column].kind == .absent { scratch[cells + column] = .null }
         return false

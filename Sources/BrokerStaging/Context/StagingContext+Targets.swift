@@ -59,14 +59,16 @@ extension StagingContext {
 
     // MARK: - The record of a target
 
-    /// Takes the identity of a record without one, or with null, from the target's key.
+    /// Takes the parts of the identity that a record lacks, or that are null there, from the target's key. An object that is
+    /// named by its row key retains them.
     mutating func completeIdentity(_ entity: EntityPlan, _ cells: Int) {
         for column in entity.identity where scratch[cells + column].kind == .null { scratch[cells + column] = .absent }
         guard let target else { return }
         guard !plan.model.entities[target.concreteEntity].isNamedByRowKey else {
-            let isAbsent = entity.identity.allSatisfy { scratch[cells + $0].kind == .absent }
-            guard isAbsent, let known = exclusions?.targetIdentity else { return }
-            for column in entity.identity { scratch[cells + column] = known.cells[column] }
+            guard let known = exclusions?.targetIdentity else { return }
+            for column in entity.identity where scratch[cells + column].kind == .absent {
+                scratch[cells + column] = known.cells[column]
+            }
             return
         }
         for (position, column) in entity.identity.enumerated() {
@@ -117,7 +119,9 @@ extension StagingContext {
     private mutating func rowOfTarget(
         _ key: Int64, at offset: Int, _ entity: EntityPlan, _ origin: RowOrigin, concreteEntity: Int
     ) throws(StagingFault) -> Int {
-        guard let known = exclusions?.targetIdentity else {
+        guard let known = exclusions?.targetIdentity,
+            EntityPlan.has(plan.entities[known.concreteEntity].identity, known.cells)
+        else {
             return try row(ofKey: key, nil, at: offset, entity, origin, concreteEntity: concreteEntity)
         }
         return try known.cells.withUnsafeBufferPointer { cells throws(StagingFault) in

@@ -38,7 +38,7 @@ struct StepMerge {
                 switch error {
                 case .contended: isCareful = true
                 case .occupied(let values): try resources.parked.park(values, staged)
-                case .rejected, .stale, .misjudged, .namedTwice:
+                case .rejected, .stale, .misjudged, .needsTargetIdentity:
                     try resources.budget.charge(staged, after: count)
                     merger.connection.work.budget.charge(staged.stagingWork)
                     count += 1
@@ -88,7 +88,7 @@ struct StepMerge {
             }
             return
         }
-        if case .namedTwice(let identity, let kind) = failure {
+        if case .needsTargetIdentity(let identity, let kind) = failure {
             identity.withCells { known.note(targetIdentity: $0, concreteEntity: kind) }
             return
         }

@@ -20,8 +20,9 @@ enum MergeFailure: Error {
     /// Tombstones delete, by cascade, objects that records beside them name: tombstones and records must be applied one
     /// after the other.
     case entangled
-    /// The rows also name the operation's object, which has a row key, by that identity: both are one row.
-    case namedTwice(identity: StoredKey, kind: Int)
+    /// Staging needs the stored identity of the operation's object, which has a row key: other rows name it so, or its
+    /// record has a part of an identity.
+    case needsTargetIdentity(identity: StoredKey, kind: Int)
     /// The operation cannot be applied to the object that it names.
     case targetRejected(Fault)
     /// The store is at fault.

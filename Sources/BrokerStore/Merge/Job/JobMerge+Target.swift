@@ -14,11 +14,12 @@ extension JobMerge {
             return (fault, try fault == nil ? self.otherIdentity(of: target) : nil)
         }
         if let fault { throw .targetRejected(rows.located(fault, at: target.offset)) }
-        if let otherIdentity { throw .namedTwice(identity: otherIdentity.identity, kind: otherIdentity.kind) }
+        if let otherIdentity { throw .needsTargetIdentity(identity: otherIdentity.identity, kind: otherIdentity.kind) }
     }
 
-    /// The identity of an object that is named by a row key, when other rows name it by that identity, so that one
-    /// object has two rows.
+    /// The stored identity of an object that is named by a row key, when staging needs it:
+    /// 1. Other rows name the object by that identity, so that it has two rows.
+    /// 2. Its record has a part of an identity, which the stored parts complete.
     private func otherIdentity(of target: StagedTarget) throws(StoreError) -> (identity: StoredKey, kind: Int)? {
         let (entity, key) = (target.entity, StoredKey(target.key))
         let isNamedByRowKey = merger.entities[target.concreteEntity].entity.isNamedByRowKey
@@ -35,6 +36,11 @@ extension JobMerge {
         guard try values.step() else { return nil }
         var cells = Array(repeating: Cell.absent, count: merger.plan.layout.entities[entity].columnCount)
         for (position, column) in identity.enumerated() { cells[column] = values.cell(position) }
+        let record = rows.tables[entity]!.row(target.row)
+        if identity.contains(where: { record[$0].kind != .absent }) {
+            let isWhole = identity.allSatisfy { record[$0].kind != .absent || cells[$0].kind != .null }
+            return isWhole ? (StoredKey(identity.map { cells[$0] }), kind) : nil
+        }
         guard identity.allSatisfy({ cells[$0].kind != .null }) else { return nil }
         let buried = rows.tombstoneDeletions?.all.filter { $0.entityIndex == entity } ?? []
         let tables = [rows.tables[entity]].compactMap(\.self) + buried
