@@ -27,20 +27,8 @@ extension StagingContext {
     private mutating func concreteEntity(
         of entity: EntityPlan, _ hierarchy: HierarchyPlan, identity: Int, offset: Int, _ origin: RowOrigin
     ) throws(StagingFault) -> (concreteEntity: Int, RowOrigin) {
-        let knownEntities = exclusions?.knownEntities
-        let table = tables[entity.index]
-        let known = knownEntities.flatMap { knownEntities in
-            scratch.withCells(at: identity) { knownEntities.find(entity, $0) }
-        }
-        let staged =
-            if let known { known.concreteEntity } else {
-                scratch.withCells(at: identity) { cells -> Int? in
-                    if tombstones?.isDeleted(entity, cells) ?? false { return nil }
-                    return table.pointee.find(identity: cells, concreteEntity: entity.ownIndex).map {
-                        table.pointee.concreteEntity(of: $0)
-                    }
-                }
-            }
+        let known = knownEntity(of: entity, identity: identity)
+        let staged = if let known { known.concreteEntity } else { stagedEntity(of: entity, identity: identity) }
         if let staged, staged != entity.ownIndex, !hierarchy.inherits(from: staged) {
             guard hierarchy.isInherited(by: staged) else { throw unrelatedObject(entity, staged, offset: offset) }
             return (staged, entity.isAbstract && origin == .stub ? .mustExist : origin)
@@ -49,10 +37,41 @@ extension StagingContext {
             return try concreteEntity(ofAbstract: entity, hierarchy, known, offset: offset, origin)
         }
         let makes = staged != nil || origin.rawValue <= RowOrigin.stub.rawValue
-        if let knownEntities, makes {
+        if let knownEntities = exclusions?.knownEntities, makes {
             scratch.withCells(at: identity) { knownEntities.note(current: entity.ownIndex, entity, $0) }
         }
         return (entity.ownIndex, origin)
+    }
+
+    /// Returns the stored fact, and the effect on it of the records before this one.
+    private func knownEntity(of entity: EntityPlan, identity: Int) -> KnownEntities.Known? {
+        exclusions?.knownEntities.flatMap { known in scratch.withCells(at: identity) { known.find(entity, $0) } }
+    }
+
+    /// Returns the object's concrete entity as far as this part says; nil when no record or key has named it, or when a
+    /// tombstone deleted it.
+    private func stagedEntity(of entity: EntityPlan, identity: Int) -> Int? {
+        let table = tables[entity.index]
+        return scratch.withCells(at: identity) { cells in
+            if tombstones?.isDeleted(entity, cells) ?? false { return nil }
+            return table.pointee.find(identity: cells, concreteEntity: entity.ownIndex).map {
+                table.pointee.concreteEntity(of: $0)
+            }
+        }
+    }
+
+    /// Checks that a tombstone's object is not known to be of another branch. The merge compares it with the stored
+    /// object.
+    ///
+    /// - Parameter identity: index of its cells on the stack.
+    func checkBranch(of entity: EntityPlan, identity: Int, offset: Int) throws(StagingFault) {
+        guard let hierarchy = entity.hierarchy else { return }
+        let known = knownEntity(of: entity, identity: identity)
+        let current = if let known { known.concreteEntity } else { stagedEntity(of: entity, identity: identity) }
+        guard let current, current != entity.ownIndex, !hierarchy.inherits(from: current),
+            !hierarchy.isInherited(by: current)
+        else { return }
+        throw unrelatedObject(entity, current, offset: offset)
     }
 
     /// No object of the entity is known; an object of an ancestor cannot become one, because the entity is abstract.

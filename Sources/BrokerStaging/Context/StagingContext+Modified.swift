@@ -42,7 +42,8 @@ extension StagingContext {
                 return values.isNewer(cell, modified, entity.index, identity: identity)
             }
             guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
-            return !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
+            return tombstones?.isDeleted(entity, identity) == true
+                || !modified.isStale(cell, against: table.pointee.row(row)[modified.column])
         }
         guard isNewer else {
             return try findOrAdd(plan.entities[entity.index], identity: cells, offset: offset, .mayBeMissing)
@@ -68,9 +69,7 @@ extension StagingContext {
         let table = tables[entity.index]
         let isAccepted = scratch.withCells(at: cells) { identity in
             if let values = exclusions?.modified {
-                guard values.isNewer(tombstone: cell, modified, entity.index, identity: identity) else { return false }
-                values.noteDeletion(entity.index, identity: identity)
-                return true
+                return values.isNewer(tombstone: cell, modified, entity.index, identity: identity)
             }
             guard let row = table.pointee.find(identity: identity, concreteEntity: entity.ownIndex) else { return true }
             return tombstones?.isDeleted(entity, identity) == true

@@ -190,10 +190,14 @@ extension StagingContext {
             table.pointee.findOrAdd(identity: $0, offset: offset, origin: origin, concreteEntity: concreteEntity)
         }
         if table.pointee.rowCount != count { try take(entity.rowByteCount) }
+        if let tombstones,
+            tombstones.revive(entity.index, UnsafePointer(table.pointee.row(row)), concreteEntity: entity.ownIndex)
+        {
+            table.pointee.renew(row, offset: offset, origin: origin, concreteEntity: concreteEntity)
+        }
         if origin == .record, let hierarchy = entity.hierarchy {
             table.pointee.noteRecord(row, of: entity.ownIndex, hierarchy)
         }
-        if let tombstones { tombstones.revive(entity, row, of: table) }
         return row
     }
 

@@ -27,10 +27,13 @@ extension StagingContext {
     /// Notes the deletion of the record's object, and returns the row of a target's record.
     ///
     /// - Parameter identity: index of its cells on the stack; nil when it has none.
-    /// - Throws: `skipped`, because any other record has no row.
+    /// - Throws: `constraintViolation` when the object is of another branch of the hierarchy; else `skipped`, because any
+    ///   other record has no row.
     mutating func deleteObject(
         _ record: JSONValue, _ entity: EntityPlan, _ identity: Int?, isTarget: Bool
     ) throws(StagingFault) -> Int {
+        // The merge checks a target's concrete entity.
+        if let identity, !isTarget { try checkBranch(of: entity, identity: identity, offset: textOffset(of: record)) }
         let row = isTarget ? try targetRow(of: record, entity, identity: identity) : nil
         if let identity {
             try take(entity.rowByteCount)
@@ -41,6 +44,7 @@ extension StagingContext {
                 let isNamedBefore = table.pointee.find(identity: $0, concreteEntity: entity.ownIndex) != nil
                 known.add(entity, $0, at: textOffset(of: record), isNamedBefore: isNamedBefore)
                 exclusions?.knownEntities?.noteDeletion(entity, $0)
+                if entity.modified != nil { exclusions?.modified?.noteDeletion(entity.index, identity: $0) }
             }
         }
         guard let row else { throw .skipped }

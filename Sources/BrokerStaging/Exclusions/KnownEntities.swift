@@ -55,6 +55,11 @@ final class KnownEntities {
         row(entity, identity).map { Known(concreteEntity: facts[entity.index][$0].current) }
     }
 
+    /// Whether the store was asked about the row's object.
+    func knows(_ row: Int, of table: FrozenTable) -> Bool {
+        find(plan.entities[table.concreteEntity(of: row)], table.row(row)) != nil
+    }
+
     func note(current concreteEntity: Int, _ entity: EntityPlan, _ identity: UnsafePointer<Cell>) {
         if let row = row(entity, identity) { facts[entity.index][row].current = concreteEntity }
     }

@@ -29,7 +29,7 @@ package final class StagedPart: @unchecked Sendable {
     var hasUncertainEntities = false
     var warnings: [Warning]
     let target: StagedTarget?
-    let tombstones: StagedTombstones?
+    var tombstones: StagedTombstones?
     /// Nil unless the job asks for its objects.
     var payload: StagedPayload?
     /// The memory that cells point at, besides the document.

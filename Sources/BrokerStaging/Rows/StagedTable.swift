@@ -124,6 +124,25 @@ struct StagedTable: ~Copyable {
         }
     }
 
+    /// Makes the row that of a new object: a tombstone deletes the old one, and then a record or bare key at `offset`
+    /// inserts another with its identity.
+    ///
+    /// The first `modified` value stays, because it is compared with that of the stored object.
+    mutating func renew(_ row: Int, offset: Int, origin: RowOrigin, concreteEntity: Int) {
+        let identity = identityColumns(of: concreteEntity)
+        for column in 0..<columnCount where !identity.contains(column) { self.row(row)[column] = .absent }
+        offsets[row] = UInt32(offset)
+        origins[row] = origin
+        if entity.hasUniqueLists {
+            let count = entity.uniqueColumns.count
+            for slot in row * count..<(row + 1) * count { claims[slot] = 0 }
+        }
+        if !concreteEntities.isEmpty {
+            concreteEntities[row] = Int32(concreteEntity)
+            recordEntities[row] = -1
+        }
+    }
+
     /// Returns the columns that identify an object of that entity.
     func identityColumns(of concreteEntity: Int) -> [Int] { entity.identityColumns(of: concreteEntity) }
 

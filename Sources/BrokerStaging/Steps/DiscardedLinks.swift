@@ -1,24 +1,24 @@
 internal import BrokerModel
 
-/// Discards assertions about links with objects that a tombstone then deleted and a later record inserted again. The
-/// new object has none of the old links, and links to the old object end.
+/// Discards assertions about links with objects that a tombstone then deleted. An object that a later record inserts
+/// again has none of the old links, and links to the old object end.
 struct DiscardedLinks {
     private let plan: StagingPlan
     private let part: StagedPart
     /// By entity index and row, the offset of the last record that deletes the object.
-    private var deletedAt: [[Int: UInt32]]
+    private let deletedAt: [[Int: UInt32]]
 
-    init(_ deletions: [StagedDeletion], in part: StagedPart, _ plan: StagingPlan) {
+    init(_ tombstones: StagedTombstones, in part: StagedPart, _ plan: StagingPlan) {
         self.plan = plan
         self.part = part
-        deletedAt = Array(repeating: [:], count: plan.entities.count)
-        for deletion in deletions where part.tables.exists(deletion.entity) {
-            guard
-                let row = part.tables[deletion.entity].pointee.find(
-                    identity: deletion.identity, concreteEntity: deletion.concreteEntity)
-            else { continue }
-            deletedAt[deletion.entity][row] = max(deletion.offset, deletedAt[deletion.entity][row] ?? 0)
+        var deletedAt: [[Int: UInt32]] = Array(repeating: [:], count: plan.entities.count)
+        tombstones.forEach { entity, identity, concreteEntity, object in
+            guard part.tables.exists(entity),
+                let row = part.tables[entity].pointee.find(identity: identity, concreteEntity: concreteEntity)
+            else { return }
+            deletedAt[entity][row] = object.offset
         }
+        self.deletedAt = deletedAt
     }
 
     /// Discards the assertions that precede the deletions.
@@ -45,13 +45,23 @@ struct DiscardedLinks {
         deletedAt[entity][row].flatMap { sourceOffset < $0 ? $0 : nil }
     }
 
+    /// Returns the part of the pair that the deletions leave: the object of the two that remains has lost its earlier
+    /// partner by the assertion, and this one by the deletion, unless a later assertion gives it another.
     private func remaining(_ pair: StagedPair) -> StagedPair? {
-        guard ending(pair.entity, pair.row, pair.sourceOffset) == nil else { return nil }
-        let destination = plan.layout.entities[pair.entity].link(atColumn: pair.column).destination
-        guard let partner = pair.partner, let offset = ending(destination, partner, pair.sourceOffset) else {
-            return pair
+        let link = plan.layout.entities[pair.entity].link(atColumn: pair.column)
+        let isOwnDeleted = ending(pair.entity, pair.row, pair.sourceOffset) != nil
+        let isPartnerDeleted = pair.partner.map { ending(link.destination, $0, pair.sourceOffset) != nil } ?? false
+        switch (isOwnDeleted, isPartnerDeleted) {
+        case (false, false): return pair
+        case (false, true):
+            return StagedPair(
+                entity: pair.entity, row: pair.row, column: pair.column, partner: nil, sourceOffset: pair.sourceOffset)
+        case (true, false):
+            guard let partner = pair.partner, let back = link.oneToOneColumn else { return nil }
+            return StagedPair(
+                entity: link.destination, row: partner, column: back, partner: nil, sourceOffset: pair.sourceOffset)
+        case (true, true): return nil
         }
-        return StagedPair(entity: pair.entity, row: pair.row, column: pair.column, partner: nil, sourceOffset: offset)
     }
 
     private func discardCells(of entity: Int) {

@@ -17,13 +17,12 @@ package enum StagedJobRows {
         without exclusions: StagedExclusions?
     ) -> StagedRows {
         precondition(!parts.isEmpty, "a job has at least one collection")
-        let tombstoneDeletions = StagedTombstones.united(parts, plan)
         let whole = parts[0]
-        for part in parts.dropFirst() { PartTranslation(of: part, into: whole, plan).add() }
-        if let rejections { whole.rejections.add(rejections) }
-        if tombstoneDeletions != nil {
-            DiscardedLinks(StagedTombstones.deletions(parts, plan), in: whole, plan).discard()
+        for part in parts.dropFirst() {
+            PartTranslation(of: part, into: whole, plan, exclusions?.knownEntities).add()
         }
+        if let rejections { whole.rejections.add(rejections) }
+        if let tombstones = whole.tombstones { DiscardedLinks(tombstones, in: whole, plan).discard() }
         let resolution = LinkResolution(plan, whole.tables)
         resolution.resolve(whole.pairs)
         let (replacements, retainedLinks) = resolution.resolve(
@@ -38,7 +37,7 @@ package enum StagedJobRows {
             needsComparison: whole.needsComparison || isKnown && hasUnknownObjects,
             isCompared: isKnown && !hasUnknownObjects,
             warnings: whole.warnings, target: whole.target,
-            tombstoneDeletions: tombstoneDeletions,
+            tombstoneDeletions: whole.tombstones?.deletions(),
             innerNames: parts.compactMap { $0.innerNames?.freeze() }.first, payload: whole.payload,
             collections: parts.map(\.collection), exclusions: exclusions,
             memory: whole.memory)
@@ -53,34 +52,86 @@ private struct PartTranslation {
     /// By entity index and the part's row, the row of the first part.
     private let rows: [[Int]]
 
-    init(of part: StagedPart, into whole: StagedPart, _ plan: StagingPlan) {
+    /// - Parameter knownEntities: the stored facts with which the parts were staged.
+    init(of part: StagedPart, into whole: StagedPart, _ plan: StagingPlan, _ knownEntities: KnownEntities?) {
         self.plan = plan
         self.part = part
         self.whole = whole
+        let rowCounts = (0..<part.tables.count).map { whole.tables.exists($0) ? whole.tables[$0].pointee.rowCount : 0 }
         rows = (0..<part.tables.count).map { entity in
             guard part.tables.exists(entity) else { return [] }
-            return Self.rows(of: part, into: whole, entity)
+            return (0..<part.tables[entity].pointee.rowCount).map { Self.add($0, of: part, to: whole, entity) }
         }
+        if let tombstones = part.tombstones { add(tombstones, rowCounts, knownEntities) }
     }
 
-    private static func rows(of part: StagedPart, into whole: StagedPart, _ entity: Int) -> [Int] {
+    /// Adds the row without its cells, and returns its number in the first part.
+    private static func add(_ row: Int, of part: StagedPart, to whole: StagedPart, _ entity: Int) -> Int {
         let table = part.tables[entity], target = whole.tables[entity]
-        return (0..<table.pointee.rowCount).map { row in
-            let merged = target.pointee.findOrAdd(
-                identity: table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil,
-                offset: Int(table.pointee.offsets[row]), origin: table.pointee.origins[row],
-                concreteEntity: whole.unitedEntity(of: row, in: table, target))
-            if let concreteEntity = table.pointee.recordEntities.isEmpty ? nil : Int(table.pointee.recordEntities[row]),
-                concreteEntity >= 0,
-                let hierarchy = whole.tables.hierarchy(of: concreteEntity)
-            {
-                target.pointee.noteRecord(merged, of: concreteEntity, hierarchy)
+        let identity = table.pointee.hasIdentity(row) ? UnsafePointer(table.pointee.row(row)) : nil
+        let concreteEntity = table.pointee.concreteEntity(of: row)
+        let (offset, origin) = (Int(table.pointee.offsets[row]), table.pointee.origins[row])
+        // The part's row has only what follows a tombstone of the part, if a record follows it.
+        var isNew = false
+        if let identity {
+            let isRevived = whole.tombstones?.revive(entity, identity, concreteEntity: concreteEntity) ?? false
+            isNew =
+                isRevived
+                || part.tombstones?.isNamedAfter(entity, identity, concreteEntity: concreteEntity) ?? false
+        }
+        let merged = target.pointee.findOrAdd(
+            identity: identity, offset: offset, origin: origin,
+            concreteEntity: isNew ? concreteEntity : whole.unitedEntity(of: row, in: table, target))
+        addModified(row, of: table, to: merged, of: target, whole)
+        if isNew { target.pointee.renew(merged, offset: offset, origin: origin, concreteEntity: concreteEntity) }
+        if let recordEntity = table.pointee.recordEntities.isEmpty ? nil : Int(table.pointee.recordEntities[row]),
+            recordEntity >= 0, let hierarchy = whole.tables.hierarchy(of: recordEntity)
+        {
+            target.pointee.noteRecord(merged, of: recordEntity, hierarchy)
+        }
+        let uniqueCount = table.pointee.entity.uniqueColumns.count
+        for position in 0..<uniqueCount {
+            target.pointee.claim(merged, position, at: table.pointee.claims[row * uniqueCount + position])
+        }
+        return merged
+    }
+
+    /// Compares the object's first record in this part with its last record before this part.
+    private static func addModified(
+        _ row: Int, of table: UnsafeMutablePointer<StagedTable>, to merged: Int,
+        of target: UnsafeMutablePointer<StagedTable>, _ whole: StagedPart
+    ) {
+        guard let modified = table.pointee.entity.modified else { return }
+        let first = table.pointee.firstModified[row]
+        if modified.isStale(first, against: target.pointee.row(merged)[modified.column]) {
+            whole.needsComparison = true
+        }
+        target.pointee.bring(modified: first, merged)
+    }
+
+    /// Adds the part's tombstones after its rows.
+    ///
+    /// - Parameter rowCounts: by entity index, the number of rows of earlier parts.
+    private func add(_ tombstones: StagedTombstones, _ rowCounts: [Int], _ knownEntities: KnownEntities?) {
+        let united = whole.tombstones ?? StagedTombstones(plan)
+        whole.tombstones = united
+        for entity in tombstones.objects.indices where tombstones.tables.exists(entity) {
+            let table = tombstones.tables[entity]
+            for row in tombstones.objects[entity].indices {
+                let identity = UnsafePointer(table.pointee.row(row))
+                let concreteEntity = table.pointee.concreteEntity(of: row)
+                let known =
+                    whole.tables.exists(entity)
+                    ? whole.tables[entity].pointee.find(identity: identity, concreteEntity: concreteEntity) : nil
+                let isNamedBefore = known.map { $0 < rowCounts[entity] } ?? false
+                united.add(tombstones, entity, row: row, isNamedBefore: isNamedBefore)
+                // The part did not know of which entity the object was before its tombstone.
+                if isNamedBefore, plan.entities[concreteEntity].hierarchy != nil,
+                    knownEntities?.find(plan.entities[concreteEntity], identity) == nil
+                {
+                    whole.hasUncertainEntities = true
+                }
             }
-            let uniqueCount = table.pointee.entity.uniqueColumns.count
-            for position in 0..<uniqueCount {
-                target.pointee.claim(merged, position, at: table.pointee.claims[row * uniqueCount + position])
-            }
-            return merged
         }
     }
 
@@ -137,7 +188,6 @@ private struct PartTranslation {
     /// Adds the cells. For attributes the later part wins; for links the later source offset wins.
     private func addCells(_ entity: Int) {
         let layout = plan.layout.entities[entity]
-        addModified(entity)
         for (row, target) in rows[entity].enumerated() {
             let cells = part.tables.cell(entity, row, 0)
             let own = whole.tables.cell(entity, target, 0)
@@ -150,17 +200,6 @@ private struct PartTranslation {
                 }
                 LinkResolution.assertLink(link, in: own + column)
             }
-        }
-    }
-
-    /// Compares each object's first record in this part with its last record before this part.
-    private func addModified(_ entity: Int) {
-        guard let modified = plan.entities[entity].modified else { return }
-        for (row, target) in rows[entity].enumerated() {
-            let first = part.tables[entity].pointee.firstModified[row]
-            let known = whole.tables.cell(entity, target, modified.column).pointee
-            if modified.isStale(first, against: known) { whole.needsComparison = true }
-            whole.tables[entity].pointee.bring(modified: first, target)
         }
     }
 

@@ -119,6 +119,11 @@ package final class StagedRows: Sendable {
         return StagedJobRows.unite(parts, plan, adding: exclusions.rejections, without: exclusions)
     }
 
+    /// Whether the job was staged with the stored concrete entity of the object that a row of ``tombstoneDeletions`` has.
+    package func isEntityKnown(_ row: Int, of table: FrozenTable) -> Bool {
+        exclusions?.knownEntities?.knows(row, of: table) ?? false
+    }
+
     /// Returns the identities of a table's objects that the job names but that have no row: bare keys with `missing`
     /// `ignore` of objects that do not exist, and objects that a sync may not insert. For rows of the latest staging
     /// only.

@@ -43,23 +43,11 @@ struct Deletion {
                 let key = try merger.forms.key(table.identity(ofRow: row), of: table.entityIndex)
                 guard seen!.insert(key).inserted else { continue }
             }
-            guard try isOfKind(row, table) else {
-                missing += 1
-                continue
-            }
             try keys.bind(row, to: statement)
             try statement.run()
             if merger.connection.changes == 0 { missing += 1 }
         }
         return missing
-    }
-
-    /// A record that deletes its object finds the same object as any other record.
-    private func isOfKind(_ row: Int, _ table: FrozenTable) throws(StoreError) -> Bool {
-        let (model, kind) = (merger.plan.model, table.concreteEntity(of: row))
-        guard kind != table.entityIndex, table.hasIdentity(row) else { return true }
-        guard let stored = try merger.object(of: table.row(row), kind)?.concreteEntity else { return false }
-        return model.isKind(stored, of: kind) || model.isKind(kind, of: stored)
     }
 
     /// Deletes the objects for which the condition holds.

@@ -124,6 +124,7 @@ struct StepMerge {
     private func checkRecords(_ rows: StagedRows) throws(MergeFailure) {
         if try storing({ () throws(StoreError) in try merger.hasStaleRecords(rows) }) { throw .stale }
         if rows.hasUncertainEntities { throw .misjudged }
+        if try storing({ () throws(StoreError) in try merger.hasUnrelatedTombstones(rows) }) { throw .misjudged }
         if let fault = rows.openFault { throw .fault(fault) }
     }
 

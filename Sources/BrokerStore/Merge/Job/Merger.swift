@@ -203,6 +203,18 @@ final class Merger {
         }
     }
 
+    /// Whether a tombstone names an object of another branch of its hierarchy, which the job was staged without knowing.
+    func hasUnrelatedTombstones(_ rows: StagedRows) throws(StoreError) -> Bool {
+        for table in rows.tombstoneDeletions?.all ?? [] where plan.model.isInHierarchy(table.entityIndex) {
+            for row in 0..<table.rowCount where table.hasIdentity(row) && !rows.isEntityKnown(row, of: table) {
+                let entity = table.concreteEntity(of: row)
+                guard let stored = try object(of: table.row(row), entity)?.concreteEntity else { continue }
+                if !plan.model.isKind(stored, of: entity), !plan.model.isKind(entity, of: stored) { return true }
+            }
+        }
+        return false
+    }
+
     /// The next row key for an object of that entity.
     func takeRowKey(_ entity: Int) throws(StoreError) -> Int64 {
         try rowKeys.take(entities[entity], entity, on: connection)
