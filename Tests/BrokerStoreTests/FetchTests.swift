@@ -300,4 +300,38 @@ extension TestStore {
         }
         #expect(try reader.fetch(request).bytes.count > 20, "the same reader goes on")
     }
+
+    @Test func `a pattern of a fetch that is not wanted is not begun`() throws {
+        let store = try TestStore(company)
+        try store.apply(#"{"Skill": [{"name": "skill 1"}, {"name": "skill 2"}]}"#)
+        var description = FetchDescription(entity: "Skill")
+        description.predicate = "name MATCHES 'skill [0-9]'"
+        let request = try store.plan.fetchRequest(description)
+        let reader = try StoreReader(path: store.path, plan: store.plan)
+        for limits in [FetchLimits.brief, .long, .part] {
+            let failure = #expect(throws: FetchFailure.self) { try reader.fetch(request, limits: limits) { false } }
+            guard case .stopped? = failure else {
+                Issue.record("\(String(describing: failure))")
+                return
+            }
+        }
+    }
+
+    @Test func `a pattern that takes too long for a brief fetch is not begun`() throws {
+        let store = try TestStore(company)
+        let name = String(repeating: "s", count: 1 << 20)
+        try store.apply(#"{"Skill": [{"name": "\#(name)"}]}"#)
+        var description = FetchDescription(entity: "Skill")
+        description.predicate = "name MATCHES '[a-z]{1,50}s*'"
+        let request = try store.plan.fetchRequest(description)
+        let reader = try StoreReader(path: store.path, plan: store.plan)
+        var limits = FetchLimits.brief
+        limits.microseconds = nil
+        let failure = #expect(throws: FetchFailure.self) { try reader.fetch(request, limits: limits) }
+        guard case .tooLong? = failure else {
+            Issue.record("\(String(describing: failure))")
+            return
+        }
+        #expect(try reader.fetch(request).bytes.count > 1 << 20, "a long fetch has no such limit")
+    }
 }

@@ -1,3 +1,4 @@
+internal import BrokerStaging
 internal import CSQLite
 internal import Glibc
 
@@ -19,6 +20,7 @@ final class FetchGuard {
         looks = limits.steps.map { $0 / Self.stepsPerLook }
         allowance = limits.microseconds.map(ProcessorTime.init(microseconds:))
         self.isWanted = isWanted
+        connection.work.begin(limits.work.map(WorkBudget.init(limit:)) ?? .unlimited)
     }
 
     /// Runs `body` under guard.
@@ -31,13 +33,14 @@ final class FetchGuard {
         do throws(FetchFailure) {
             return try body()
         } catch {
-            throw failure ?? error
+            throw failure ?? (connection.work.budget.isSpent ? .tooLong : error)
         }
     }
 
-    /// Whether the fetch has used its time. Called before every pattern, because one alone may take longer than a
-    /// thousand steps.
-    func isTimeOver() -> Bool {
+    /// Whether the fetch has used its time, or is not wanted any more. Called before every pattern, because one alone may
+    /// take longer than a thousand steps.
+    func mustEnd() -> Bool {
+        if !isWanted() { failure = .stopped }
         if allowance?.isSpent() == true { failure = failure ?? .tooLong }
         return failure != nil
     }
@@ -48,8 +51,7 @@ final class FetchGuard {
             looks = left - 1
             if left <= 0 { failure = .tooLong }
         }
-        if !isWanted() { failure = .stopped }
-        return isTimeOver()
+        return mustEnd()
     }
 }
 

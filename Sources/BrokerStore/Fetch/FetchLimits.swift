@@ -12,10 +12,13 @@ package struct FetchLimits: Sendable {
     package var steps: Int?
     /// Processor time; nil for any time. Patterns take time without steps.
     package var microseconds: Int64?
+    /// Units of a ``WorkBudget``; nil for any number. A pattern that would exceed them is not begun: one alone may take a
+    /// second.
+    package var work: Int?
 
     package init(
         answerBytes: Int, objectBytes: Int? = nil, certainBytes: Int, gatheredBytes: Int, steps: Int? = nil,
-        microseconds: Int64? = nil
+        microseconds: Int64? = nil, work: Int? = nil
     ) {
         self.answerBytes = answerBytes
         self.objectBytes = objectBytes ?? answerBytes
@@ -23,6 +26,7 @@ package struct FetchLimits: Sendable {
         self.gatheredBytes = gatheredBytes
         self.steps = steps
         self.microseconds = microseconds
+        self.work = work
     }
 
     /// A reply of ordinary JSON that a frame holds, within memory that a server can spare. Use it for one fetch at a
@@ -36,7 +40,7 @@ package struct FetchLimits: Sendable {
     /// Some milliseconds of work: requests of many clients at once are answered within a second.
     package static let brief = FetchLimits(
         answerBytes: 256 << 10, certainBytes: 256 << 10, gatheredBytes: 512 << 10, steps: 1_000_000,
-        microseconds: 10_000)
+        microseconds: 10_000, work: 1_000_000)
 }
 
 extension FetchLimits {

@@ -46,7 +46,7 @@ struct FetchRun {
             plan.valueWriter(entity: request.entity, attribute: $0, .local)
         }
         predicate = request.predicate.map {
-            PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias) { guardian.isTimeOver() }
+            PredicateSQL($0, entity: request.entity, plan: plan, alias: ObjectShape.alias) { guardian.mustEnd() }
         }
         sql = FetchSQL(plan)
         self.connection = connection
