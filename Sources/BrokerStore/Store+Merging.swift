@@ -46,12 +46,14 @@ extension Store {
             var outcome = try JobTally(run).outcome()
             if let objects = run.objects { outcome.objects = try reply(objects) }
             if let changes = run.history?.digest { merger.digest?.add(changes) }
+            // Restoring, counting and reading objects are the job's work, too.
+            if let last = steps.last { try JobWork.judge(connection.work, at: last.pointer) }
             try savepoints.endJob()
             return .ended(.completed(outcome))
         } catch {
             if connection.isAutocommit {
                 if case .store(let error) = error { throw error }
-                if case .fault(let fault) = error, connection.work.budget.isSpent {
+                if case .fault(let fault) = error, connection.work.mustEnd {
                     overworked = (job.sequence, fault)
                     throw .overworked
                 }

@@ -148,4 +148,29 @@ import Testing
         #expect(test.store.connection.work.newest > 100 * 100 + JobWork.unitsPerSelection)
         #expect(test.store.connection.work.newest < 100 * 110 + others, "\(test.store.connection.work.newest)")
     }
+
+    /// Work of the job, one step for each operation.
+    private func work(of operations: [String], _ test: TestStore) throws -> Int {
+        let job = try test.job(operations: operations.joined(separator: ","), wantsKeys: false)
+        guard case .completed = try test.apply(job) else {
+            Issue.record("the job fails")
+            return 0
+        }
+        return test.store.connection.work.newest
+    }
+
+    @Test func `each change of a long row is charged for the bytes of the row`() throws {
+        let bytes = 400_000
+        let test = try store(2, name: String(repeating: "n", count: bytes))
+        let short = try store(2)
+        let operations = (1...10).flatMap { number in
+            [
+                #"{"entity": "Employee", "json": {"id": 1, "salary": \#(number)}}"#,
+                #"{"op": "delete", "entity": "Employee", "objects": [0]}"#,
+            ]
+        }
+        let (long, others) = (try work(of: operations, test), try work(of: operations, short))
+        // The net changes read the row after each change, and the deleted row.
+        #expect(long - others > 10 * bytes / 16, "\(long) \(others)")
+    }
 }

@@ -1,7 +1,6 @@
 import BrokerJSON
 import BrokerModel
 import BrokerStaging
-import Synchronization
 import Testing
 
 @testable import BrokerStore
@@ -17,33 +16,13 @@ import Testing
           "M": {"identity": "id", "modified": "at", "attributes": {"id": "integer64", "at": "integer64", "text": "string"}}}}
         """
 
-    /// Grants up to a limit, and notes the most that was used.
-    private final class Allowance: MemoryAllowance {
-        private let limit: Int
-        private let bytes = Mutex((used: 0, most: 0))
-
-        init(_ limit: Int) { self.limit = limit }
-
-        var used: Int { bytes.withLock { $0.used } }
-        var most: Int { bytes.withLock { $0.most } }
-
-        func take(_ count: Int) -> Bool {
-            bytes.withLock { bytes in
-                guard bytes.used + count <= limit else { return false }
-                bytes.used += count
-                bytes.most = max(bytes.most, bytes.used)
-                return true
-            }
-        }
-
-        func giveBack(_ count: Int) { bytes.withLock { $0.used -= count } }
-    }
-
     private let store: TestStore
 
     init() throws { store = try TestStore(Self.model) }
 
-    private func apply(_ payload: String, _ policy: InvalidRecordPolicy, _ allowance: Allowance) throws -> JobOutcome {
+    private func apply(_ payload: String, _ policy: InvalidRecordPolicy, _ allowance: TestAllowance) throws
+        -> JobOutcome
+    {
         let job = try store.job(payload, policy)
         return try store.apply(
             StoreJob(
@@ -51,7 +30,7 @@ import Testing
                 now: 0, memory: allowance))
     }
 
-    private func end(of operations: String, _ allowance: Allowance) throws -> String? {
+    private func end(of operations: String, _ allowance: TestAllowance) throws -> String? {
         let job = try store.job(operations: operations, wantsKeys: false)
         let end = try store.apply(
             StoreJob(
@@ -82,7 +61,7 @@ import Testing
     @Test func `staging again takes the job's memory, and gives it back`() throws {
         let records = (0..<2_000).map { #"{"id": \#($0), "title": "t", "code": "\#($0)"}"# }
         let payload = #"{"D": [\#(records.joined(separator: ",")), {"id": 9999, "title": "t", "code": "7"}]}"#
-        let ample = Allowance(.max)
+        let ample = TestAllowance(.max)
         guard case .completed(let outcome) = try apply(payload, .skip, ample) else { return #expect(Bool(false)) }
         #expect(outcome.rejections == ["constraintViolation /D/2000"])
         guard case .steps(let steps) = try store.job(payload).work, let rows = steps[0].rows else { return }
@@ -96,7 +75,7 @@ import Testing
         limit: Int
     ) throws {
         let records = (0..<2_000).map { #"{"id": \#($0), "title": "t", "code": "same"}"# }
-        let allowance = Allowance(limit)
+        let allowance = TestAllowance(limit)
         guard case .failed(let fault) = try apply(#"{"D": [\#(records.joined(separator: ","))]}"#, .skip, allowance)
         else {
             return #expect(Bool(false))
@@ -111,10 +90,10 @@ import Testing
         let records = (0..<2_000).map { #"{"id": \#($0), "at": 1, "text": "t"}"# }
         let payload = #"{"M": [\#(records.joined(separator: ","))]}"#
         try store.apply(payload)
-        let small = Allowance(100_000)
+        let small = TestAllowance(100_000)
         guard case .failed(let fault) = try apply(payload, .fail, small) else { return #expect(Bool(false)) }
         #expect(fault.code == .busy)
-        let ample = Allowance(.max)
+        let ample = TestAllowance(.max)
         guard case .completed = try apply(payload, .fail, ample) else { return #expect(Bool(false)) }
         #expect(ample.most > 200_000)
         #expect(ample.used == 0)
@@ -131,10 +110,10 @@ import Testing
         }
         let objects = (0..<1_500).map(String.init).joined(separator: ",")
         let operations = steps.joined(separator: ",") + #", {"op": "delete", "entity": "D", "objects": [\#(objects)]}"#
-        let scarce = Allowance(1_500 * 320)
+        let scarce = TestAllowance(1_500 * 320)
         let fault = try end(of: operations, scarce)
         #expect(fault?.hasPrefix("busy nowhere") == true, "\(fault ?? "")")
-        let ample = Allowance(.max)
+        let ample = TestAllowance(.max)
         #expect(try end(of: operations, ample) == nil)
         #expect(scarce.used == 0 && ample.used == 0)
     }
@@ -143,7 +122,7 @@ import Testing
         let test = try TestStore(#"{"entities": {"Note": {"attributes": {"text": "string"}}}}"#)
         let notes =
             #"{"op": "sync", "entity": "Note", "json": [\#(Array(repeating: "{}", count: 500).joined(separator: ","))]}"#
-        func end(_ allowance: Allowance) throws -> String? {
+        func end(_ allowance: TestAllowance) throws -> String? {
             let job = try test.job(operations: notes, wantsKeys: false)
             let end = try test.apply(
                 StoreJob(
@@ -152,10 +131,26 @@ import Testing
             guard case .failed(let fault) = end else { return nil }
             return "\(fault.code.rawValue) \(fault.path ?? "nowhere")"
         }
-        let ample = Allowance(.max)
+        let ample = TestAllowance(.max)
         #expect(try end(ample) == nil)
         #expect(ample.most >= 500 * 64 && ample.used == 0)
-        #expect(try end(Allowance(ample.most - 1)) == "busy /0")
+        #expect(try end(TestAllowance(ample.most - 1)) == "busy /0")
         #expect(try test.rows("SELECT count(*) FROM Note") == ["500"])
+    }
+
+    @Test func `patterns are charged each time when records are staged again`() throws {
+        func work(_ pattern: String) throws -> Int {
+            let test = try TestStore(
+                #"{"entities": {"P": {"identity": "id", "attributes": {"id": "integer64", "code": {"type": "string", "unique": true}, "name": {"type": "string"\#(pattern)}}}}}"#
+            )
+            let text = String(repeating: "a", count: 100_000)
+            let outcome = try test.outcome(
+                #"{"P": [{"id": 1, "name": "\#(text)"}, {"id": 2, "code": "x"}, {"id": 3, "code": "x"}]}"#, .skip)
+            #expect(outcome.rejections.count == 1)
+            return test.store.connection.work.newest
+        }
+        // Matching takes more than a step for each byte, of which 32 instructions of the pattern are free.
+        let (plain, matching) = (try work(""), try work(#", "pattern": "^([a-c][a-z]){1,100}a*$""#))
+        #expect(matching > plain + 1_000_000, "\(plain) \(matching)")
     }
 }

@@ -193,4 +193,22 @@ import Testing
             }
         }
     }
+
+    @Test func `records that are staged again because of a tombstone are charged`() throws {
+        let model = """
+            {"entities": {"Node": {"identity": "no", "tombstone": "gone == YES",
+                "attributes": {"no": "integer64", "text": "string", "gone": "boolean"},
+                "relationships": {
+                    "to": {"entity": "Node", "inverse": "from", "deleteRule": "cascade"},
+                    "from": {"entity": "Node", "toMany": true, "inverse": "to"}}}}}
+            """
+        let test = try TestStore(model)
+        try test.apply(#"{"Node": [{"no": 1, "to": 3}, {"no": 3}]}"#)
+        let text = String(repeating: "t", count: 200_000)
+        let job = try test.job(
+            operations: #"{"entity": "Node", "json": [{"no": 3, "text": "\#(text)"}, {"no": 1, "gone": true}]}"#)
+        guard case .completed = try test.apply(job) else { return #expect(Bool(false)) }
+        #expect(try test.rows("SELECT count(*) FROM Node") == ["0"])
+        #expect(test.store.connection.work.newest > 200_000, "\(test.store.connection.work.newest)")
+    }
 }

@@ -236,6 +236,7 @@ struct StagingContext: ~Copyable {
 
     /// Hands over the staged contents.
     consuming func finish() -> StagedPart {
+        let patternWork = arena.workBudget.spent
         let part = StagedPart(
             collection, tables, links: links, pairs: pairs, replacements: replacements, retainedLinks: retainedLinks,
             listPositions: listPositions, nestings: nestings, rejections: rejections,
@@ -246,6 +247,7 @@ struct StagingContext: ~Copyable {
         part.needsComparison = needsComparison
         part.hasUncertainEntities = hasUncertainEntities
         part.innerNames = innerNames
+        part.patternWork = patternWork
         return part
     }
 }

@@ -23,6 +23,8 @@ package final class StagedPart: @unchecked Sendable {
     /// A record is not newer than one of an earlier part, or deletes an object that may be newer. The records must be
     /// staged together again, with the stored facts, to decide which ones count.
     var needsComparison = false
+    /// Units of patterns and tombstones.
+    var patternWork = 0
     /// Objects named inside records whose contents do not count.
     var innerNames: InnerNames?
     /// A record was accepted whose concrete entity only the store can check.

@@ -39,7 +39,8 @@ package enum StagedJobRows {
             warnings: whole.warnings, target: whole.target,
             tombstoneDeletions: whole.tombstones?.deletions(),
             innerNames: parts.compactMap { $0.innerNames?.freeze() }.first, payload: whole.payload,
-            collections: parts.map(\.collection), exclusions: exclusions,
+            collections: parts.map(\.collection),
+            patternWork: parts.reduce(0) { $0 + $1.patternWork }, exclusions: exclusions,
             memory: whole.memory)
     }
 }

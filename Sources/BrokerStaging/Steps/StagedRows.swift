@@ -45,6 +45,8 @@ package final class StagedRows: Sendable {
     package let isBatchable: Bool
     /// The staged collections, in payload order.
     let collections: [JobCollection]
+    /// Units of patterns and tombstones.
+    private let patternWork: Int
     private let exclusions: StagedExclusions?
     private let memory: [ArenaChunks]
 
@@ -53,7 +55,8 @@ package final class StagedRows: Sendable {
         listPositions: [StagedListPosition], nestings: [StagedNesting], rejections: RejectionList,
         conditionalFault: ConditionalFault?, hasUncertainEntities: Bool, needsComparison: Bool, isCompared: Bool,
         warnings: [Warning], target: StagedTarget?, tombstoneDeletions: TombstoneDeletions?, innerNames: FrozenTable?,
-        payload: StagedPayload?, collections: [JobCollection], exclusions: StagedExclusions?, memory: [ArenaChunks]
+        payload: StagedPayload?, collections: [JobCollection], patternWork: Int, exclusions: StagedExclusions?,
+        memory: [ArenaChunks]
     ) {
         self.tables = tables
         self.links = links
@@ -73,6 +76,7 @@ package final class StagedRows: Sendable {
         self.innerNames = innerNames
         self.payload = payload
         self.collections = collections
+        self.patternWork = patternWork
         self.exclusions = exclusions
         self.memory = memory
         let isPlain =
@@ -98,10 +102,11 @@ package final class StagedRows: Sendable {
     /// The fault with which the job fails, unless the merge skips a record because the stored object is as new.
     package var openFault: Fault? { conditionalFault.map { located($0.fault, at: $0.offset) } }
 
-    /// The cost of staging the rows again: bytes of text, and an equivalent of 64 bytes for each row and link.
+    /// The cost of staging the rows again: bytes of text, the work of patterns and tombstones, and an equivalent of 64 bytes
+    /// for each row and link.
     package var stagingWork: Int {
         let bytes = collections.reduce(0) { $0 + $1.textBytes }
-        return bytes + 64 * (rowCount + listPositions.count + links.reduce(0) { $0 + $1.count })
+        return bytes + patternWork + 64 * (rowCount + listPositions.count + links.reduce(0) { $0 + $1.count })
     }
 
     /// Stages the job again without the objects and records of the exclusions, as if the job did not have them.

@@ -142,7 +142,9 @@ struct JobRun {
         let memory = resources.memory()
         resources.retain(memory)
         do throws(StagingRefusal) {
-            return try batch.staged(merger.plan, job.policy, memory)
+            let rows = try batch.staged(merger.plan, job.policy, memory)
+            merger.connection.work.budget.charge(rows.stagingWork)
+            return rows
         } catch {
             switch error {
             case .fault(let fault): throw .fault(fault)
@@ -213,7 +215,6 @@ struct JobRun {
             let (rows, merged) = try merge.run(rows, history, prepare: prepare)
             reported.add(rows)
             try touch(rows, merged, history)
-            try check(history)
             return MergedBatch(rows: rows, result: merged)
         } catch {
             guard case .targetRejected(let fault) = error else { throw error }
@@ -312,7 +313,6 @@ struct JobRun {
         let history = started()
         if isLast, !job.wantsKeys { history.needsEntry = try entryCondition() }
         try history.record(body)
-        try check(history)
     }
 
     /// Whether more than a count is needed of an object: of one that the first step touched, the changes of that step
@@ -325,18 +325,10 @@ struct JobRun {
         }
     }
 
-    private func check(_ history: NetChanges) throws(MergeFailure) {
-        guard history.isOverfull else { return }
-        throw .fault(
-            .busy(
-                "The job changes more than the \(NetChanges.maximumEntries) objects that are tracked for one job. Send "
-                    + "it as several jobs, or a large `delete` or `sync` as a job of its own and without `reply: keys`."
-            ))
-    }
-
     private mutating func started() -> NetChanges {
         if let history { return history }
-        let history = NetChanges(merger.historyTables, on: merger.connection, hasDigest: merger.digest != nil)
+        let history = NetChanges(
+            merger.historyTables, on: merger.connection, resources.memory(), hasDigest: merger.digest != nil)
         self.history = history
         resources.parked.history = history
         return history

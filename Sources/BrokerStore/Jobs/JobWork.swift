@@ -34,10 +34,19 @@ enum JobWork {
             try meter.judging(body)
         } catch {
             // SQLite reports an error of Broker's function, and an interrupt, as plain errors.
-            guard case .store(let failure) = error, [.defect, .overworked].contains(failure.code), meter.budget.isSpent
+            guard case .store(let failure) = error, [.defect, .overworked].contains(failure.code), meter.mustEnd
             else { throw error }
         }
-        guard !meter.budget.isSpent else { throw .fault(tooMuch(at: step.pointer)) }
+        try judge(meter, at: step.pointer)
+    }
+
+    /// - Throws: when the job must end.
+    static func judge(_ meter: WorkMeter, at pointer: String) throws(MergeFailure) {
+        if var refusal = meter.refusal {
+            refusal.path = refusal.path ?? pointer
+            throw .fault(refusal)
+        }
+        if meter.budget.isSpent { throw .fault(tooMuch(at: pointer)) }
     }
 
     private static func constant(_ action: StepAction) -> Int {

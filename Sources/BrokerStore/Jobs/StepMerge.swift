@@ -150,6 +150,7 @@ struct StepMerge {
                 merged = try merger.merge(rows, policy, isCareful: isCareful, memory, parked)
             }
             if !isSingle { try savepoints.endStep() }
+            history?.accept()
             return merged
         } catch {
             history?.rollBack()

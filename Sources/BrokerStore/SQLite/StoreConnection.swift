@@ -13,7 +13,6 @@ extension Connection {
         try PredicateFunctions.install(on: self)
     }
 
-    /// Bounds what is read before it is known whose file it is: the model in a store is the largest value, and a table of 2,000
     /// Bounds what is read before the owner of the file is known: the model in a store is the largest value, and a
     /// table of 2,000 columns with the longest names is the longest statement.
     func bounded() -> Connection { bounded(valueBytes: 64 << 20, schemaBytes: 4 << 20, memory: 256 << 20) }

@@ -1,3 +1,4 @@
+internal import BrokerModel
 internal import BrokerSQLite
 internal import BrokerStaging
 internal import CSQLite
@@ -7,7 +8,7 @@ internal import CSQLite
 /// ```
 /// a statement ends      its instructions, exact (SQLITE_STMTSTATUS_VM_STEP), are charged
 /// while it runs         the progress handler adds a lower bound, so that ``isOver`` is true in time
-/// functions, collations charge the bytes that they read themselves
+/// functions, collations charge the bytes that they read themselves; so do the net changes
 /// ```
 ///
 /// When the budget is spent, the operation ends by the first of these:
@@ -31,7 +32,16 @@ final class WorkMeter: StatementMeter {
     private var running = 0
 
     /// The job may do no more work.
-    var isOver: Bool { budget.isSpent || running > 0 && running > budget.remaining }
+    var isOver: Bool { mustEnd || running > 0 && running > budget.remaining }
+
+    /// Whether the job ends with a fault: its budget is spent, or it may take no more memory.
+    var mustEnd: Bool { budget.isSpent || refusal != nil }
+
+    /// Why the job ends although its budget is not spent.
+    private(set) var refusal: Fault?
+
+    /// Ends the job, in the middle of a statement.
+    func refuse(_ fault: Fault) { refusal = refusal ?? fault }
 
     private var isJudged = false
 
@@ -45,7 +55,7 @@ final class WorkMeter: StatementMeter {
 
     /// - Throws: `overworked` when the operation must end.
     func check() throws(StoreError) {
-        if isJudged, budget.isSpent { throw .overworked }
+        if isJudged, mustEnd { throw .overworked }
     }
 
     /// Units that one job may take; tests lower it.
@@ -58,6 +68,7 @@ final class WorkMeter: StatementMeter {
         if self.budget.limit != .max { newest = self.budget.spent }
         self.budget = budget
         running = 0
+        refusal = nil
     }
 
     /// Charges a statement that has ended.
@@ -73,7 +84,8 @@ final class WorkMeter: StatementMeter {
             { meter in
                 let meter = Unmanaged<WorkMeter>.fromOpaque(meter!).takeUnretainedValue()
                 meter.running += WorkMeter.instructionsPerLook
-                return meter.isJudged && meter.running - WorkMeter.grace > meter.budget.remaining ? 1 : 0
+                let mustEnd = meter.refusal != nil || meter.running - WorkMeter.grace > meter.budget.remaining
+                return meter.isJudged && mustEnd ? 1 : 0
             }, Unmanaged.passUnretained(self).toOpaque())
     }
 }

@@ -35,6 +35,8 @@ final class ChangedTables {
     enum RecordedTable {
         case entity(Table)
         case links(LinkTable)
+        /// The deletion set of the connection (``DeletionStatements``).
+        case deletionSet
     }
 
     private var tables: [String: RecordedTable] = [:]
@@ -63,6 +65,7 @@ final class ChangedTables {
                     kinds: Dictionary(uniqueKeysWithValues: kinds), identities: identities))
             if !identities.isEmpty { ownIdentities.insert(index) }
         }
+        tables[DeletionStatements.deletionSetName] = .deletionSet
         for (number, link) in plan.layout.linkTables.enumerated() {
             let name = naming.linkTable(link)
             let (positions, realColumns) = try Self.columns(of: name, on: connection)

@@ -50,8 +50,7 @@ final class NetChanges {
 
     private let connection: Connection
     private let tables: ChangedTables
-    /// The maximum number of entries: some 100 MB.
-    static let maximumEntries = 400_000
+    private var memory: RecordingMemory
 
     private(set) var entries: [Entry] = []
     /// The rows that a first step changed, as they were before the job: a digest, and the concrete entity. The merge
@@ -72,12 +71,15 @@ final class NetChanges {
     private(set) var changedNumbers: [Int: Set<Int64>] = [:]
     /// Entries as they were before the last ``mark()``.
     private var undo: [(index: Int, entry: Entry)] = []
-    private var marked = 0
+    /// After a ``mark()``, the number of entries and the memory then; nil when the changes are not rolled back here.
+    private var marked: (entries: Int, memory: Int)?
     /// The digest of every recorded change; nil when no caller asked for it.
     private(set) var digest: RowDigest?
     private var markedDigest: RowDigest?
 
-    init(_ tables: ChangedTables, on connection: Connection, hasDigest: Bool) {
+    /// - Parameter memory: grants the memory for what is recorded; when it is refused, the job is ended.
+    init(_ tables: ChangedTables, on connection: Connection, _ memory: MergeMemory, hasDigest: Bool) {
+        self.memory = RecordingMemory(memory, connection.work)
         self.tables = tables
         self.connection = connection
         digest = hasDigest ? RowDigest() : nil
@@ -120,18 +122,19 @@ final class NetChanges {
         switch tables.table(table) {
         case nil: return
         case .links(let link): return recordChange(operation, link, count, database)
+        case .deletionSet: return memory.note(operation == SQLITE_INSERT ? .inDeletionSet : .outOfDeletionSet)
         case .entity(let table): changedTable = table
         }
         let entity = changedTable.entity
         func before() -> RowValues {
-            RowValues(count: count, changedTable, hasDigest: digest != nil) { column in
+            read(count, changedTable) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_old(database, column, &value)
                 return value
             }
         }
         func after() -> RowValues {
-            RowValues(count: count, changedTable, hasDigest: digest != nil) { column in
+            read(count, changedTable) { column in
                 var value: OpaquePointer?
                 sqlite3_preupdate_new(database, column, &value)
                 return value
@@ -145,6 +148,7 @@ final class NetChanges {
             // The first step inserts and updates, and counts itself which rows it inserted.
             guard operation == SQLITE_UPDATE, baseOriginals[location] == nil else { return }
             let original = before()
+            memory.note(.original)
             baseOriginals[location] = (parkedOriginals[location] ?? original.content, original.kind)
             return
         }
@@ -161,6 +165,15 @@ final class NetChanges {
             note(operation, entity, now)
             changed(entity, old, new, before, now)
         }
+    }
+
+    /// Reads a row, and charges its bytes: a change of one column reads and writes the whole row.
+    private func read(
+        _ count: Int32, _ table: ChangedTables.Table, _ value: (Int32) -> OpaquePointer?
+    ) -> RowValues {
+        let row = RowValues(count: count, table, hasDigest: digest != nil, value)
+        connection.work.budget.charge(row.work)
+        return row
     }
 
     /// - Parameter row: the row after the change; for a deletion, before.
@@ -228,7 +241,7 @@ final class NetChanges {
         _ entity: Int, _ oldNumber: Int64, _ number: Int64, _ old: () -> RowValues, _ now: RowValues
     ) {
         if oldNumber == number, isOnlyCounted(entity, number, old) {
-            changedNumbers[now.kind, default: []].insert(number)
+            if changedNumbers[now.kind, default: []].insert(number).inserted { memory.note(.number) }
             return
         }
         let index = entry(entity, oldNumber, old)
@@ -294,9 +307,6 @@ final class NetChanges {
         if isLinkChanged { change(known ?? entries.count - 1) { $0.isLinkChanged = true } }
     }
 
-    /// More changes were recorded than the maximum number of entries.
-    var isOverfull: Bool { entries.count > Self.maximumEntries }
-
     // MARK: - Rolling back
 
     private func add(_ entry: Entry) {
@@ -304,10 +314,14 @@ final class NetChanges {
         var entry = entry
         entry.originalKind = entry.kind
         entries.append(entry)
+        memory.note(.entry(keyBytes: entry.key.bytes.count, count: entries.count))
     }
 
     private func change(_ index: Int, _ body: (inout Entry) -> Void) {
-        undo.append((index, entries[index]))
+        if marked != nil {
+            undo.append((index, entries[index]))
+            memory.note(.undo)
+        }
         removeFromIndex(index)
         body(&entries[index])
         addToIndex(index)
@@ -335,22 +349,29 @@ final class NetChanges {
 
     /// Begins changes that may be rolled back.
     func mark() {
-        undo = []
-        marked = entries.count
+        marked = (entries.count, memory.bytes)
         markedDigest = digest
         links.mark()
     }
 
+    /// The changes since the mark stay.
+    func accept() {
+        memory.forget(undo.count)
+        (undo, marked) = ([], nil)
+    }
+
     /// Discards everything that was recorded since the mark.
     func rollBack() {
+        guard let marked else { return }
         for (index, entry) in undo.reversed() {
             removeFromIndex(index)
             entries[index] = entry
             addToIndex(index)
         }
-        for index in (marked..<entries.count).reversed() { removeFromIndex(index) }
-        entries.removeLast(entries.count - marked)
-        undo = []
+        for index in (marked.entries..<entries.count).reversed() { removeFromIndex(index) }
+        entries.removeLast(entries.count - marked.entries)
+        memory.reset(to: marked.memory)
+        (undo, self.marked) = ([], nil)
         digest = markedDigest
         links.rollBack()
         if isRecordingBase { baseOriginals = [:] }

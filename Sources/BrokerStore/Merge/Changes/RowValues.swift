@@ -5,12 +5,18 @@ internal import CSQLite
 
 /// A row as the net changes need it.
 struct RowValues {
+    /// Bytes of a row for one unit of work, each time that it is read: before or after a change, which writes the whole
+    /// row.
+    private static let bytesPerUnit = 16
+
     let key: StoredKey
     let content: Int
     /// The index of the object's concrete entity.
     let kind: Int
     /// Its identity, where the store has a row key and clients name the object by its identity.
     let identity: StoredKey?
+    /// Units of work, for the bytes of its texts and blobs.
+    let work: Int
     /// A hash of all columns that is the same on every machine; 0 when no caller asked for it.
     let digest: UInt64
 
@@ -25,12 +31,15 @@ struct RowValues {
         identity = table.identities[kind].map { columns in StoredKey(columns.map(cell)) }
         var hasher = Hasher()
         var digest = RowHash(0)
+        var byteCount = 0
         for column in 0..<count {
             let cell = cell(column)
             cell.hash(into: &hasher)
+            if cell.kind == .text || cell.kind == .blob { byteCount += Int(cell.count) }
             if hasDigest { digest.add(cell) }
         }
         content = hasher.finalize()
+        work = byteCount / Self.bytesPerUnit
         self.digest = hasDigest ? digest.value : 0
     }
 }

@@ -12,7 +12,8 @@ internal import BrokerStaging
 ///  1. Rows are deleted from tables in an order in which children come before their parents (``deletionOrder``).
 ///  2. A link against that order (into the row's own table, or around a cycle of tables) is set to NULL before.
 final class DeletionStatements {
-    static let deletionSet = "temp._broker_doomed"
+    static let deletionSetName = "_broker_deletions"
+    private static let deletionSet = "temp.\(deletionSetName)"
 
     private let plan: StagingPlan
     private let naming: ColumnNaming
@@ -43,7 +44,8 @@ final class DeletionStatements {
         try connection.execute(
             "CREATE TABLE \(Self.deletionSet) (entity INTEGER, number INTEGER, generation INTEGER, "
                 + "PRIMARY KEY (entity, number)) WITHOUT ROWID")
-        try connection.execute("CREATE INDEX temp._broker_doomed_generation ON _broker_doomed (generation, entity)")
+        try connection.execute(
+            "CREATE INDEX \(Self.deletionSet)_generation ON \(Self.deletionSetName) (generation, entity)")
     }
 
     func prepared(_ sql: String) throws(StoreError) -> Statement {
@@ -151,14 +153,14 @@ final class DeletionStatements {
             statements.append(
                 try connection.prepare(
                     "UPDATE OR IGNORE \(table(entity)) SET \(columns.map { "\($0) = NULL" }.joined(separator: ", ")) "
-                        + "WHERE \(isDoomed(entity)) AND \(columns[0]) IS NOT NULL"))
+                        + "WHERE \(isInDeletionSet(entity)) AND \(columns[0]) IS NOT NULL"))
         }
         detachments[entity] = statements
         return statements
     }
 
     func deleteSet(_ entity: Int) throws(StoreError) -> Statement {
-        try prepared("DELETE FROM \(table(entity)) WHERE \(isDoomed(entity))")
+        try prepared("DELETE FROM \(table(entity)) WHERE \(isInDeletionSet(entity))")
     }
 
     func clear() throws(StoreError) -> Statement { try prepared("DELETE FROM \(Self.deletionSet)") }
@@ -190,7 +192,7 @@ final class DeletionStatements {
         return order
     }
 
-    private func isDoomed(_ entity: Int) -> String {
+    private func isInDeletionSet(_ entity: Int) -> String {
         "\(naming.rowNumber(entity)) IN (SELECT number FROM \(Self.deletionSet) WHERE entity = \(entity))"
     }
 
