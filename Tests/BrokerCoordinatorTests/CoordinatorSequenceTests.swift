@@ -79,4 +79,22 @@ import TestSupport
         test.waitUntil(#""failures":{"draining":1,"idConflict":1,"invalidValue":2}"#)
         #expect(test.statistics.contains(#""failed":4,"#))
     }
+
+    @Test func `the newest sequence whose outcome may be forgotten is known from the start`() throws {
+        let folder = TemporaryFolder()
+        let model = #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#
+        func coordinator() throws -> TestCoordinator {
+            try TestCoordinator(model, in: folder) { $0.store.retention.count = 10 }
+        }
+        do {
+            let test = try coordinator()
+            #expect(test.coordinator.forgottenThrough == 0)
+            for number in 1...13 {
+                test.submit(#"{"Row": {"id": \#(number)}}"#)
+                _ = test.events.ends(number)
+            }
+            #expect(test.coordinator.forgottenThrough == 3)
+        }
+        #expect(try coordinator().coordinator.forgottenThrough == 3)
+    }
 }

@@ -3,6 +3,7 @@ import BrokerJSON
 import BrokerModel
 @testable import BrokerServer
 import BrokerStaging
+import BrokerStore
 import BrokerWire
 import Foundation
 import Logging
@@ -31,7 +32,7 @@ struct RunningServer {
 
     init(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), logPages: Int? = nil,
-        _ adjust: (inout ServerOptions) -> Void = { _ in }
+        outcomesKept: Int = LedgerRetention.defaultCount, _ adjust: (inout ServerOptions) -> Void = { _ in }
     ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -40,6 +41,7 @@ struct RunningServer {
         self.log = log
         let logger = Logger(label: "test") { _ in log }
         var coordinatorOptions = CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits)
+        coordinatorOptions.store.retention.count = outcomesKept
         if let logPages { coordinatorOptions.store.logPages = logPages }
         let coordinator = try Coordinator(plan: plan, options: coordinatorOptions, logger: logger)
         var options = ServerOptions(socketPath: folder + "/broker.sock")
@@ -57,9 +59,11 @@ struct RunningServer {
     /// Starts a server, runs the body, stops the server whatever happens.
     static func run(
         model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), logPages: Int? = nil,
-        _ adjust: (inout ServerOptions) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
+        outcomesKept: Int = LedgerRetention.defaultCount, _ adjust: (inout ServerOptions) -> Void = { _ in },
+        _ body: (RunningServer) async throws -> Void
     ) async throws {
-        let running = try await RunningServer(model: model, limits: limits, logPages: logPages, adjust)
+        let running = try await RunningServer(
+            model: model, limits: limits, logPages: logPages, outcomesKept: outcomesKept, adjust)
         do {
             try await body(running)
         } catch {
