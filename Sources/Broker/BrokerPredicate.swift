@@ -17,7 +17,12 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
     /// All objects.
     public static let all = BrokerPredicate("TRUEPREDICATE", arguments: [])
 
-    public init(_ format: String, arguments: [RawJSON] = []) {
+    public init(_ format: String) {
+        self.format = format
+        arguments = []
+    }
+
+    package init(_ format: String, arguments: [RawJSON]) {
         self.format = format
         self.arguments = arguments
     }
@@ -51,7 +56,7 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
     }
 
     private mutating func bind(_ value: (any Encodable)?) throws(BrokerError) {
-        guard let value else { return arguments.append("null") }
+        guard let value else { return arguments.append(RawJSON("null")) }
         arguments.append(try RawJSON(value: value))
     }
 

@@ -10,7 +10,7 @@ internal import Foundation
 ///
 /// It may hold any bytes. Before a text becomes a part of a message it is proven to be exactly one JSON value in UTF-8; if it is
 /// not, the call throws ``BrokerError/Code/invalidJSON``, and nothing is sent.
-public struct RawJSON: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
+public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     /// The effect of an encoded member that is nil.
     public struct Nulls: Sendable, Hashable {
         fileprivate let areWritten: Bool
@@ -28,9 +28,8 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible, ExpressibleB
 
     public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
+    /// - Parameter text: JSON, not a value: `RawJSON("7")` is the number 7. For a text use ``init(value:)``.
     public init(_ text: String) { bytes = Array(text.utf8) }
-
-    public init(stringLiteral text: String) { self.init(text) }
 
     /// Encodes records: dates as seconds since 1970, which keep their fractions, data as base64, keys sorted, so that the
     /// same values give the same bytes. `[UInt8]` and `Data` are JSON text already. A `String` is a value, as in
@@ -71,7 +70,8 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible, ExpressibleB
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         do {
             bytes = Array(try encoder.encode(value))
-            isKnownValue = true
+            // Foundation writes a `Decimal` that is not a number as NaN, which is no JSON value.
+            isKnownValue = !bytes.contains(UInt8(ascii: "N"))
         } catch {
             throw .notEncodable("\(error)")
         }

@@ -30,13 +30,16 @@ import Broker
         ("/json", { _ = try await $0.relate("E", 1, "r", to: $1) }),
         ("/json", { _ = try await $0.map(json: $1) }),
         ("/json", { _ = try await $0.map(json: $1, by: .path("/x")) }),
-        ("/object", { try await $0.run(.process("{}", object: $1)) }),
-        ("/object", { try await $0.run(.relate("null", relationship: "r", object: $1)) }),
+        ("/object", { try await $0.run(.process(RawJSON("{}"), object: $1)) }),
+        ("/object", { try await $0.run(.relate(RawJSON("null"), relationship: "r", object: $1)) }),
         ("/objects", { try await $0.run(.delete($1)) }),
         ("/arguments/0", { try await $0.run(.deleteMatching(.init("a == %@", arguments: [$1]))) }),
         (
             "/arguments/1",
-            { try await $0.run(.sync("[]", where: .init("a == %@", arguments: ["1", $1]), actions: .all, part: nil)) }
+            {
+                let predicate = BrokerPredicate("a == %@", arguments: [RawJSON("1"), $1])
+                try await $0.run(.sync(RawJSON("[]"), where: predicate, actions: .all, part: nil))
+            }
         ),
         (
             "/operations/1/json",

@@ -20,7 +20,7 @@ import Testing
         let operations: [Job.Operation] = [
             .process(json: text, as: "Employee"), .process(json: bytes, as: "Employee"), .map(json: text),
             .sync(json: text, as: "Employee"), try .relate("Employee", 1, "department", to: RawJSON(text)),
-            .init(entity: "Employee", .process("{}", object: .init(text))),
+            .init(entity: "Employee", .process(RawJSON("{}"), object: .init(text))),
             .init(entity: "Employee", .delete(.init(text))),
             .init(entity: "Employee", .deleteMatching(.init("id == %@", arguments: [.init(text)]))),
         ]

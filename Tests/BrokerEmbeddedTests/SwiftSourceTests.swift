@@ -40,8 +40,9 @@ import Testing
     @Test func `values of the structs are stored, and come back as they were`() async throws {
         let employee = Worker(
             id: 1, name: "Ada", class: "a", hiredAt: Date(timeIntervalSince1970: 1.25), birthday: "1815/12/10",
-            latitude: 51.5, longitude: nil, extra: #"{"a":[1,null,"x",true,1.5]}"#, salary: Decimal(string: "12500.50"),
-            photo: Data([1, 2, 255]), token: UUID(uuidString: "8C1D0A3E-5E0B-4C3A-9F5C-0B0B0B0B0B0B"),
+            latitude: 51.5, longitude: nil, extra: RawJSON(#"{"a":[1,null,"x",true,1.5]}"#),
+            salary: Decimal(string: "12500.50"), photo: Data([1, 2, 255]),
+            token: UUID(uuidString: "8C1D0A3E-5E0B-4C3A-9F5C-0B0B0B0B0B0B"),
             page: URL(string: "https://example.com/a"), level: 3, isActive: true, team: 7,
             rooms: [.init(floor: 1, number: "a"), .init(floor: 2, number: "b")])
         try await withTemporaryBroker(model: .json(Self.model)) { broker in

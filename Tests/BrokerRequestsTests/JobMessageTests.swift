@@ -1,4 +1,5 @@
 import Broker
+import Foundation
 import Testing
 
 @testable import BrokerRequests
@@ -42,5 +43,10 @@ import Testing
         #expect(!json.isKnownValue)
         let error = #expect(throws: BrokerError.self) { try content(Job(.process(json: json, as: "E"))) }
         #expect(error?.code == .invalidJSON)
+    }
+
+    @Test func `a decimal that is no number is not sent`() throws {
+        let error = #expect(throws: BrokerError.self) { try content(Job(.process([Decimal.nan], as: "E"))) }
+        #expect(error?.code == .invalidJSON || error?.code == .notEncodable)
     }
 }

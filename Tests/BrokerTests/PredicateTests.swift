@@ -25,4 +25,12 @@ import Testing
         let error = #expect(throws: BrokerError.self) { try BrokerPredicate("a == %@", Double.infinity) }
         #expect(error?.code == .notEncodable)
     }
+
+    @Test func `a text is a value as an argument, as a key and as what is compared`() throws {
+        // RawJSON is not expressible by a literal, so that no text is taken for JSON unseen.
+        #expect(!((RawJSON.self as Any.Type) is any ExpressibleByStringLiteral.Type))
+        let predicate = try BrokerPredicate("name == %@", values: ["7"])
+        #expect(predicate.arguments.map(\.description) == [#""7""#])
+        #expect(try RawJSON(value: "Ada").description == #""Ada""#)
+    }
 }
