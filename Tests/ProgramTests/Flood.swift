@@ -6,7 +6,7 @@ import TestSupport
 /// server does not take any more, and then comes again.
 enum Flood: String, CaseIterable, Sendable {
     case hello, ping, stats, awaiting, fetch, cancel, checkpoint, reload, backup, progress, objects, oneID, nonsense
-    case hostileText, largestContents, connections
+    case hostileText, largestContents, connections, deletions
 
     /// Frames that a connection sends before it goes; nil for as many as the server takes.
     var framesPerConnection: Int? {
@@ -15,6 +15,13 @@ enum Flood: String, CaseIterable, Sendable {
         case .largestContents: 2
         default: nil
         }
+    }
+
+    /// A job that prepares the store.
+    var preparation: String? {
+        guard self == .deletions else { return nil }
+        let rows = (10..<50_000).map { #"{"id": \#($0), "department": 1}"# }.joined(separator: ",")
+        return #"{"entity": "Employee", "json": [\#(rows)]}"#
     }
 
     /// Sent over and over.
@@ -52,6 +59,14 @@ enum Flood: String, CaseIterable, Sendable {
             let name = String(repeating: " ", count: 250 << 20)
             return [#"{"entity": "Department", "json": [{"id": 4, "name": "\#(name)"}]}"#]
         case .connections: return [#"{"type": "ping"}"#]
+        case .deletions:
+            // Ends the links of all employees, then fails.
+            return [
+                """
+                {"operations": [{"op": "delete", "entity": "Department", "objects": [1]},
+                    {"op": "relate", "entity": "Employee", "object": -1, "relationship": "department", "json": 2}]}
+                """
+            ]
         }
     }
 }

@@ -35,6 +35,7 @@ import Testing
         let client = try RawClient(socket)
         client.setPatience(seconds: 120)
         _ = try client.ask(#"{"id": "other", "entity": "Department", "json": [{"id": 1, "name": "A"}]}"#)
+        if let preparation = flood.preparation { #expect(try client.ask(preparation).type == "completed") }
         let flooding = try Flooding(flood, in: programs.folder, on: socket)
         flooding.waitUntilItFlows()
         let slowest = try slowestJob(client)
