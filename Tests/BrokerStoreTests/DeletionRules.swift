@@ -21,8 +21,8 @@ struct DeletionRules {
     /// Reads what a store has before a deletion.
     ///
     /// - Parameter object: what is to be deleted; nil when it does not exist.
-    init(_ store: TestStore, _ object: EquivalentOperation.Object?) throws {
-        links = try Self.rules.flatMap { rule in
+    init(_ store: TestStore, _ object: EquivalentOperation.Object?, _ features: EquivalentJobs.Features) throws {
+        links = try (features.contains(.noCascade) ? [] : Self.rules).flatMap { rule in
             try store.ownRows(rule.sql).map { row in
                 let ends = row.split(separator: "|").map(String.init)
                 return (

@@ -6,7 +6,8 @@ import Testing
 @testable import BrokerStore
 
 /// A job's effect is compared with that of other jobs that must have the same effect, its counts with the rows before and after
-/// it, and its deletions with the delete rules: no model of the other rules is needed for that.
+/// it, and its deletions with the delete rules: no model of the other rules is needed for that. The other jobs are its operations
+/// one by one; with `onInvalid: skip` the job without the records that it skips.
 ///
 /// By hand, for a long run: `BROKER_RANDOM_CASES=5000`; to see one again: `BROKER_RANDOM_SEED` and `BROKER_RANDOM_FEATURES`, as
 /// they were printed.

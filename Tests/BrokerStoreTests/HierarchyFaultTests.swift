@@ -1,4 +1,5 @@
 import BrokerModel
+import BrokerStaging
 import TestSupport
 import Testing
 
@@ -57,6 +58,26 @@ import Testing
             #"{"Team": [{"id": 1, "name": "t", "advisor": 5}], "Staff": [{"id": 5, "name": "s"}]}"#, .skip)
         #expect(outcome.rejections == ["unmappable /Staff/0"])
         #expect(try test.rows("SELECT id, advisor FROM Team") == ["1|NULL"])
+    }
+
+    @Test(arguments: [InvalidRecordPolicy.fail, .skip])
+    func `a key that may lead nowhere is ignored where its object cannot become what it asks for`(
+        policy: InvalidRecordPolicy
+    ) throws {
+        let test = try TestStore(Self.model)
+        let outcome = try test.outcome(
+            #"{"Team": [{"id": 1, "name": "t", "member": 5}], "Person": [{"id": 5, "name": "p"}]}"#, policy)
+        #expect(outcome.rejections == [])
+        #expect(try test.rows("SELECT id, member FROM Team") == ["1|NULL"])
+        #expect(try people(test) == ["5|Person"])
+    }
+
+    @Test func `a key that asks for what its object cannot become fails the job at the key`() throws {
+        let test = try TestStore(Self.model.replacing(#""Employee", "missing": "ignore""#, with: #""Employee""#))
+        let fault = try test.fault(
+            #"{"Person": [{"id": 5, "name": "p"}], "Team": [{"id": 1, "name": "t", "member": 5}]}"#)
+        #expect(fault?.code == .missingValue && fault?.path == "/Team/0/member")
+        #expect(try people(test) == [])
     }
 
     @Test func `several keys of abstract entities want an object that is not there`() throws {

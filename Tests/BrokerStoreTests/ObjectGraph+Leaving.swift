@@ -136,7 +136,7 @@ extension ObjectGraph {
 
     /// The reported fault of a rejected object with those names left: none if they allow that it does not exist.
     private func code(_ object: Rejected, _ places: [Int], _ reading: JobReading) -> String? {
-        if object.isForUniqueValue { return object.code }
+        if object.isForUniqueValue || exists(object.subject) { return object.code }
         guard let code = object.code else { return nil }
         if places.contains(where: { makes(reading.names[$0]) }) { return code }
         return places.contains { reading.names[$0].missing != .ignore } ? "objectNotFound" : nil
@@ -152,6 +152,11 @@ extension ObjectGraph {
         guard let first = records.first else { return true }
         let own = records.reduce(first) { model.isKind($1, of: $0) ? $1 : $0 }
         return own == kind || name.missing != nil && name.entity != own && model.isKind(name.entity, of: own)
+    }
+
+    private func isMoreSpecialByKeys(_ subject: Subject, _ places: [Int], _ reading: JobReading) -> Bool {
+        let records = places.filter { reading.names[$0].missing == nil }
+        return !records.isEmpty && kind(subject, records, reading) != kind(subject, places, reading)
     }
 
     // MARK: - Faults beside what is there
@@ -220,8 +225,11 @@ extension ObjectGraph {
         }
         let selection = ignoring(reading)
         let subjects = subjects(reading, withKindFaults(selection.leftOut, reading))
-        if let fault = existenceFaults(subjects, reading).min(by: { $0.offset < $1.offset }) {
-            return (fault.code, [fault.path], false)
+        let faults = existenceFaults(subjects, reading)
+        if let fault = faults.min(by: { $0.offset < $1.offset }) {
+            // Bare keys that ask for more than the records do are at fault alone, and may be ignored.
+            let isContested = faults.contains { isMoreSpecialByKeys($0.subject, subjects[$0.subject]!, reading) }
+            return (fault.code, [fault.path], isContested)
         }
         let first = losers(subjects, reading).map { subjects[$0]![0] }.min()
         return first.map { ("constraintViolation", [reading.names[$0].path], false) }

@@ -182,7 +182,8 @@ extension ObjectGraph {
     func json(keyOf node: Node) -> String {
         let object = objects[node]!
         let entity = model.entity(object.entity)
-        if entity.hasRowKey { return object.rowKey! }
+        let isKeyedBelow = entity.isBelowKeyless && !entity.identity.isEmpty
+        if entity.hasRowKey, !isKeyedBelow { return object.rowKey! }
         let parts = entity.identity.map { Self.json(object.values[$0]!, entity.attribute($0).type) }
         guard parts.count > 1 else { return parts[0] }
         return "{\(zip(entity.identity, parts).map { "\"\($0)\":\($1)" }.joined(separator: ","))}"

@@ -44,6 +44,7 @@ struct StoreDump {
             objects[table.entity] = Dictionary(
                 uniqueKeysWithValues: zip(keys, try rows(table.columns + table.positions)))
         }
+        lines += try store.ownRows("SELECT no, row, text, wide, bee FROM Slot ORDER BY 1, 2").map { "Slot: \($0)" }
         for table in Self.linkTables {
             lines += try store.ownRows("SELECT source, destination FROM \(table.name) ORDER BY 1, 2")
                 .map { "\(table.name): \($0)" }

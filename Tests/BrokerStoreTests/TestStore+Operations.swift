@@ -29,8 +29,9 @@ extension TestStore {
     }
 
     /// Applies one job inside the transaction that the caller began; nil when the job failed.
-    func outcomeInTransaction(ofOperations operations: String) throws -> Outcome? {
-        if case .completed(let outcome) = try store.apply(job(operations: operations)) { outcome } else { nil }
+    func outcomeInTransaction(ofOperations operations: String, _ policy: InvalidRecordPolicy = .fail) throws -> Outcome?
+    {
+        if case .completed(let outcome) = try store.apply(job(operations: operations, policy)) { outcome } else { nil }
     }
 
     func job(

@@ -49,6 +49,7 @@ struct StepMerge {
                     rows = staged
                     memory.release()
                     rows = try restaged(staged, without: known, memory)
+                    if policy == .fail, let fault = rows.rejected.first { throw .fault(fault) }
                 case .fault, .store, .targetRejected, .entangled, .unsettled: throw error
                 }
             }

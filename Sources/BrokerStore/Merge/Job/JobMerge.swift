@@ -95,7 +95,8 @@ struct JobMerge {
         _ entity: Int, _ row: Int, absence: (_ isTold: Bool) -> Fault? = { _ in nil }, keysBelow: Int? = nil,
         _ fault: (_ isTold: Bool) -> Fault?
     ) {
-        guard policy == .fail else {
+        // Bare keys may be at fault alone, and those that may name nothing are not: the next staging finds them.
+        guard policy == .fail, keysBelow == nil else {
             let isTold = rejected.count < RejectionList.maximumListed
             rejected.append(
                 RejectedRow(
@@ -103,7 +104,7 @@ struct JobMerge {
             return
         }
         let offset = rows.offset(entity: entity, row: row)
-        let first = rejected.firstIndex { $0.fault != nil }
+        let first = rejected.firstIndex { $0.fault != nil && $0.keysBelow == nil }
         if let first, rows.offset(entity: rejected[first].entity, row: rejected[first].row) <= offset { return }
         let row = RejectedRow(entity: entity, row: row, fault: fault(true))
         if let first, row.fault != nil { rejected[first] = row } else { rejected.append(row) }
@@ -111,7 +112,9 @@ struct JobMerge {
 
     func stopIfRejected() throws(MergeFailure) {
         guard !rejected.isEmpty else { return }
-        if policy == .fail, let first = rejected.first(where: { $0.fault != nil }), let fault = first.fault {
+        if policy == .fail, let first = rejected.first(where: { $0.fault != nil && $0.keysBelow == nil }),
+            let fault = first.fault
+        {
             throw .fault(rows.located(fault, at: rows.offset(entity: first.entity, row: first.row)))
         }
         // A rejected record may be the one that made an object an instance of a subentity, for which it lacks values:
