@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import BrokerStore
 
-/// What is skipped has no effect: a job with `onInvalid: skip` does what it does without the records that it skips.
+/// Skipped records have no effect: a job with `onInvalid: skip` does what it does without the records that it skips.
 extension EquivalentCase {
     /// Where a store differs from one that never saw the skipped records; nil for nowhere.
     func differenceWithoutSkipped() throws -> String? {

@@ -3,7 +3,7 @@ import BrokerModel
 
 @testable import BrokerStore
 
-/// What a job of ``EquivalentJobs`` skipped: a record with a fault of its own alone, and an object that cannot be made with
+/// The skipped parts of a job of ``EquivalentJobs``: a record with a fault of its own alone, and an object that cannot be made with
 /// all its records and bare keys in the step; but of an object with records, a bare key that cannot be met alone.
 struct SkippedRecords {
     private struct Object: Hashable {
