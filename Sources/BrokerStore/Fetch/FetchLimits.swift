@@ -12,7 +12,7 @@ package struct FetchLimits: Sendable {
     package var steps: Int?
     /// Processor time; nil for any time. Patterns take time without steps.
     package var microseconds: Int64?
-    /// Units of a ``WorkBudget``; nil for any number. A pattern that would exceed them is not begun: one alone may take a
+    /// Units of a `WorkBudget`; nil for any number. A pattern that would exceed them is not begun: one alone may take a
     /// second.
     package var work: Int?
 
