@@ -164,6 +164,21 @@ import Testing
 
     // MARK: - Inside one record
 
+    @Test func `a link that survives a null inside its record because of a tombstone has a position`() throws {
+        let test = try TestStore(
+            """
+            {"entities": {"Bee": {"identity": "no", "tombstone": "gone == YES",
+                "attributes": {"no": "integer64", "gone": "boolean"},
+                "relationships": {
+                    "fans": {"entity": "Bee", "toMany": true, "ordered": true, "inverse": "idols"},
+                    "idols": {"entity": "Bee", "toMany": true, "inverse": "fans"}}}}}
+            """)
+        try test.apply(
+            #"{"Bee": {"no": 2, "idols": [{"no": 2, "fans": null}, {"no": 5, "gone": true}], "fans": [5, 6]}}"#)
+        #expect(try test.rows("SELECT source, destination, position FROM Bee_fans") == ["2|5|0"])
+        #expect(try test.isSound())
+    }
+
     @Test func `an element that is deleted and named again in one record is linked, in its place`() throws {
         let relationships = ["\"entity\": \"Item\", \"inverse\": \"list\"", "\"entity\": \"Item\""]
         for (isJoinTable, relationship) in relationships.enumerated() {

@@ -1,24 +1,27 @@
 extension StagingContext {
     /// Notes the link's list positions at this side and at the other side.
     ///
-    /// - Parameter destination: nil ends the link.
+    /// - Parameters:
+    ///   - destination: nil ends the link.
+    ///   - linkOffset: the source offset of the link.
     @inline(__always)
     mutating func noteListPositions(
-        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int?, at offset: Int
+        _ plan: EntityPlan.RelationshipPlan, _ linkSource: LinkSource, _ destination: Int?, at offset: Int,
+        linkOffset: UInt32
     ) throws(StagingFault) {
         if plan.relationship.isOrdered, let destination {
             try note(
                 StagedListPosition(
                     entity: linkSource.entity.index, relationship: plan.index, row: linkSource.row,
                     element: destination,
-                    sourceOffset: linkSource.sourceOffset,
+                    sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
                     operation: operationOffset, offset: UInt32(offset)))
         }
         if let inverse = plan.orderedInverse {
             try note(
                 StagedListPosition(
                     entity: plan.destinationTable, relationship: inverse, row: destination,
-                    element: linkSource.row, sourceOffset: linkSource.sourceOffset,
+                    element: linkSource.row, sourceOffset: linkSource.sourceOffset, linkOffset: linkOffset,
                     operation: operationOffset, offset: UInt32(offset)))
         }
     }

@@ -96,7 +96,10 @@ extension StagingContext {
             return
         }
         // Offset 0 precedes all assertions, so that the null clears this one.
-        for index in assertion.listPositions { listPositions[index].sourceOffset = 0 }
+        for index in assertion.listPositions {
+            listPositions[index].sourceOffset = 0
+            listPositions[index].linkOffset = 0
+        }
         if let link = assertion.link { links[link.table][link.index].sourceOffset = 0 }
     }
 
@@ -146,12 +149,14 @@ extension StagingContext {
         guard case .column(let column) = plan.form else { return }
         if value.isNull {
             try assertLink(linkSource.entity, linkSource.row, column, nil, linkSource.sourceOffset)
-            try noteListPositions(plan, linkSource, nil, at: textOffset(of: value))
+            try noteListPositions(
+                plan, linkSource, nil, at: textOffset(of: value), linkOffset: linkSource.sourceOffset)
         } else if let destination = try destination(value, plan, linkSource) {
             let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
             try assertLink(linkSource.entity, linkSource.row, column, destination, sourceOffset)
             let firstPosition = listPositions.count
-            try noteListPositions(plan, linkSource, destination, at: textOffset(of: value))
+            try noteListPositions(
+                plan, linkSource, destination, at: textOffset(of: value), linkOffset: sourceOffset)
             if firstPosition < listPositions.count {
                 try noteSelfLink(plan, linkSource, destination, nil, firstPosition)
             }
@@ -164,8 +169,8 @@ extension StagingContext {
         guard let destination = try destination(value, plan, linkSource, mapped) else { return }
         if destination == linkSource.row, isSelfLinked(plan, linkSource) { return }
         let firstPosition = listPositions.count
-        try noteListPositions(plan, linkSource, destination, at: textOffset(of: value))
         let sourceOffset = sourceOffset(linkSource, linkingTo: destination, of: plan.destinationTable)
+        try noteListPositions(plan, linkSource, destination, at: textOffset(of: value), linkOffset: sourceOffset)
         switch plan.form {
         case .column: return
         case .destinationColumn(let column):

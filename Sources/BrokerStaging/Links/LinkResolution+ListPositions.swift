@@ -109,13 +109,13 @@ extension LinkResolution {
     private func isClearedByObject(_ position: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = position.row, !cleared.isEmpty else { return false }
         let own = ClearedSet(entity: position.entity, row: row, relationship: position.relationship)
-        return cleared[own]?.takes(position.element, sourceOffset: position.sourceOffset) ?? false
+        return cleared[own]?.takes(position.element, sourceOffset: position.linkOffset) ?? false
     }
 
     /// Whether the set of the inverse was cleared after the last assertion of a link.
     private func isClearedByElement(_ position: StagedListPosition, _ cleared: [ClearedSet: Clearing]) -> Bool {
         guard let row = position.row, !cleared.isEmpty, let set = elementSet(of: position) else { return false }
-        return cleared[set]?.takes(row, sourceOffset: position.sourceOffset) ?? false
+        return cleared[set]?.takes(row, sourceOffset: position.linkOffset) ?? false
     }
 
     /// Returns the set of the inverse, which the element's own records name.

@@ -11,6 +11,9 @@ package struct StagedListPosition: Sendable {
     package internal(set) var isRelinked = false
     /// Offset of the asserting record; 0 when a later key of that record has ended the link.
     var sourceOffset: UInt32
+    /// The same of the link, which may be that of a tombstone inside the record (``StagingContext/sourceOffset(_:linkingTo:of:)``):
+    /// what ends the link ends its position.
+    var linkOffset: UInt32
     /// Offset of its operation.
     let operation: UInt32
     /// Offset of the element in the text, or, for an assertion from the other side, of the value that names the object.

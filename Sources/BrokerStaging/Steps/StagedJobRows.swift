@@ -170,7 +170,7 @@ private struct PartTranslation {
                 entity: position.entity, relationship: position.relationship,
                 row: position.row.map { rows[position.entity][$0] },
                 element: rows[destination][position.element], sourceOffset: position.sourceOffset,
-                operation: position.operation,
+                linkOffset: position.linkOffset, operation: position.operation,
                 offset: position.offset)
         }
         whole.nestings += part.nestings.map {
