@@ -135,7 +135,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     }
 
     /// Entries of the queue, those of withdrawn jobs among them.
-    var placesKept: Int { waiting.count }
+    var retainedPlaces: Int { waiting.count }
 
     /// The server is asked to take that job back.
     mutating func noteCancelled(_ place: Place) {

@@ -147,7 +147,7 @@ final class SessionDriver: Sendable {
 
     private func streamEnded(_ number: Int) {
         state.withLock { $0.streams[number] = nil }
-        tellDrained()
+        notifyDrained()
     }
 
     var isClosed: Bool { state.withLock { $0.session.link == .closed } }
@@ -172,11 +172,11 @@ final class SessionDriver: Sendable {
             state.session.drain()
             state.drained = drained
         }
-        tellDrained()
+        notifyDrained()
         try? await drained.value()
     }
 
-    private func tellDrained() {
+    private func notifyDrained() {
         let drained = state.withLock { $0.isDrained ? $0.drained : nil }
         drained?.finish(.success(()))
     }
@@ -222,7 +222,7 @@ final class SessionDriver: Sendable {
         if let connect = effects.connect { self.connect(connect) }
         if mustFlush { eventLoop.execute { self.flush() } }
         for delivery in effects.deliveries { deliver(delivery) }
-        if !effects.deliveries.isEmpty { tellDrained() }
+        if !effects.deliveries.isEmpty { notifyDrained() }
         return value
     }
 

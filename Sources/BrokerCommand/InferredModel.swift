@@ -18,7 +18,7 @@ struct InferredModel {
         let samples = try await SampleRecords(
             of: sources, entity: entity, limit: model == nil ? SampleRecords.mostRecords : 1)
         root = samples.root
-        samples.tellRoot()
+        samples.reportRoot()
         if let model {
             self.model = model
             switch model {

@@ -42,7 +42,7 @@ struct ModelDiffCommand: AsyncParsableCommand {
         if json {
             try Program.write(Self.json(changes))
         } else {
-            for change in changes { try Program.say("\(change.verdict.rawValue): \(change.told)") }
+            for change in changes { try Program.say("\(change.verdict.rawValue): \(change.line)") }
         }
         if changes.contains(where: { $0.verdict == .refused }) { throw CommandFailure(.failed) }
     }

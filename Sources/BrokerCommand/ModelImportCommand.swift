@@ -50,7 +50,7 @@ struct ModelImportCommand: AsyncParsableCommand {
         guard samples.inference.recordCount > 0 else {
             throw CommandFailure(.failed, "There is no record in the input to infer a model from.")
         }
-        samples.tellRoot()
+        samples.reportRoot()
         try Program.say(samples.document.root, isCompact: json)
     }
 }

@@ -81,7 +81,7 @@ struct SampleRecords {
         return nil
     }
 
-    func tellRoot() {
+    func reportRoot() {
         guard let root else { return }
         Program.complain("broker: the records are taken from \(root.text) of the input; --root selects others.")
     }

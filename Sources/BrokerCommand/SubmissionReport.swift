@@ -74,14 +74,14 @@ struct SubmissionReport {
     }
 
     /// The maximum number of jobs whose ids are printed.
-    private static let toldJobs = 8
+    private static let listedJobs = 8
 
     /// How to learn what became of the jobs in doubt.
     private var inquiry: String {
         let ids = doubtful.compactMap(\.id)
         guard !ids.isEmpty else { return "" }
-        let told = ids.prefix(Self.toldJobs).joined(separator: ", ") + (ids.count > Self.toldJobs ? " …" : "")
-        return " (see `broker await ID`; \(ids.count == 1 ? "the id is" : "the ids are") \(told))"
+        let list = ids.prefix(Self.listedJobs).joined(separator: ", ") + (ids.count > Self.listedJobs ? " …" : "")
+        return " (see `broker await ID`; \(ids.count == 1 ? "the id is" : "the ids are") \(list))"
     }
 
     // MARK: - JSON

@@ -76,14 +76,14 @@ struct SubmittedInput: Sendable {
     }
 
     /// The maximum number of ranges that are printed; the others are counted.
-    private static let toldRanges = 10
+    private static let listedRanges = 10
 
     private static func text(_ ranges: [ClosedRange<Int>]) -> String {
-        let told = ranges.prefix(toldRanges).map { range in
+        let list = ranges.prefix(listedRanges).map { range in
             range.count == 1 ? "\(range.lowerBound)" : "\(range.lowerBound) to \(range.upperBound)"
         }
-        let rest = ranges.count > toldRanges ? " and \(ranges.count - toldRanges) more ranges" : ""
-        return told.joined(separator: ", ") + rest
+        let rest = ranges.count > listedRanges ? " and \(ranges.count - listedRanges) more ranges" : ""
+        return list.joined(separator: ", ") + rest
     }
 
     /// In their order, neighbours made one.

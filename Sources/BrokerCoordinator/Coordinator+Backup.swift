@@ -13,18 +13,18 @@ extension Coordinator {
     ///     jobs in them. Nil copies what is committed now.
     ///   - isWanted: whether the client is still there.
     ///   - progress: called at most ten times a second, on the backup's thread; must not block.
-    ///   - tell: called once, on a thread of the coordinator's.
+    ///   - notify: called once, on a thread of the coordinator's.
     package func backup(
         to file: String, replaces: Bool = false, before ticket: Int? = nil,
         isWanted: @escaping @Sendable () -> Bool = { true },
         progress: @escaping @Sendable (StoreBackup.Progress) -> Void = { _ in },
-        tell: @escaping @Sendable (BackupEnd) -> Void
+        notify: @escaping @Sendable (BackupEnd) -> Void
     ) {
         let task = BackupTask(
             backup: StoreBackup(of: storePath, to: file, replaces: replaces), file: file, isWanted: isWanted,
-            progress: progress, tell: tell)
+            progress: progress, notify: notify)
         let begin: @Sendable () -> Void = { [backups, completions] in
-            if let refusal = backups.run(task) { completions.run { tell(.failed(refusal)) } }
+            if let refusal = backups.run(task) { completions.run { notify(.failed(refusal)) } }
         }
         let waits = ticket.map { ticket in jobTable.withLock { $0.ends.wait(before: ticket, begin) } } ?? false
         if !waits { begin() }

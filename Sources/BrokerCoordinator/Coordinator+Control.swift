@@ -11,14 +11,14 @@ extension Coordinator {
     /// - Parameters:
     ///   - ticket: the ticket of the cancellation; nil means all jobs that were admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
-    ///   - tell: called once, on a thread of the coordinator's, and before the job's observer.
+    ///   - notify: called once, on a thread of the coordinator's, and before the job's observer.
     package func cancel(
         _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
-        _ tell: @escaping @Sendable (Cancellation) -> Void
+        _ notify: @escaping @Sendable (Cancellation) -> Void
     ) {
         var isInFlight = false
         jobTable.change(completions) { jobTable in
-            let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, tell)
+            let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, notify)
             isInFlight = effects != nil
             return effects ?? Effects()
         }
@@ -26,9 +26,9 @@ extension Coordinator {
         // A job that is not in flight has ended, or is unknown.
         self.await(id, before: ticket, as: asker) { result in
             switch result {
-            case .success(nil): tell(.unknown)
-            case .success: tell(.tooLate)
-            case .failure(let error): tell(.failed(error))
+            case .success(nil): notify(.unknown)
+            case .success: notify(.tooLate)
+            case .failure(let error): notify(.failed(error))
             }
         }
     }
@@ -54,15 +54,15 @@ extension Coordinator {
 
     /// Copies the WAL into the database and truncates its file, as far as readers allow.
     ///
-    /// - Parameter tell: called once, on the writer's thread, with the rest of the WAL.
-    package func checkpoint(_ tell: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
+    /// - Parameter notify: called once, on the writer's thread, with the rest of the WAL.
+    package func checkpoint(_ notify: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
         let statistics = statistics
         jobTable.broadcast { jobTable in
             jobTable.writerTasks.append { store in
                 let result = Result { () throws(StoreError) in try store.checkpointAtOnce() }
-                let log = store.log
-                statistics.count { $0.log = log }
-                tell(result)
+                let wal = store.wal
+                statistics.count { $0.wal = wal }
+                notify(result)
             }
             return true
         }
@@ -70,10 +70,10 @@ extension Coordinator {
 
     /// The digest of the journal's jobs and of the rows that they wrote; nil without a journal.
     ///
-    /// - Parameter tell: called once, on the writer's thread.
-    package func history(_ tell: @escaping @Sendable (StateDigest?) -> Void) {
+    /// - Parameter notify: called once, on the writer's thread.
+    package func history(_ notify: @escaping @Sendable (StateDigest?) -> Void) {
         jobTable.broadcast { jobTable in
-            jobTable.writerTasks.append { tell($0.history) }
+            jobTable.writerTasks.append { notify($0.history) }
             return true
         }
     }

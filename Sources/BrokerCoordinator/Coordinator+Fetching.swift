@@ -11,11 +11,11 @@ extension Coordinator {
     ///   - envelope: the text around the objects.
     ///   - isWanted: whether the client is still there.
     ///   - mayBeLong: whether there is room for a long answer; called once the fetch turns out to be long.
-    ///   - tell: called once, on a thread of the coordinator's.
+    ///   - notify: called once, on a thread of the coordinator's.
     package func fetch(
         _ request: FetchRequest, before ticket: Int? = nil, from source: Int = 0, in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true }, mayBeLong: @escaping @Sendable () -> Bool = { true },
-        tell: @escaping @Sendable (FetchEnd) -> Void
+        notify: @escaping @Sendable (FetchEnd) -> Void
     ) {
         guard let ticket else {
             // A frame of its own, which holds only the question.
@@ -23,14 +23,15 @@ extension Coordinator {
                 .question { ticket in
                     self.fetch(
                         request, before: ticket, from: source, in: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
-                        tell: tell)
+                        notify: notify)
                 }
             } refuse: { _ in
                 preconditionFailure("there is room for nothing")
             }
         }
         let task = FetchTask(
-            request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong, tell: tell)
+            request: request, source: source, envelope: envelope, isWanted: isWanted, mayBeLong: mayBeLong,
+            notify: notify)
         whenEnded(before: ticket, from: source) { [readers] in readers.fetch(task) }
     }
 
@@ -41,13 +42,13 @@ extension Coordinator {
     ///   - process: the client's; processes share the places for open streams.
     ///   - envelope: the text around the objects of each part.
     ///   - isWanted: whether the client is still there.
-    ///   - tell: called for each event, on a thread of the coordinator's.
+    ///   - notify: called for each event, on a thread of the coordinator's.
     package func stream(
         _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope = .none,
         isWanted: @escaping @Sendable () -> Bool = { true },
-        tell: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+        notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) -> FetchStream {
-        readers.streams.stream(request, of: process, in: envelope, isWanted: isWanted, tell: tell)
+        readers.streams.stream(request, of: process, in: envelope, isWanted: isWanted, notify: notify)
     }
 
     /// Calls `body` once the jobs before that ticket from that source have ended: at once, or on a thread of the

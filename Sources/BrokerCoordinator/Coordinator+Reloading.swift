@@ -17,28 +17,28 @@ extension Coordinator {
     ///
     /// - Parameters:
     ///   - read: reads the model, on a thread of its own; may block.
-    ///   - tell: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
+    ///   - notify: called once, on a thread of the coordinator's, with the changes, or the reason why the old model
     ///     stays.
     package func reload(
         reading read: @escaping @Sendable () -> Result<StagingPlan, Fault>,
-        tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+        notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
         Thread(named: "reload") { [self] in
             switch read() {
-            case .success(let plan): hold(for: plan, tell)
-            case .failure(let fault): tell(.failure(fault))
+            case .success(let plan): hold(for: plan, notify)
+            case .failure(let fault): notify(.failure(fault))
             }
         }.detach()
     }
 
     private static let ownSource = -1
 
-    private func hold(for plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
+    private func hold(for plan: StagingPlan, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
         // A frame of its own, which holds only the question whether everything before it has ended.
         let begun: (ticket: Int, memory: JobMemory)
         switch beginHolding() {
         case .success(let holding): begun = holding
-        case .failure(let fault): return tell(.failure(fault))
+        case .failure(let fault): return notify(.failure(fault))
         }
         let frame = AdmittedFrame(
             ticket: begun.ticket, arrival: begun.ticket, source: Self.ownSource, payloadBytes: 0,
@@ -48,8 +48,8 @@ extension Coordinator {
         // It has no source, so it need not wait for a turn.
         _ = goesOn(frame, .question)
         skip(frame) { [self] ticket in
-            let waits = jobTable.withLock { $0.ends.wait(before: ticket) { self.change(to: plan, tell) } }
-            if !waits { change(to: plan, tell) }
+            let waits = jobTable.withLock { $0.ends.wait(before: ticket) { self.change(to: plan, notify) } }
+            if !waits { change(to: plan, notify) }
         }
     }
 
@@ -66,22 +66,22 @@ extension Coordinator {
         }
     }
 
-    private func change(to plan: StagingPlan, _ tell: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
-        let wish = ModelReload(plan: plan, path: storePath, options: storeOptions) { [self] result in
+    private func change(to plan: StagingPlan, _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void) {
+        let request = ModelReload(plan: plan, path: storePath, options: storeOptions) { [self] result in
             switch result {
             case .success((let migration, let index)):
                 planInForce.withLock { $0 = plan }
                 readers.use(plan)
                 ledger.use(index)
                 release()
-                tell(.success(migration))
+                notify(.success(migration))
             case .failure(let error):
                 release()
-                tell(.failure(Fault(error.faultCode, error.message)))
+                notify(.failure(Fault(error.faultCode, error.message)))
             }
         }
         jobTable.broadcast { jobTable in
-            jobTable.reload = wish
+            jobTable.reload = request
             return true
         }
     }

@@ -89,7 +89,7 @@ extension Coordinator {
             return true
         }
         jobTable.broadcast {
-            $0.isLogLost = true
+            $0.isJournalLost = true
             return true
         }
     }
@@ -98,7 +98,7 @@ extension Coordinator {
         let ended = Monitor<Result<StoreMigration, Fault>?>(nil)
         reload {
             .success(plan)
-        } tell: { result in
+        } notify: { result in
             ended.broadcast {
                 $0 = result
                 return true

@@ -28,7 +28,7 @@ package final class Coordinator: Sendable {
     package var model: Model { plan.model }
     package let limits: CoordinatorLimits
     package let retention: LedgerRetention
-    /// The staging plan of the model in effect; another one after ``reload(reading:tell:)``.
+    /// The staging plan of the model in effect; another one after ``reload(reading:notify:)``.
     package var plan: StagingPlan { planInForce.withLock { $0 } }
     let planInForce: Monitor<StagingPlan>
     let storeOptions: StoreOptions
@@ -167,14 +167,14 @@ package final class Coordinator: Sendable {
     /// The number of frames that were admitted and have not ended.
     package var admittedCount: Int { jobTable.withLock { $0.count } }
 
-    /// Calls `tell` once when there is room for that source: at once, or later on a thread of the coordinator's.
-    package func whenRoom(for source: Int = 0, _ tell: @escaping @Sendable () -> Void) {
+    /// Calls `notify` once when there is room for that source: at once, or later on a thread of the coordinator's.
+    package func whenRoom(for source: Int = 0, _ notify: @escaping @Sendable () -> Void) {
         let hasRoom = jobTable.withLock { jobTable in
             if jobTable.hasRoom(for: source) { return true }
-            jobTable.waitForRoom(source, tell)
+            jobTable.waitForRoom(source, notify)
             return false
         }
-        if hasRoom { tell() }
+        if hasRoom { notify() }
     }
 
     private static let draining = Fault(
@@ -208,16 +208,16 @@ package final class Coordinator: Sendable {
     /// - Parameters:
     ///   - ticket: the ticket of the question; nil asks after everything admitted so far.
     ///   - asker: a job that it may not see counts as unknown.
-    ///   - tell: called once, on a thread of the coordinator's.
+    ///   - notify: called once, on a thread of the coordinator's.
     package func await(
         _ id: String, before ticket: Int? = nil, as asker: JobOwner = .server,
-        _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
+        _ notify: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
         let key = JobID(id)
-        let (wait, cancelled, kept) = jobTable.withLock { jobTable in
+        let (wait, cancelled, unrecorded) = jobTable.withLock { jobTable in
             // A cancelled job has ended, though its turn, which a pause may delay, has not come.
             let cancelled = jobTable.running.cancellation(of: key, before: ticket, as: asker)
-            let waiter = RunningJobs.Waiter(asker: asker) { tell(.success($0)) }
+            let waiter = RunningJobs.Waiter(asker: asker) { notify(.success($0)) }
             return (
                 cancelled == nil ? jobTable.running.await(key, before: ticket, waiter) : nil, cancelled,
                 jobTable.unrecorded.outcome(of: key, as: asker)
@@ -226,29 +226,29 @@ package final class Coordinator: Sendable {
         // A job leaves the job table after its COMMIT, so a job that is not there is in the ledger, among the
         // unrecorded failures, or unknown.
         ledger.find(id, as: asker) { [jobTable] result in
-            guard case .success(let outcome) = result else { return wait == nil ? tell(result) : () }
+            guard case .success(let outcome) = result else { return wait == nil ? notify(result) : () }
             let isCommitted = outcome?.isCommitted == true
             if let wait {
-                if isCommitted, jobTable.withLock({ $0.running.forget(wait) }) { tell(result) }
+                if isCommitted, jobTable.withLock({ $0.running.forget(wait) }) { notify(result) }
             } else if let cancelled, !isCommitted {
-                tell(.success(cancelled))
-            } else if let kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
-                tell(.success(kept))
+                notify(.success(cancelled))
+            } else if let unrecorded, !isCommitted, outcome?.sequence ?? 0 < unrecorded.sequence ?? 0 {
+                notify(.success(unrecorded))
             } else {
-                tell(result)
+                notify(result)
             }
         }
     }
 
-    /// Calls `tell` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread
+    /// Calls `notify` once if the disk under the store or its journal fails, or the store's file is damaged, on a thread
     /// of the coordinator's, after the ends that were sent before.
     ///
     /// How much of the last transaction, or of the newest entries, is on the disk is unknown then. Neither its jobs nor
     /// later ones are sent anything more, and callers that await them get no answer: they should look at the store when
     /// it has been opened again. Fetches fail. The coordinator is not used any more; ``stop()`` does not wait for those
     /// jobs.
-    package func onFailure(_ tell: @escaping @Sendable (StoreError) -> Void) {
-        completions.run(storageFailure.observe(tell))
+    package func onFailure(_ notify: @escaping @Sendable (StoreError) -> Void) {
+        completions.run(storageFailure.observe(notify))
     }
 
     /// From now on new jobs are refused; those admitted before still take effect. A backup is cancelled. Any number of
@@ -268,7 +268,7 @@ package final class Coordinator: Sendable {
 
     /// Waits until everything admitted before has taken effect, but for entries of a journal that has failed. Blocks;
     /// called after ``refuseNewJobs(lockSeconds:)``.
-    package func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isLogLost ? () : nil } }
+    package func finishAdmitted() { jobTable.wait { $0.count == 0 || $0.isJournalLost ? () : nil } }
 
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.
@@ -286,7 +286,7 @@ package final class Coordinator: Sendable {
             return true
         }
         writer.join()
-        writer.log?.stop()
+        writer.journal?.stop()
         completions.stop()
     }
 
@@ -299,7 +299,7 @@ package final class Coordinator: Sendable {
         let (jobs, isPaused) = jobTable.withLock { ($0.jobCount, $0.isPaused) }
         statistics.write(
             to: &writer, opening: depths.opening, staging: depths.staging, inFlight: jobs, bytes: memoryTotal,
-            isPaused: isPaused, self.writer.log)
+            isPaused: isPaused, self.writer.journal)
     }
 
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
@@ -314,5 +314,5 @@ package final class Coordinator: Sendable {
     package var jobMemory: Int { memory.one }
 
     /// Whether `accepted` means that the job is on the disk.
-    package var keepsJournal: Bool { writer.log != nil }
+    package var keepsJournal: Bool { writer.journal != nil }
 }

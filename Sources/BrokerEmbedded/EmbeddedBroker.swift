@@ -103,9 +103,9 @@ public final class EmbeddedBroker: BrokerProtocol {
         _ = try id.checked()
         let outcome: JobCompletion? = try await requests.ask(
             orOnCancellation: BrokerError.waitCancelled(id)
-        ) { [owned] ticket, tell in
+        ) { [owned] ticket, notify in
             owned.coordinator.await(id.text, before: ticket) { result in
-                tell(result.mapError { BrokerError(.storeUnavailable, $0.message) })
+                notify(result.mapError { BrokerError(.storeUnavailable, $0.message) })
             }
         }
         guard let outcome else { throw BrokerError.unknownJob(id) }
@@ -116,8 +116,8 @@ public final class EmbeddedBroker: BrokerProtocol {
         _ = try id.checked()
         let result: Cancellation = try await requests.ask(
             orOnCancellation: BrokerError.waitCancelled(id)
-        ) { [owned] ticket, tell in
-            owned.coordinator.cancel(id.text, before: ticket) { tell(.success($0)) }
+        ) { [owned] ticket, notify in
+            owned.coordinator.cancel(id.text, before: ticket) { notify(.success($0)) }
         }
         switch result {
         case .cancelled: return

@@ -126,9 +126,9 @@ final class Requests: Sendable {
 
     /// Begins a streamed fetch, when the jobs before it have ended.
     ///
-    /// - Parameter tell: called for each event, on a thread of the coordinator's.
+    /// - Parameter notify: called for each event, on a thread of the coordinator's.
     func stream(
-        _ content: JSONText, tell: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+        _ content: JSONText, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) async throws -> FetchStream {
         let answer = Answer<FetchStream>()
         return try await value(of: answer, content) { [coordinator] envelope, memory in
@@ -141,7 +141,7 @@ final class Requests: Sendable {
                 let request = try coordinator.plan.fetchRequest(FetchDescription(message))
                 return .question { ticket in
                     coordinator.whenEnded(before: ticket, from: 0) {
-                        answer.finish(.success(coordinator.stream(request, of: 0, tell: tell)))
+                        answer.finish(.success(coordinator.stream(request, of: 0, notify: notify)))
                     }
                 }
             } catch {

@@ -82,12 +82,12 @@ package struct StoreOpening {
         throw StoreError(
             .incompatible,
             "The store \(path) does not fit the model, and cannot be made to without loss: "
-                + refused.map(\.told).joined(separator: "; ")
+                + refused.map(\.line).joined(separator: "; ")
                 + ". Use the model that made it, or another store; nothing was touched.")
     }
 
     private func misfit(_ refused: [StoreChange], _ contents: String) -> StoreError {
-        let faults = refused.prefix(Self.maximumReported).map(\.told).joined(separator: "; ")
+        let faults = refused.prefix(Self.maximumReported).map(\.line).joined(separator: "; ")
         let more = refused.count > Self.maximumReported ? "; and \(refused.count - Self.maximumReported) more" : ""
         let remedy =
             isMarked

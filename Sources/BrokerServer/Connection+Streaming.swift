@@ -16,7 +16,7 @@ extension Connection {
             let stream = coordinator.stream(
                 fetch.request, of: peer.process, in: fetch.envelope,
                 isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
-                tell: { [self] stream, event in put(event, of: stream, fetch) })
+                notify: { [self] stream, event in put(event, of: stream, fetch) })
             streams.withLock { $0.add(stream) }
             // A closed connection retains none.
             if isClosed { cancelStreams() } else { sendStreams() }

@@ -144,17 +144,18 @@ final class Connection: Sendable {
     ///
     /// - Parameters:
     ///   - ticket: the ticket of the question.
-    ///   - whenTold: called once, also when the client has left.
+    ///   - whenAnswered: called once, also when the client has left.
     func answer(
-        awaitOf id: String, before ticket: Int, about frame: FrameReference, whenTold: @escaping @Sendable () -> Void
+        awaitOf id: String, before ticket: Int, about frame: FrameReference,
+        whenAnswered: @escaping @Sendable () -> Void
     ) {
         // The ledger is not asked twice for a client that has much to read.
         if isSomethingWaiting {
-            whenTold()
+            whenAnswered()
             return wait(.stored(id: id, frame, .question(ticket: ticket)))
         }
         coordinator.await(id, before: ticket, as: peer.owner) { [self] result in
-            whenTold()
+            whenAnswered()
             if case .success(let outcome?) = result, case .completed = outcome.result,
                 outcome.byteCount > Self.smallAnswerBytes, !mayHoldLarge
             {
@@ -178,12 +179,12 @@ final class Connection: Sendable {
 
     private func ask(
         _ fetch: PendingFetch, mayBeLong: @escaping @Sendable () -> Bool,
-        _ tell: @escaping @Sendable (FetchEnd) -> Void
+        _ notify: @escaping @Sendable (FetchEnd) -> Void
     ) {
         coordinator.fetch(
             fetch.request, before: fetch.ticket, from: source,
             in: fetch.envelope, isWanted: { [weak self] in self.map { !$0.isClosed } ?? false },
-            mayBeLong: mayBeLong, tell: tell)
+            mayBeLong: mayBeLong, notify: notify)
     }
 
     private func put(_ end: FetchEnd, of fetch: PendingFetch) {
@@ -278,7 +279,7 @@ final class Connection: Sendable {
         {
             outcome.result = .completed(members: members, isDuplicate: isDuplicate)
         }
-        outcome.objects = lostObjects.map { ToldObjects(count: $0, json: nil) }
+        outcome.objects = lostObjects.map { ReplyObjects(count: $0, json: nil) }
         put(awaited: .success(outcome), id, frame)
     }
 

@@ -65,7 +65,7 @@ final class FrameCodecs: Sendable {
     }
 
     /// A frame of the answer to a job that asked for its objects: with them, if it can hold them.
-    private func encode(_ outcome: JobCompletion, _ objects: ToldObjects, tag: [UInt8]?) -> [UInt8] {
+    private func encode(_ outcome: JobCompletion, _ objects: ReplyObjects, tag: [UInt8]?) -> [UInt8] {
         guard objects.json != nil else { return encode(outcome.withoutObjects(), tag: tag, isBrief: false) }
         do throws(WireError) {
             return try encode(outcome.message(tag: tag, isBrief: false))

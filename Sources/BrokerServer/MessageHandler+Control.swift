@@ -83,7 +83,7 @@ extension MessageHandler {
             connection.send(
                 ServerMessageWriter.backupProgress(pages: progress.pages, ofPages: progress.ofPages, tag: frame.tag),
                 about: frame, finishing: false)
-        } tell: { end in
+        } notify: { end in
             switch end {
             case .done(let copy):
                 connection.send(

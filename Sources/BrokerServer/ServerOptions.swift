@@ -30,7 +30,7 @@ package struct ServerOptions: Sendable {
     package var drain: (@Sendable () -> Void)?
     /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
     /// thread.
-    package var reload: (@Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
+    package var reload: (@Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
     /// The server's name in `welcome`.
     package var serverName = "broker"
 

@@ -27,7 +27,7 @@ final class BudgetShare: Sendable {
 final class SharedBudget: Sendable {
     private struct Waiter {
         let process: Int32
-        let tell: @Sendable () -> Void
+        let notify: @Sendable () -> Void
     }
 
     private struct State {
@@ -79,18 +79,18 @@ final class SharedBudget: Sendable {
             for waiter in woken.keys { state.waiters[waiter] = nil }
             return Array(woken.values)
         }
-        for waiter in woken { waiter.tell() }
+        for waiter in woken { waiter.notify() }
     }
 
-    /// Calls `tell` once when there is room for the process: at once, or on the thread that frees it. A later call for
+    /// Calls `notify` once when there is room for the process: at once, or on the thread that frees it. A later call for
     /// the same waiter replaces an earlier one.
-    func whenRoom(for waiter: ObjectIdentifier, of process: Int32, _ tell: @escaping @Sendable () -> Void) {
+    func whenRoom(for waiter: ObjectIdentifier, of process: Int32, _ notify: @escaping @Sendable () -> Void) {
         let hasRoom = state.withLock { state in
             if state.hasRoom(process, byteLimit) { return true }
-            state.waiters[waiter] = Waiter(process: process, tell: tell)
+            state.waiters[waiter] = Waiter(process: process, notify: notify)
             return false
         }
-        if hasRoom { tell() }
+        if hasRoom { notify() }
     }
 
     func forget(_ waiter: ObjectIdentifier) { state.withLock { $0.waiters[waiter] = nil } }

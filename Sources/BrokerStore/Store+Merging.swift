@@ -85,7 +85,7 @@ extension Store {
         try storing { () throws(StoreError) in try merger.readRowKeys() }
     }
 
-    private func reply(_ objects: PayloadObjects) throws(MergeFailure) -> ToldObjects {
-        return try storing { () throws(StoreError) in try objects.reply(within: ToldObjects.maximumBytes) }
+    private func reply(_ objects: PayloadObjects) throws(MergeFailure) -> ReplyObjects {
+        return try storing { () throws(StoreError) in try objects.reply(within: ReplyObjects.maximumBytes) }
     }
 }

@@ -2,12 +2,12 @@
 extension Store {
     /// Copies the WAL into the database if it has reached its working size. To be called after every `commit()`, when
     /// the replies to its jobs have been sent: it may take as long as the disk does.
-    package func copyLogIfDue() {
+    package func copyWALIfDue() {
         if loss == nil, failure == nil { walCheckpointer.copyIfDue() }
     }
 
     /// The WAL was due for a checkpoint before the last transaction, and that one was appended to it: a reader uses it.
-    package var isLogOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
+    package var isWALOverdue: Bool { loss == nil && failure == nil && walCheckpointer.isOverdue }
 
     /// Copies the WAL, however long it is.
     package func copyLog() {
@@ -29,8 +29,8 @@ extension Store {
     }
 
     /// The WAL after the last commit.
-    package var log: WALStatus { walCheckpointer.log }
+    package var wal: WALStatus { walCheckpointer.status }
 
     /// The events of the WAL since the last call that an operator should know.
-    package func takeLogNotices() -> [WALNotice] { walCheckpointer.takeNotices() }
+    package func takeWALNotices() -> [WALNotice] { walCheckpointer.takeNotices() }
 }

@@ -47,7 +47,7 @@ package final class Store {
         connection.work.watch(connection.handle)
         connection.work.jobLimit = options.jobWork
         walCheckpointer = try WALCheckpointer(
-            of: connection, file: file.location + "-wal", workingPages: options.logPages)
+            of: connection, file: file.location + "-wal", workingPages: options.walPages)
         migration = try Self.migrate(connection, path, plan, options, walCheckpointer)
         try Self.configure(connection, options)
         let isForeign = try StoreFormat.isForeign(connection)
@@ -102,8 +102,8 @@ package final class Store {
         // The WAL keeps its file, which is overwritten again and again; the growth caused by a long reader is
         // truncated.
         let pageSize = try connection.integer("PRAGMA page_size") ?? 4096
-        let logPages = Int64(options.logPages * WALWatch.longestFactor)
-        let walBytes = logPages * (pageSize + Self.walFrameHeader) + Self.walHeader
+        let walPages = Int64(options.walPages * WALWatch.longestFactor)
+        let walBytes = walPages * (pageSize + Self.walFrameHeader) + Self.walHeader
         try connection.execute("PRAGMA journal_size_limit = \(walBytes)")
         if let pages = options.maximumPages { try connection.execute("PRAGMA max_page_count = \(pages)") }
         try connection.ignoreTriggers()
@@ -219,7 +219,7 @@ package final class Store {
     /// The last position of the journal whose job is certainly on the disk, even after a power failure; nil when that
     /// is not known at the moment.
     package var durablePosition: Int64? {
-        isSyncedAtCommit || walCheckpointer.log.uncheckpointedPages == 0 ? ledger.history?.position : nil
+        isSyncedAtCommit || walCheckpointer.status.uncheckpointedPages == 0 ? ledger.history?.position : nil
     }
 
     /// The digest of the jobs of its journal; nil without one.
@@ -284,7 +284,7 @@ package final class Store {
         try checkUsable()
         connection.waitForLocks(milliseconds: 0)
         try walCheckpointer.empty()
-        return walCheckpointer.log
+        return walCheckpointer.status
     }
 
     /// The outcome of a job in the ledger; nil for an unknown id.

@@ -21,7 +21,7 @@ public struct StoreOptions: Sendable {
     public var pageBytes = 8192
     /// The WAL's working size: the number of pages at which it is copied to the database; up to four times as many
     /// while transactions are long. 16 MiB of pages, so that a bulk load copies a page less often.
-    public var logPages = 2048
+    public var walPages = 2048
     /// The treatment of parts that the model no longer has.
     public var removal = RemovalPolicy.refuse
     /// Permissions of the store's files, whatever the umask is; nil creates new ones with ``StoreLock/defaultMode`` and

@@ -10,21 +10,21 @@ extension Brokerd {
     /// Every change, or the reason why the old model stays, is logged.
     func reloading(
         _ coordinator: Coordinator, _ logger: Logger
-    ) -> @Sendable (_ tell: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
+    ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
         let model = model
-        return { tell in
+        return { notify in
             coordinator.reload {
                 Self.read(model)
-            } tell: { result in
+            } notify: { result in
                 switch result {
                 case .success(let migration):
                     let lines = migration.lines
                     for line in lines { logger.notice("\(line)") }
                     logger.notice("The model was reloaded, and is in effect.")
-                    tell(.applied(lines))
+                    notify(.applied(lines))
                 case .failure(let fault):
                     logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
-                    tell(.refused(fault))
+                    notify(.refused(fault))
                 }
             }
         }

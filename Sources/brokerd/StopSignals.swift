@@ -6,7 +6,7 @@ import UnixSignals
 /// second ends the server at once.
 final class StopSignals: Sendable {
     private let wanted: AsyncStream<Void>
-    private let wish: AsyncStream<Void>.Continuation
+    private let request: AsyncStream<Void>.Continuation
     private let hangup = Mutex<@Sendable () -> Void>({})
     private let endAtOnce = Mutex<@Sendable () -> Void>({})
 
@@ -14,7 +14,7 @@ final class StopSignals: Sendable {
         let signals = await UnixSignalsSequence(trapping: .sigterm, .sigint, .sighup)
         let (wanted, continuation) = AsyncStream.makeStream(of: Void.self)
         self.wanted = wanted
-        wish = continuation
+        request = continuation
         Task { [self] in
             var isStopping = false
             for await signal in signals {
@@ -34,7 +34,7 @@ final class StopSignals: Sendable {
     func onHangup(_ body: @escaping @Sendable () -> Void) { hangup.withLock { $0 = body } }
 
     /// Has the effect of the first signal. May be called from any thread, any number of times.
-    func stop() { wish.finish() }
+    func stop() { request.finish() }
 
     /// Waits for the first stop signal. Must be called once.
     ///

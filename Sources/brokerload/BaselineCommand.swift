@@ -65,7 +65,7 @@ struct BaselineCommand: AsyncParsableCommand {
         if let group { return try runGroup(group) }
         var baseline = Baseline(path: store, records: record.options)
         baseline.transactionRows = transaction
-        let results = try told { () throws(LoadError) in
+        let results = try reporting { () throws(LoadError) in
             var passes = [payloads(.allNew)]
             for mix in mixes { passes.append(payloads(try RecordMix(parsing: mix))) }
             return try baseline.load(passes)
@@ -90,7 +90,7 @@ struct BaselineCommand: AsyncParsableCommand {
         var baseline = GroupBaseline(path: store, records: record.options, inFlight: group, jobs: size.jobs)
         baseline.hasSavepoints = savepoints
         baseline.hasLedger = ledger
-        let result = try told { () throws(LoadError) in try baseline.run() }
+        let result = try reporting { () throws(LoadError) in try baseline.run() }
         var report = BaselineReport(name: "baseline", amount: result.jobs, unit: "jobs", seconds: result.seconds)
         report.commits = result.commits
         report.latencies = result.latencies

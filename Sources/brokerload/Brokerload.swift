@@ -22,7 +22,7 @@ struct Brokerload: AsyncParsableCommand {
 }
 
 /// Runs what may throw a ``LoadError``, and ends the program as that error asks for.
-func told<Result>(_ body: () throws(LoadError) -> Result) throws(CommandFailure) -> Result {
+func reporting<Result>(_ body: () throws(LoadError) -> Result) throws(CommandFailure) -> Result {
     do throws(LoadError) {
         return try body()
     } catch {

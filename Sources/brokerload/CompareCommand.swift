@@ -79,7 +79,7 @@ struct CompareCommand: AsyncParsableCommand {
         options.sqliteUtils = sqliteUtils
         options.folder = folder
         let line = ProgressLine("compare", total: nil)
-        let results = try told { () throws(LoadError) in
+        let results = try reporting { () throws(LoadError) in
             defer { line.clear() }
             line.say("compare: making the records")
             let comparison = try Comparison(options)

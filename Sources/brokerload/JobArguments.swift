@@ -108,12 +108,12 @@ struct JobArguments: ParsableArguments {
 
     private func recordsOfJobs(_ record: RecordArguments) throws(CommandFailure) -> JobOptions.Records {
         guard let samples, let entity else {
-            return .generated(record.options, try told { () throws(LoadError) in try RecordMix(parsing: mix) })
+            return .generated(record.options, try reporting { () throws(LoadError) in try RecordMix(parsing: mix) })
         }
         let identity = freshIdentities ? try identity(of: entity) : nil
         let text = try JSONText.file(samples)
         return .samples(
-            try told { () throws(LoadError) in try SampleRecords(text, identity: identity, seed: record.seed) },
+            try reporting { () throws(LoadError) in try SampleRecords(text, identity: identity, seed: record.seed) },
             entity: entity)
     }
 

@@ -32,13 +32,13 @@ struct ReplayCommand: AsyncParsableCommand {
         var frames = PreparedFrames()
         for file in files {
             let recording = try JSONText.file(file)
-            frames.append(try told { () throws(LoadError) in try RecordedFrames.read(recording, name: file) })
+            frames.append(try reporting { () throws(LoadError) in try RecordedFrames.read(recording, name: file) })
         }
         let pace: Pace = rate.map { .open(jobsPerSecond: $0) } ?? .closed
         var options = sending.options(Schedule(pace, .jobs(frames.jobs.count)))
         options.wantsLog = report.hdr != nil
         let line = ProgressLine("replay", total: frames.jobs.count)
-        let result = try told { () throws(LoadError) in
+        let result = try reporting { () throws(LoadError) in
             defer { line.clear() }
             return try LoadRun(options, supply: FrameSupply(frames), idPrefix: "").run { line.update($0) }
         }
@@ -49,7 +49,7 @@ struct ReplayCommand: AsyncParsableCommand {
                 ("in flight", "\(options.inFlight)"),
             ],
             environment: RunEnvironment(server: result.server.name, process: result.server.process), result: result)
-        try report.tell(run)
+        try report.show(run)
         if let failure = result.failure { throw failure }
     }
 }

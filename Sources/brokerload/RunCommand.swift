@@ -59,7 +59,7 @@ struct RunCommand: AsyncParsableCommand {
         let run = RunReport(
             name: "run", offeredRate: rate, settings: load.settings(options),
             environment: RunEnvironment(server: result.server.name, process: result.server.process), result: result)
-        try report.tell(run)
+        try report.show(run)
         if let failure = result.failure { throw failure }
     }
 
@@ -81,7 +81,7 @@ struct Load {
         let line = ProgressLine(name, total: options.schedule.jobs)
         line.say("\(name): making the jobs")
         defer { line.clear() }
-        return try told { () throws(LoadError) in
+        return try reporting { () throws(LoadError) in
             let supply = FrameSupply(jobs, jobs: options.schedule.jobs, budget: sending.prepareBytes)
             let run = try LoadRun(options, supply: supply, idPrefix: jobs.hasIDs ? jobs.idPrefix : nil)
             return try run.run { line.update($0) }

@@ -65,7 +65,7 @@ struct ReportArguments: ParsableArguments {
         completion: .file())
     var hdr: String?
 
-    func tell(_ report: RunReport) throws {
+    func show(_ report: RunReport) throws {
         if let html { try write(RunPage(report).html, to: html) }
         if let hdr { try write(HistogramLog.text(report.result, name: report.name), to: hdr) }
         if json {

@@ -161,7 +161,7 @@ import Broker
             let place = try #require(place("\(number)", in: &jobs))
             #expect(jobs.withdraw(place) != nil)
         }
-        #expect(jobs.placesKept < 100)
+        #expect(jobs.retainedPlaces < 100)
     }
 
     @Test func `ids that differ in Unicode form only are two`() {

@@ -147,8 +147,8 @@ import TestSupport
     private func ask(_ running: inout RunningJobs) -> RunningJobs.Wait? { running.await(id, before: nil, waiter()) }
 
     private func waiter(
-        as asker: JobOwner = .server, _ tell: @escaping @Sendable (JobCompletion) -> Void = { _ in }
-    ) -> RunningJobs.Waiter { RunningJobs.Waiter(asker: asker, tell: tell) }
+        as asker: JobOwner = .server, _ notify: @escaping @Sendable (JobCompletion) -> Void = { _ in }
+    ) -> RunningJobs.Waiter { RunningJobs.Waiter(asker: asker, notify: notify) }
 
     private func begin(_ running: inout RunningJobs, _ ticket: Int, of owner: JobOwner = .server) {
         running.began(id, ticket, of: owner) { _ in }
@@ -164,7 +164,7 @@ import TestSupport
         }
         let early = running.await(id, before: 3, waiter())
         #expect(early == nil)
-        for _ in 0..<4 { for one in running.ended(id, isCommitted: false, owner: .server) { one.tell(ending) } }
+        for _ in 0..<4 { for one in running.ended(id, isCommitted: false, owner: .server) { one.notify(ending) } }
         #expect(told.withLock { $0 } == [4, 6, 8, 10])
         #expect(running.isEmpty)
     }

@@ -34,7 +34,7 @@ import TestSupport
                 }
                 gate?.pass()
             },
-            tell: { told in
+            notify: { told in
                 end.broadcast {
                     $0 = told
                     return true

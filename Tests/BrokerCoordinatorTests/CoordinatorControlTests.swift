@@ -158,7 +158,7 @@ import TestSupport
         test.coordinator.resume()
         #expect(test.events.ends(2).map(\.code) == [nil, "idConflict"])
         let asked = Monitor<Awaited?>(nil)
-        test.coordinator.await("a", as: stranger) { asked.tell($0) }
+        test.coordinator.await("a", as: stranger) { asked.notify($0) }
         #expect(asked.told == .unknown)
         #expect(test.cancel("a", as: stranger) == "unknown")
         // The server's own user sees it all.

@@ -15,14 +15,14 @@ import TestSupport
     private let folder = TemporaryFolder()
 
     private func open(
-        _ disk: FaultyDisk?, in folder: TemporaryFolder, logPages: Int = 2,
+        _ disk: FaultyDisk?, in folder: TemporaryFolder, walPages: Int = 2,
         _ configure: (inout CoordinatorOptions) -> Void = { _ in }
     ) throws -> TestCoordinator {
         try TestCoordinator(model, in: folder) {
             configure(&$0)
             $0.store.vfs = disk?.name
             $0.store.synchronous = .full
-            $0.store.logPages = logPages
+            $0.store.walPages = walPages
         }
     }
 
@@ -33,7 +33,7 @@ import TestSupport
     @Test func `where there is no room for a long log, jobs are stored all the same, and the log stays short`() throws {
         try FaultyDisk.with { disk in
             // A WAL of 2 MiB, or four times as much while transactions are long.
-            let test = try open(disk, in: folder, logPages: 256)
+            let test = try open(disk, in: folder, walPages: 256)
             disk.limitFiles(to: 5 << 20)
             // Another one each time: SQLite does not write a page again that is as it was.
             let texts = "abcdefghijklmnop".map { String(repeating: $0, count: 2 << 20) }
@@ -77,7 +77,7 @@ import TestSupport
 
     @Test func `a job that waits for room in a log that a reader holds is applied when the reader has ended`() throws {
         try FaultyDisk.with { disk in
-            let test = try open(disk, in: folder, logPages: 16) { $0.keepsJournal = true }
+            let test = try open(disk, in: folder, walPages: 16) { $0.keepsJournal = true }
             let (reader, jobs) = try fillLog(of: test, disk) { jobs in
                 test.waitUntil("its end, or that it waits") {
                     test.events.ends(0).count == jobs || test.log.count("The store cannot be written") > 0
@@ -96,7 +96,7 @@ import TestSupport
         sequenceBlock: Int64, reloads: Bool
     ) throws {
         try FaultyDisk.with { disk in
-            let test = try open(disk, in: folder, logPages: 16) { $0.limits.sequenceBlock = sequenceBlock }
+            let test = try open(disk, in: folder, walPages: 16) { $0.limits.sequenceBlock = sequenceBlock }
             let reader: Locker
             var jobs: Int
             (reader, jobs) = try fillLog(of: test, disk) { test.events.ends($0).last?.code == nil }
@@ -119,7 +119,7 @@ import TestSupport
     {
         let events = try FaultyDisk.with { disk in
             // So many that it is not copied meanwhile.
-            let test = try open(disk, in: folder, logPages: 1_000)
+            let test = try open(disk, in: folder, walPages: 1_000)
             let failure = Monitor<StoreError?>(nil)
             test.coordinator.onFailure { error in
                 failure.broadcast {

@@ -44,19 +44,19 @@ import Testing
     }
 
     @Test func `the writer waits while many objects are unsent, and continues when they are sent`() {
-        let untold = ReplyBudget()
-        untold.waitForRoom()
-        untold.add(ReplyBudget.maximumBytes)
+        let replyBudget = ReplyBudget()
+        replyBudget.waitForRoom()
+        replyBudget.add(ReplyBudget.maximumBytes)
         let isThrough = Monitor(false)
         let writer = Thread(named: "waiting") {
-            untold.waitForRoom()
+            replyBudget.waitForRoom()
             isThrough.broadcast {
                 $0 = true
                 return true
             }
         }
         #expect(!isThrough.withLock { $0 })
-        untold.remove(1)
+        replyBudget.remove(1)
         writer.join()
         #expect(isThrough.withLock { $0 })
     }

@@ -66,7 +66,7 @@ import Testing
         search(2, from: 2)
         let awaited = Monitor<Awaited?>(nil)
         test.coordinator.admit(from: 2, payloadBytes: 1) { [coordinator = test.coordinator] _ in
-            .question { ticket in coordinator.await("search 2", before: ticket) { awaited.tell($0) } }
+            .question { ticket in coordinator.await("search 2", before: ticket) { awaited.notify($0) } }
         } refuse: { _ in
         }
         test.waitUntil(unopened: 1)

@@ -15,7 +15,7 @@ import TestSupport
     private let folder = TemporaryFolder()
 
     @Test func `a WAL that a reader holds is logged once, and its end is logged, too`() throws {
-        let test = try TestCoordinator(model, in: folder) { $0.store.logPages = 8 }
+        let test = try TestCoordinator(model, in: folder) { $0.store.walPages = 8 }
         let text = String(repeating: "x", count: 3_000)
         var ended = 0
         func submit(_ count: Int) {
@@ -42,7 +42,7 @@ import TestSupport
     }
 
     @Test func `a WAL that grows for a reader of the server's own is not said to be another program's`() throws {
-        let test = try TestCoordinator(model, in: folder) { $0.store.logPages = 8 }
+        let test = try TestCoordinator(model, in: folder) { $0.store.walPages = 8 }
         let text = String(repeating: "x", count: 3_000)
         var ended = 0
         func submit(_ count: Int) {
@@ -59,7 +59,7 @@ import TestSupport
             progress: { _ in
                 begun.open()
                 gate.pass()
-            }, tell: { _ in end.open() })
+            }, notify: { _ in end.open() })
         begun.pass()
         submit(60)
         test.log.waitUntil("The store's WAL grows while a backup of this server runs")
@@ -83,7 +83,7 @@ import TestSupport
     }
 
     @Test func `the log is copied between transactions though jobs wait all the time`() throws {
-        let test = try TestCoordinator(model, in: folder) { $0.store.logPages = 16 }
+        let test = try TestCoordinator(model, in: folder) { $0.store.walPages = 16 }
         _ = test.coordinator.pause()
         let text = String(repeating: "x", count: 2 << 20)
         for id in 1...16 { test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}") }

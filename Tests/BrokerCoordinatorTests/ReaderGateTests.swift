@@ -135,7 +135,7 @@ import TestSupport
 
     @Test func `the WAL is bounded beside clients whose fetches overlap without a gap`() throws {
         let pages = 64
-        let test = try TestCoordinator(model) { $0.store.logPages = pages }
+        let test = try TestCoordinator(model) { $0.store.walPages = pages }
         let text = String(repeating: "x", count: 4_000)
         test.submit("{\"Row\": [\((0..<40).map { #"{"id": \#($0), "text": "\#(text)"}"# }.joined(separator: ","))]}")
         _ = test.events.ends(1)
@@ -164,9 +164,9 @@ import TestSupport
 private enum LogBound { static let longestFactor = 4 }
 
 extension Coordinator {
-    fileprivate func walBytes(_ tell: @escaping @Sendable (Int) -> Void) {
+    fileprivate func walBytes(_ notify: @escaping @Sendable (Int) -> Void) {
         jobTable.broadcast { jobTable in
-            jobTable.writerTasks.append { tell($0.log.bytes) }
+            jobTable.writerTasks.append { notify($0.wal.bytes) }
             return true
         }
     }

@@ -146,7 +146,7 @@ final class TestCoordinator: Sendable {
     /// Asks for the end of the job; what comes back holds the answer when there is one.
     func startAwaiting(_ id: String) -> Monitor<Awaited?> {
         let awaited = Monitor<Awaited?>(nil)
-        coordinator.await(id) { awaited.tell($0) }
+        coordinator.await(id) { awaited.notify($0) }
         return awaited
     }
 
@@ -173,7 +173,7 @@ final class TestCoordinator: Sendable {
             } catch {
                 return .failure(Fault(.validationFailed, "\(error)"))
             }
-        } tell: { result in
+        } notify: { result in
             told.broadcast {
                 switch result {
                 case .success(let migration): $0 = migration.changes.map(\.text)
@@ -191,7 +191,7 @@ final class TestCoordinator: Sendable {
         coordinator.admit(
             payloadBytes: 1,
             open: { [coordinator] _ in
-                .question { ticket in coordinator.await(id, before: ticket) { awaited.tell($0) } }
+                .question { ticket in coordinator.await(id, before: ticket) { awaited.notify($0) } }
             }, refuse: { _ in })
         return awaited
     }
@@ -239,7 +239,7 @@ final class TestCoordinator: Sendable {
 }
 
 extension Monitor<Awaited?> {
-    func tell(_ result: Result<JobCompletion?, StoreError>) {
+    func notify(_ result: Result<JobCompletion?, StoreError>) {
         broadcast {
             $0 = Awaited(result)
             return true

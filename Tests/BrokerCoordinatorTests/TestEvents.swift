@@ -60,7 +60,7 @@ struct Ending: Equatable {
     /// The JSON members of `completed`, or the `error` object.
     let body: String
     /// Nil unless the job asked for them.
-    let objects: ToldObjects?
+    let objects: ReplyObjects?
 
     init(_ ending: JobCompletion) {
         id = ending.id

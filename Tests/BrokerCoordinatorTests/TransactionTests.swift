@@ -114,22 +114,22 @@ import Testing
     }
 
     @Test func `after a fault some transactions are made one by one, more each time, and then it is tried again`() {
-        var caution = BatchBackoff()
+        var batchBackoff = BatchBackoff()
         func skipped() -> Int {
             var count = 0
-            while !caution.allows() { count += 1 }
+            while !batchBackoff.allows() { count += 1 }
             return count
         }
         #expect(skipped() == 0)
         var lengths: [Int] = []
         for _ in 0..<8 {
-            caution.note(isTogether: false)
+            batchBackoff.note(isTogether: false)
             lengths.append(skipped())
         }
         #expect(lengths == [1, 2, 4, 8, 16, 32, 32, 32])
-        caution.note(isTogether: true)
+        batchBackoff.note(isTogether: true)
         #expect(skipped() == 0)
-        caution.note(isTogether: false)
+        batchBackoff.note(isTogether: false)
         #expect(skipped() == 1)
     }
 

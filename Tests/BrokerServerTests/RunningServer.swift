@@ -31,7 +31,7 @@ struct RunningServer {
     var storePath: String { folder + "/store.sqlite" }
 
     init(
-        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), logPages: Int? = nil,
+        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
         outcomesKept: Int = LedgerRetention.defaultCount, _ adjust: (inout ServerOptions) -> Void = { _ in }
     ) async throws {
         folder = NSTemporaryDirectory() + "broker-" + UUID().uuidString.prefix(8)
@@ -42,7 +42,7 @@ struct RunningServer {
         let logger = Logger(label: "test") { _ in log }
         var coordinatorOptions = CoordinatorOptions(storePath: folder + "/store.sqlite", limits: limits)
         coordinatorOptions.store.retention.count = outcomesKept
-        if let logPages { coordinatorOptions.store.logPages = logPages }
+        if let walPages { coordinatorOptions.store.walPages = walPages }
         let coordinator = try Coordinator(plan: plan, options: coordinatorOptions, logger: logger)
         var options = ServerOptions(socketPath: folder + "/broker.sock")
         adjust(&options)
@@ -58,12 +58,12 @@ struct RunningServer {
 
     /// Starts a server, runs the body, stops the server whatever happens.
     static func run(
-        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), logPages: Int? = nil,
+        model: String = Self.model, limits: CoordinatorLimits = CoordinatorLimits(workers: 2), walPages: Int? = nil,
         outcomesKept: Int = LedgerRetention.defaultCount, _ adjust: (inout ServerOptions) -> Void = { _ in },
         _ body: (RunningServer) async throws -> Void
     ) async throws {
         let running = try await RunningServer(
-            model: model, limits: limits, logPages: logPages, outcomesKept: outcomesKept, adjust)
+            model: model, limits: limits, walPages: walPages, outcomesKept: outcomesKept, adjust)
         do {
             try await body(running)
         } catch {

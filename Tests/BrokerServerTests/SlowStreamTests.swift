@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `a slow stream ends soon when the writer waits to copy the WAL`() async throws {
-        try await RunningServer.run(limits: limits(wait: 300), logPages: 32) { running in
+        try await RunningServer.run(limits: limits(wait: 300), walPages: 32) { running in
             try StreamTests.fill(running)
             let (client, other) = (try running.connect(), try running.connect())
             try client.send(stream)

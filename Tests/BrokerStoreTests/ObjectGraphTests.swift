@@ -9,7 +9,7 @@ import Testing
         let count = Self.number("BROKER_RANDOM_CASES") ?? 120
         let seed = Self.number("BROKER_RANDOM_SEED") ?? UInt64.random(in: 0...UInt64.max)
         print("random jobs for random models: seed \(seed)")
-        var failuresToTell = Self.number("BROKER_RANDOM_FAILURES") ?? 1
+        var failuresToReport = Self.number("BROKER_RANDOM_FAILURES") ?? 1
         var rooms: UInt64 = 0
         for seed in (0..<count).map({ seed &+ $0 }) {
             let randomCase = RandomCase(seed: seed)
@@ -19,8 +19,8 @@ import Testing
             case .difference(let difference):
                 Issue.record(
                     "BROKER_RANDOM_SEED=\(seed) BROKER_RANDOM_CASES=1\n\(difference)\n\(try Self.small(randomCase))")
-                failuresToTell -= 1
-                if failuresToTell == 0 { return }
+                failuresToReport -= 1
+                if failuresToReport == 0 { return }
             }
         }
         print("\(count) cases, \(rooms) of which the contract leaves room for")

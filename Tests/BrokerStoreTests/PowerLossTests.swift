@@ -57,7 +57,7 @@ import TestSupport
             let path = folder.path("store.sqlite")
             var work = try TracedWork(1...2)
             // After a copy the WAL would restart, and the first sync would be that of its header.
-            work.options.logPages = 1_000
+            work.options.walPages = 1_000
             let seed = seeds.next()
             let isFound = try FaultyDisk.with { disk in
                 work.options.vfs = disk.name

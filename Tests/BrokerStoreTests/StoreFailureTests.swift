@@ -17,10 +17,10 @@ import TestSupport
     }
 
     private func open(
-        _ disk: FaultyDisk?, in folder: TemporaryFolder? = nil, logPages: Int = StoreOptions().logPages
+        _ disk: FaultyDisk?, in folder: TemporaryFolder? = nil, walPages: Int = StoreOptions().walPages
     ) throws -> Store {
         var options = StoreOptions()
-        options.logPages = logPages
+        options.walPages = walPages
         options.vfs = disk?.name
         return try Store(path: (folder ?? self.folder).path("store.sqlite"), plan: plan, options: options)
     }
@@ -34,7 +34,7 @@ import TestSupport
                     id: "\(id)", contentHash: [1], sequence: Int64(id), policy: .fail, wantsKeys: false,
                     work: try stage(text, plan), now: 0))
             try store.commit()
-            store.copyLogIfDue()
+            store.copyWALIfDue()
         } catch {
             store.rollback()
             throw error
@@ -103,7 +103,7 @@ import TestSupport
         for number in 1...10 where !isSeen {
             let folder = TemporaryFolder()
             try FaultyDisk.with { disk in
-                let store = try open(disk, in: folder, logPages: 0)
+                let store = try open(disk, in: folder, walPages: 0)
                 try apply(1, to: store)
                 disk.fail(.sync, number: number, with: .ioError)
                 do {
@@ -116,7 +116,7 @@ import TestSupport
                 #expect(isSeen && disk.isStruck)
                 disk.mend()
                 #expect(throws: StoreError.self) { try apply(3, to: store) }
-                for notice in store.takeLogNotices() {
+                for notice in store.takeWALNotices() {
                     if case .uncopied(let error) = notice {
                         Issue.record("it is reported as less severe than it is: \(error)")
                     }
@@ -131,7 +131,7 @@ import TestSupport
 
     @Test func `a COMMIT that cannot enlarge the shared memory is in doubt, full as the disk is`() throws {
         try FaultyDisk.with { disk in
-            let store = try open(disk, logPages: 100_000)
+            let store = try open(disk, walPages: 100_000)
             var id = 0
             // Its first region is there; the next one is for the 4,063rd page of the log.
             disk.fail(.sharedMap, number: 1, with: .noSpace)

@@ -52,7 +52,7 @@ final class TestStore {
         do {
             let end = try store.apply(job)
             try store.commit()
-            store.copyLogIfDue()
+            store.copyWALIfDue()
             return end
         } catch {
             store.rollback()

@@ -35,7 +35,7 @@ struct TracedWork {
         self.transactions = transactions
         self.plan = try plan ?? stagingPlan(Self.model)
         // The WAL reaches its size, or four times that, in the midst of the work, and is copied then.
-        options.logPages = 4
+        options.walPages = 4
     }
 
     // MARK: - Work
@@ -60,7 +60,7 @@ struct TracedWork {
             for job in jobs(number) { _ = try store.apply(job) }
             try store.commit()
             if isStillTrue() { acknowledged.insert(number) }
-            store.copyLogIfDue()
+            store.copyWALIfDue()
         } catch {
             store.rollback()
             failed.insert(number)

@@ -14,7 +14,7 @@ import TestSupport
 
     init() throws {
         var options = StoreOptions()
-        options.logPages = Self.workingPages
+        options.walPages = Self.workingPages
         options.synchronous = .off
         store = try TestStore(
             #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#,
@@ -30,10 +30,10 @@ import TestSupport
     @Test func `without readers the log keeps its working size and is never held`() throws {
         for id in 0..<200 {
             try write(id)
-            #expect(store.store.log.bytes == logBytes)
+            #expect(store.store.wal.bytes == logBytes)
             #expect(logBytes < 2 * Self.workingBytes)
         }
-        #expect(store.store.takeLogNotices().isEmpty)
+        #expect(store.store.takeWALNotices().isEmpty)
         try store.store.begin()
         try store.store.commit()
         #expect(logBytes >= Self.workingBytes / 2, "it is not emptied in service")
@@ -47,24 +47,24 @@ import TestSupport
             try store.store.commit()
         }
         try commit(1, bytes: 10)
-        store.store.copyLogIfDue()
-        let few = store.store.log.uncheckpointedPages
+        store.store.copyWALIfDue()
+        let few = store.store.wal.uncheckpointedPages
         #expect((1..<Self.workingPages).contains(few), "it has not its size yet")
         try commit(2, bytes: 600_000)
-        #expect(store.store.log.uncheckpointedPages > Self.workingPages)
-        store.store.copyLogIfDue()
-        #expect(store.store.log.uncheckpointedPages == 0)
+        #expect(store.store.wal.uncheckpointedPages > Self.workingPages)
+        store.store.copyWALIfDue()
+        #expect(store.store.wal.uncheckpointedPages == 0)
         try commit(3, bytes: 10)
-        #expect(store.store.log.uncheckpointedPages <= few, "it began again")
+        #expect(store.store.wal.uncheckpointedPages <= few, "it began again")
     }
 
     @Test func `the WAL is copied while no job waits, and restarts`() throws {
         var longest = 0
         for id in 0..<100 {
             try write(id)
-            longest = max(longest, store.store.log.uncheckpointedPages)
+            longest = max(longest, store.store.wal.uncheckpointedPages)
             store.store.idle()
-            #expect(store.store.log.uncheckpointedPages < max(1, Self.workingPages / WALWatch.idleShare))
+            #expect(store.store.wal.uncheckpointedPages < max(1, Self.workingPages / WALWatch.idleShare))
         }
         #expect(longest < Self.workingPages)
         #expect(logBytes < Self.workingBytes)
@@ -77,20 +77,20 @@ import TestSupport
         var notices: [WALNotice] = []
         for id in 0..<200 {
             try write(id)
-            notices += store.store.takeLogNotices()
+            notices += store.store.takeWALNotices()
         }
         guard case .held(let bytes)? = notices.first, notices.count == 1 else {
             Issue.record("not reported once: \(notices)")
             return
         }
         #expect(bytes > WALWatch.heldFactor * Self.workingBytes)
-        #expect(store.store.log.bytes == logBytes)
-        #expect(store.store.log.uncheckpointedPages > WALWatch.heldFactor * Self.workingPages)
+        #expect(store.store.wal.bytes == logBytes)
+        #expect(store.store.wal.uncheckpointedPages > WALWatch.heldFactor * Self.workingPages)
         try reader.execute("COMMIT")
         notices = []
         for id in 200..<210 {
             try write(id)
-            notices += store.store.takeLogNotices()
+            notices += store.store.takeWALNotices()
         }
         guard case .released(let rest)? = notices.first, notices.count == 1 else {
             Issue.record("not reported once: \(notices)")
@@ -98,7 +98,7 @@ import TestSupport
         }
         #expect(rest <= Self.longestBytes)
         #expect(logBytes <= Self.longestBytes)
-        #expect(store.store.log.uncheckpointedPages < Self.workingPages)
+        #expect(store.store.wal.uncheckpointedPages < Self.workingPages)
         #expect(try store.isSound())
     }
 
@@ -112,21 +112,21 @@ import TestSupport
         try reader.execute("BEGIN")
         _ = try reader.integer("SELECT count(*) FROM Row")
         for id in 5..<10 { try write(id) }
-        let few = store.store.log.uncheckpointedPages
+        let few = store.store.wal.uncheckpointedPages
         try store.reopen()
-        #expect(store.store.log.uncheckpointedPages == few, "what the reader sees was copied before")
+        #expect(store.store.wal.uncheckpointedPages == few, "what the reader sees was copied before")
         #expect(!store.store.makeRoom(), "a reader is there")
         try reader.execute("COMMIT")
         #expect(store.store.makeRoom())
-        #expect(store.store.log.uncheckpointedPages == 0)
+        #expect(store.store.wal.uncheckpointedPages == 0)
         #expect(!store.store.makeRoom(), "there is nothing more to copy")
         try store.execute("UPDATE Row SET text = 'another program wrote this'")
         #expect(store.store.makeRoom() && !store.store.makeRoom())
         try write(10)
-        let some = store.store.log.uncheckpointedPages
+        let some = store.store.wal.uncheckpointedPages
         #expect((1..<few).contains(some))
         try store.reopen()
-        #expect(store.store.log.uncheckpointedPages == 0)
+        #expect(store.store.wal.uncheckpointedPages == 0)
     }
 
     @Test func `a store whose log has no room left is opened, and the log is written over`() throws {
@@ -151,8 +151,8 @@ import TestSupport
 
     @Test func `large transactions, one after the other, are no reader's doing`() throws {
         for id in 0..<4 { try write(id, bytes: (id + 1) << 20) }
-        #expect(store.store.takeLogNotices().isEmpty)
-        #expect(store.store.log.bytes > WALWatch.heldFactor * Self.workingBytes)
+        #expect(store.store.takeWALNotices().isEmpty)
+        #expect(store.store.wal.bytes > WALWatch.heldFactor * Self.workingBytes)
         try write(5)
         #expect(logBytes <= Self.longestBytes)
     }
@@ -196,15 +196,15 @@ import TestSupport
             let text = String(repeating: "x", count: 50_000)
             _ = try store.store.apply(store.job("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}"))
             try store.store.commit()
-            most = max(most, store.store.log.uncheckpointedPages)
-            store.store.copyLogIfDue()
-            if store.store.log.uncheckpointedPages == 0 { copies += 1 }
+            most = max(most, store.store.wal.uncheckpointedPages)
+            store.store.copyWALIfDue()
+            if store.store.wal.uncheckpointedPages == 0 { copies += 1 }
         }
         // Each is seven pages of text, and some others.
         let longest = Self.workingPages * WALWatch.longestFactor
         #expect((longest..<longest + 16).contains(most))
         #expect((3...8).contains(copies))
         #expect(logBytes >= Self.longestBytes && logBytes < 2 * Self.longestBytes)
-        #expect(store.store.takeLogNotices().isEmpty)
+        #expect(store.store.takeWALNotices().isEmpty)
     }
 }

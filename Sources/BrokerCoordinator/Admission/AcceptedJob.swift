@@ -91,7 +91,7 @@ struct ReadyJob: Sendable {
     var isLarge: Bool { accepted.weight > CoordinatorLimits.largeBytes }
 
     /// Calls the observer; that of a cancelled job has been called already.
-    func tell(_ event: JobEvent) {
+    func notify(_ event: JobEvent) {
         if skipReason != .cancelled { accepted.observer(event) }
     }
 

@@ -50,7 +50,7 @@ struct StagingRun: Sendable {
     }
 
     /// The journal's entry for the job, but for its sequence.
-    var logEntry: JournalWrite {
+    var journalEntry: JournalWrite {
         JournalWrite(
             kind: .job, ticket: accepted.ticket, position: 0, id: accepted.id, isIDMade: accepted.isIDMade,
             owner: accepted.owner, time: accepted.acceptedAt, payload: frame.payload ?? { [] })

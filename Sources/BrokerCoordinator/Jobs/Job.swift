@@ -72,7 +72,7 @@ package struct JobCompletion: Sendable {
     package var sequence: Int64?
     package var result: Result
     /// The objects of the job's own records, sent once, to the client that asked for them with the job.
-    package var objects: ToldObjects?
+    package var objects: ReplyObjects?
 
     package init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
         self.id = id

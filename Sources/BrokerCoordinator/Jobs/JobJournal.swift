@@ -38,7 +38,7 @@ struct JournalWrite: Sendable {
     /// The frame as it was received, without its length.
     let payload: @Sendable () -> [UInt8]
 
-    var kept: JournalEntry {
+    var stored: JournalEntry {
         JournalEntry(
             kind, position: position, id: id.text, isIDMade: isIDMade, user: owner.user, time: time, payload: payload())
     }

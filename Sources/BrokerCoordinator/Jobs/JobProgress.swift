@@ -4,7 +4,7 @@ final class JobProgress: Sendable {
     private struct State {
         var staged = 0
         var merged = 0
-        var toldAt: Int64?
+        var reportedAt: Int64?
         var waitsForAcceptance: Bool
     }
 
@@ -49,8 +49,8 @@ final class JobProgress: Sendable {
         let now = monotonicMicroseconds()
         return state.withLock { state in
             guard change(&state) else { return nil }
-            if let toldAt = state.toldAt, now - toldAt < Self.pauseMicroseconds { return nil }
-            state.toldAt = now
+            if let reportedAt = state.reportedAt, now - reportedAt < Self.pauseMicroseconds { return nil }
+            state.reportedAt = now
             return .progress(id: id, staged: state.staged, merged: state.merged)
         }
     }

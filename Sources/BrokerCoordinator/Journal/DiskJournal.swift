@@ -111,7 +111,7 @@ private struct JournalLoop {
     mutating func append(_ entries: [JournalWrite]) {
         guard !entries.isEmpty, !hasFailed else { return }
         do throws(JournalError) {
-            try journal.append(entries.map(\.kept))
+            try journal.append(entries.map(\.stored))
             jobTable.change(completions) { $0.logged(entries) }
             if isFull { logger.notice("The journal has room again; new jobs are accepted.") }
             isFull = false
@@ -138,7 +138,7 @@ private struct JournalLoop {
                 metadata: ["cause": "\(error)"])
         }
         jobTable.broadcast {
-            $0.isLogLost = true
+            $0.isJournalLost = true
             return true
         }
     }

@@ -33,16 +33,16 @@ extension AppliedJob {
     }
 
     /// Calls the job's observer, and the waiters for its id, with the outcome.
-    func tell(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
-        let toldOutcome = toldOutcome(committedAt)
-        job.tell(.ended(toldOutcome))
+    func notify(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
+        let completion = completion(committedAt)
+        job.notify(.ended(completion))
         guard !waiters.isEmpty else { return }
-        var told = committed(toldOutcome) ?? toldOutcome
-        told.objects = nil
-        for waiter in waiters { waiter.tell(waiter.asker.maySee(jobOf: told.owner) ? told : toldOutcome) }
+        var shared = committed(completion) ?? completion
+        shared.objects = nil
+        for waiter in waiters { waiter.notify(waiter.asker.maySee(jobOf: shared.owner) ? shared : completion) }
     }
 
-    func toldOutcome(_ committedAt: Int64) -> JobCompletion {
+    func completion(_ committedAt: Int64) -> JobCompletion {
         var timing = job.timing
         timing.merged = mergedMicroseconds
         timing.committed = committedAt - appliedAt
@@ -53,21 +53,21 @@ extension AppliedJob {
             // The changes are those of the first time; the timing is this message's own.
             return JobCompletion(stored: outcome, id: job.id.text, isDuplicate: true, timing: timing)
         case .completed(let outcome):
-            var toldOutcome = JobCompletion(
+            var completion = JobCompletion(
                 id: job.id.text, owner: job.owner, sequence: sequence,
                 result: .completed(members: timing.appended(toMembers: outcome.members), isDuplicate: false))
-            toldOutcome.objects = outcome.objects
-            return toldOutcome
+            completion.objects = outcome.objects
+            return completion
         }
     }
 
     /// The outcome of the job that is committed under the id; nil when none is.
     ///
-    /// - Parameter toldOutcome: this job's own.
-    func committed(_ toldOutcome: JobCompletion) -> JobCompletion? {
+    /// - Parameter completion: this job's own.
+    func committed(_ completion: JobCompletion) -> JobCompletion? {
         switch end {
         case .failed: nil
-        case .completed: toldOutcome
+        case .completed: completion
         case .duplicate(let outcome), .conflict(_, let outcome):
             JobCompletion(stored: outcome, id: job.id.text, isDuplicate: false, timing: nil)
         }

@@ -14,13 +14,13 @@ extension JobTable {
     ) -> Effects? {
         var found = running.find(id, before: ticket, as: asker)
         // The journal names a job by its sequence.
-        if logging.isOn { found.removeAll { order.holds($0.ticket) && order.sequence(at: $0.ticket) == nil } }
+        if journal.isOn { found.removeAll { order.holds($0.ticket) && order.sequence(at: $0.ticket) == nil } }
         guard !found.isEmpty else { return nil }
         // A job that the journal has no room for fails for that reason.
-        guard found.allSatisfy({ order.holds($0.ticket) && logging.fault(at: $0.ticket) == nil }) else {
+        guard found.allSatisfy({ order.holds($0.ticket) && journal.fault(at: $0.ticket) == nil }) else {
             return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
         }
-        guard logging.isOn else {
+        guard journal.isOn else {
             let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0, id) }
             return Effects(completions: completions, notifies: hasWork)
         }
@@ -32,7 +32,7 @@ extension JobTable {
             let entry = JournalWrite(
                 kind: .cancellation, ticket: job.ticket, position: order.sequence(at: job.ticket) ?? 0, id: id,
                 isIDMade: false, owner: asker, time: wallClockMilliseconds(), payload: { [] })
-            logging.cancel(entry, job, job.ticket == last.ticket ? answer : nil)
+            journal.cancel(entry, job, job.ticket == last.ticket ? answer : nil)
         }
         return Effects(notifies: hasWork)
     }
@@ -42,26 +42,26 @@ extension JobTable {
         guard cancelled.insert(job.ticket).inserted else { return [] }
         order.change(job.ticket) { $0.cancelled() }
         let sequence = order.sequence(at: job.ticket)
-        let told = JobCompletion.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
-        let waiters = running.cancelled(id, at: job.ticket, told)
+        let completion = JobCompletion.failed(.cancelled, id: id.text, owner: job.owner, sequence: sequence)
+        let waiters = running.cancelled(id, at: job.ticket, completion)
         return [
             {
-                job.observer(.ended(told))
-                for waiter in waiters { waiter.tell(told) }
+                job.observer(.ended(completion))
+                for waiter in waiters { waiter.notify(completion) }
             }
         ]
     }
 
     /// The journal has stored the entries, in order.
     mutating func logged(_ entries: [JournalWrite]) -> Effects {
-        var tasks = logging.logged(entries)
+        var tasks = journal.logged(entries)
         for entry in entries where entry.kind == .cancellation {
-            if let wish = logging.takeWish(at: entry.ticket) {
+            if let request = journal.takeCancellation(at: entry.ticket) {
                 // The journal had no room for the job itself, which fails, or has failed, for that reason.
-                let isThere = order.holds(entry.ticket) && logging.fault(at: entry.ticket) == nil
-                let told = isThere ? markCancelled(wish.job, entry.id) : []
-                tasks += wish.answer.map { answer in [{ answer(isThere ? .cancelled : .tooLate) }] } ?? []
-                tasks += told
+                let isThere = order.holds(entry.ticket) && journal.fault(at: entry.ticket) == nil
+                let calls = isThere ? markCancelled(request.job, entry.id) : []
+                tasks += request.answer.map { answer in [{ answer(isThere ? .cancelled : .tooLate) }] } ?? []
+                tasks += calls
             }
         }
         return Effects(completions: tasks, notifies: hasWork)
@@ -70,14 +70,14 @@ extension JobTable {
     /// The journal has no room for the entries: jobs among them fail, and jobs that should be cancelled are merged.
     mutating func unjournaled(_ entries: [JournalWrite], _ error: StoreError) -> Effects {
         let fault = Fault(error.faultCode, error.message)
-        logging.unjournaled(entries, fault)
+        journal.unjournaled(entries, fault)
         var tasks: [@Sendable () -> Void] = []
         for entry in entries {
             switch entry.kind {
             case .job: if order.holds(entry.ticket) { order.change(entry.ticket) { $0.unjournaled(fault) } }
             case .cancellation:
-                if let wish = logging.takeWish(at: entry.ticket) {
-                    tasks += wish.answer.map { answer in [{ answer(.failed(error)) }] } ?? []
+                if let request = journal.takeCancellation(at: entry.ticket) {
+                    tasks += request.answer.map { answer in [{ answer(.failed(error)) }] } ?? []
                 }
             }
         }

@@ -49,7 +49,7 @@ extension JobTable {
         report: (AppliedJob, [RunningJobs.Waiter]) -> Effects.Call
     ) -> Settlement {
         var settlement = Settlement()
-        if let reservation { settlement.reserved = tell(order.extend(through: reservation)) }
+        if let reservation { settlement.reserved = notify(order.extend(through: reservation)) }
         var completions: [Effects.Call] = []
         completions.reserveCapacity(applied.count)
         for applied in applied {
@@ -58,7 +58,7 @@ extension JobTable {
                 took: applied.mergedMicroseconds, at: committedAt)
             completions.append(report(applied, waiters))
             guard let fault = applied.unwritten, let sequence = applied.sequence else { continue }
-            unrecorded.keep(applied.job.failedStoreJob(sequence, fault), applied.toldOutcome(committedAt))
+            unrecorded.keep(applied.job.failedStoreJob(sequence, fault), applied.completion(committedAt))
         }
         // The waiters for these ends follow the ends themselves.
         completions += ends.takeReady()
@@ -89,7 +89,7 @@ extension JobTable {
         try running.checkInvariants()
         try ends.checkInvariants()
         try unrecorded.checkInvariants()
-        try logging.checkInvariants()
+        try journal.checkInvariants()
         try InvariantViolation.require(
             running.count == jobCount && ends.count == jobCount, "jobs in flight are counted")
         try InvariantViolation.require(bytes >= 0 && jobCount >= 0 && unopened >= 0, "nothing ends twice")

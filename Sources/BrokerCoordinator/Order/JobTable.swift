@@ -19,7 +19,7 @@ struct JobTable {
     /// No more frames will be admitted: the writer may end.
     var isStopped = false
     /// The journal has failed: entries on their way to it get no answer.
-    var isLogLost = false
+    var isJournalLost = false
     /// No job is merged until `resume`.
     var isPaused = false
     /// During a reload of the model: jobs and questions after this ticket wait for the new model.
@@ -32,7 +32,7 @@ struct JobTable {
     var writerTasks: [@Sendable (Store) -> Void] = []
     /// Tickets of the cancelled jobs whose turn has not come.
     var cancelled: Set<Int> = []
-    var logging = JournalProgress()
+    var journal = JournalProgress()
     /// Callers that wait for room; each is called once.
     private var roomWaiters: [@Sendable () -> Void] = []
     /// A frame that waits for its turn to scan. Called with its new ticket; returns a task to run without the lock.
@@ -64,10 +64,10 @@ struct JobTable {
 
     /// A job is merged only when the journal has it. Pausing does not apply to cancelled jobs.
     private var mayTake: Bool {
-        guard isPaused || logging.isOn else { return true }
+        guard isPaused || journal.isOn else { return true }
         guard let (sequence, job) = order.next else { return false }
         if job.skipReason == .unjournaled { return true }
-        if logging.isOn, !logging.has(sequence, job.ticket) { return false }
+        if journal.isOn, !journal.has(sequence, job.ticket) { return false }
         return !isPaused || job.skipReason != nil
     }
 
@@ -99,12 +99,12 @@ struct JobTable {
             && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
     }
 
-    /// Calls `tell` once when there is room for the source.
-    mutating func waitForRoom(_ source: Int, _ tell: @escaping @Sendable () -> Void) {
+    /// Calls `notify` once when there is room for the source.
+    mutating func waitForRoom(_ source: Int, _ notify: @escaping @Sendable () -> Void) {
         if turns.isWaiting(source) {
-            turnWaiters[source, default: []].append(tell)
+            turnWaiters[source, default: []].append(notify)
         } else {
-            roomWaiters.append(tell)
+            roomWaiters.append(notify)
         }
     }
 
@@ -129,7 +129,7 @@ struct JobTable {
     ) -> (goesOn: Bool, Effects) {
         let goesOn = turns.opened(ticket, from: source, content, again)
         if !goesOn { unopened -= 1 }
-        let completions = goesOn ? [] : tell(order.open(ticket, isJob: false))
+        let completions = goesOn ? [] : notify(order.open(ticket, isJob: false))
         take(turns.call(source, from: order.nextTicket), of: source)
         callNext()
         return (goesOn, effects(completions, notifies: !goesOn && hasWork))
@@ -161,8 +161,8 @@ struct JobTable {
         ends.began(ticket, from: job.source)
         jobCount += 1
         whenSettled[ticket] = acceptance
-        if logging.isOn, run.frame.logged == nil { logging.willLog(run.logEntry) }
-        let completions = tell(order.open(ticket, isJob: true))
+        if journal.isOn, run.frame.logged == nil { journal.willAppend(run.journalEntry) }
+        let completions = notify(order.open(ticket, isJob: true))
         return effects(completions, notifies: hasWork)
     }
 
@@ -179,7 +179,7 @@ struct JobTable {
         count -= 1
         unopened -= 1
         if let question { whenSettled[ticket] = { _ in question(ticket) } }
-        let completions = tell(order.open(ticket, isJob: false))
+        let completions = notify(order.open(ticket, isJob: false))
         // The writer may go on; a caller that drains waits for the last ticket.
         return effects(completions, notifies: hasWork || isDraining || count == 0)
     }
@@ -213,13 +213,13 @@ struct JobTable {
         turns.ended(job.arrival)
         callNext()
         if !cancelled.isEmpty { cancelled.remove(job.ticket) }
-        logging.ended(job.ticket)
+        journal.ended(job.ticket)
         return running.ended(job.id, isCommitted: isCommitted, owner: owner)
     }
 
     /// The job is staged, or its staging has failed.
     mutating func finish(_ job: ReadyJob) -> Effects {
-        if let fault = logging.fault(at: job.ticket) {
+        if let fault = journal.fault(at: job.ticket) {
             order.finish(job.ticket, job.unjournaled(fault))
         } else {
             order.finish(job.ticket, cancelled.contains(job.ticket) ? job.cancelled() : job)
@@ -233,20 +233,20 @@ struct JobTable {
         var tasks: [@Sendable () -> Void] = []
         while let (job, settled) = order.takeStarved() {
             jobs.append(job)
-            tasks += tell(settled)
+            tasks += notify(settled)
         }
         return (jobs, tasks)
     }
 
-    mutating func tell(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
-        guard !whenSettled.isEmpty || logging.isOn else { return [] }
+    mutating func notify(_ settled: [MergeOrder<ReadyJob>.Settled]) -> [@Sendable () -> Void] {
+        guard !whenSettled.isEmpty || journal.isOn else { return [] }
         var tasks: [@Sendable () -> Void] = []
         for ticket in settled {
-            let tell = whenSettled.removeValue(forKey: ticket.ticket)
+            let notify = whenSettled.removeValue(forKey: ticket.ticket)
             let sequence = ticket.sequence
             // A question is asked at once; `accepted` is sent when the journal has the job.
-            if let sequence, logging.log(ticket.ticket, sequence, tell) { continue }
-            if let tell { tasks.append { tell(sequence) } }
+            if let sequence, journal.append(ticket.ticket, sequence, notify) { continue }
+            if let notify { tasks.append { notify(sequence) } }
         }
         return tasks
     }

@@ -3,13 +3,13 @@ internal import DequeModule
 
 /// The job table's knowledge of the journal: which jobs are in it, and the calls that wait for that. A pure value.
 struct JournalProgress {
-    private var log: (any JobJournal)?
+    private var journal: (any JobJournal)?
     /// By ticket: jobs that have no sequence yet, and so are not in the journal.
     private var waiting: [Int: JournalWrite] = [:]
     /// Sequences up to this one are in the journal, or never will be.
     private var loggedThrough: Int64 = 0
     /// In the order of sequences: the calls that report that a job is accepted.
-    private var acceptances = Deque<(sequence: Int64, tell: @Sendable (Int64?) -> Void)>()
+    private var acceptances = Deque<(sequence: Int64, notify: @Sendable (Int64?) -> Void)>()
     /// By ticket: jobs that the journal could not store.
     private var faults: [Int: Fault] = [:]
     /// A cancellation that takes effect as soon as the journal has it.
@@ -22,11 +22,11 @@ struct JournalProgress {
     /// By ticket, in the order of their entries: the cancellations for which the job's merge waits.
     private var cancellationRequests: [Int: [CancellationRequest]] = [:]
 
-    var isOn: Bool { log != nil }
+    var isOn: Bool { journal != nil }
 
     /// - Parameter sequence: the newest that is in the journal.
-    mutating func begin(_ log: any JobJournal, after sequence: Int64) {
-        self.log = log
+    mutating func begin(_ journal: any JobJournal, after sequence: Int64) {
+        self.journal = journal
         loggedThrough = sequence
     }
 
@@ -39,17 +39,17 @@ struct JournalProgress {
     func fault(at ticket: Int) -> Fault? { faults.isEmpty ? nil : faults[ticket] }
 
     /// The job of that entry goes into the journal as soon as it has its sequence.
-    mutating func willLog(_ entry: JournalWrite) { waiting[entry.ticket] = entry }
+    mutating func willAppend(_ entry: JournalWrite) { waiting[entry.ticket] = entry }
 
     /// A job has its sequence.
     ///
-    /// - Parameter tell: reports that it is accepted; retained until the journal has the job.
+    /// - Parameter notify: reports that it is accepted; retained until the journal has the job.
     /// - Returns: whether the job goes into the journal. If not, it is there already, or there is none.
-    mutating func log(_ ticket: Int, _ sequence: Int64, _ tell: (@Sendable (Int64?) -> Void)?) -> Bool {
-        guard let log, var entry = waiting.removeValue(forKey: ticket) else { return false }
+    mutating func append(_ ticket: Int, _ sequence: Int64, _ notify: (@Sendable (Int64?) -> Void)?) -> Bool {
+        guard let journal, var entry = waiting.removeValue(forKey: ticket) else { return false }
         entry.position = sequence
-        if let tell { acceptances.append((sequence, tell)) }
-        log.append(entry)
+        if let notify { acceptances.append((sequence, notify)) }
+        journal.append(entry)
         return true
     }
 
@@ -58,11 +58,11 @@ struct JournalProgress {
         _ entry: JournalWrite, _ job: RunningJobs.Found, _ answer: (@Sendable (Cancellation) -> Void)?
     ) {
         cancellationRequests[entry.ticket, default: []].append(CancellationRequest(job: job, answer: answer))
-        log?.append(entry)
+        journal?.append(entry)
     }
 
     /// The first cancellation of that ticket has been decided.
-    mutating func takeWish(at ticket: Int) -> CancellationRequest? {
+    mutating func takeCancellation(at ticket: Int) -> CancellationRequest? {
         guard var known = cancellationRequests.removeValue(forKey: ticket) else { return nil }
         let first = known.removeFirst()
         if !known.isEmpty { cancellationRequests[ticket] = known }
@@ -89,7 +89,7 @@ struct JournalProgress {
         var tasks: [@Sendable () -> Void] = []
         while let first = acceptances.first, first.sequence <= loggedThrough {
             acceptances.removeFirst()
-            tasks.append { first.tell(first.sequence) }
+            tasks.append { first.notify(first.sequence) }
         }
         return tasks
     }

@@ -128,7 +128,7 @@ struct MergeOrder<Work> {
         var settled: [Settled] = []
         var position = position(from: nextToSettle)
         // Tickets without a job are removed together: removed one by one, each would move its neighbours.
-        var kept = position
+        var retained = position
         loop: while position < entries.count {
             let ticket = entries[position].ticket
             switch entries[position].state {
@@ -142,13 +142,13 @@ struct MergeOrder<Work> {
                     entries[position].sequence = newestSequence
                 }
                 settled.append(Settled(ticket: ticket, sequence: entries[position].sequence))
-                if kept < position { entries.swapAt(kept, position) }
-                kept += 1
+                if retained < position { entries.swapAt(retained, position) }
+                retained += 1
             }
             position += 1
             nextToSettle = ticket + 1
         }
-        entries.removeSubrange(kept..<position)
+        entries.removeSubrange(retained..<position)
         return settled
     }
 

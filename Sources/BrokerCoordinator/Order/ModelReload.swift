@@ -8,5 +8,5 @@ struct ModelReload: Sendable {
     let path: String
     let options: StoreOptions
     /// Called once on the writer's thread, with what has changed and the index of the ledger from now on.
-    let tell: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
+    let notify: @Sendable (Result<(StoreMigration, JobIndex), StoreError>) -> Void
 }

@@ -12,7 +12,7 @@ struct RunningJobs {
     /// A caller that asked how a job ends.
     struct Waiter: Sendable {
         let asker: JobOwner
-        let tell: @Sendable (JobCompletion) -> Void
+        let notify: @Sendable (JobCompletion) -> Void
     }
 
     /// Names a waiter, to remove it with ``forget(_:)``.
@@ -62,14 +62,14 @@ struct RunningJobs {
     ///   - committed: the owner of the committed job.
     mutating func ended(_ id: JobID, isCommitted: Bool, owner committed: JobOwner?) -> [Waiter] {
         guard var others = jobs.removeValue(forKey: id) else { return [] }
-        var told = others.removeFirst().waitersInOrder
-        guard !others.isEmpty else { return told }
+        var called = others.removeFirst().waitersInOrder
+        guard !others.isEmpty else { return called }
         for position in others.indices where isCommitted && !others[position].waiters.isEmpty {
-            told += others[position].waitersInOrder.filter { $0.asker.maySee(jobOf: committed) }
+            called += others[position].waitersInOrder.filter { $0.asker.maySee(jobOf: committed) }
             others[position].waiters = others[position].waiters.filter { !$0.value.asker.maySee(jobOf: committed) }
         }
         jobs[id] = others
-        return told
+        return called
     }
 
     /// Registers a waiter; nil when no job of that id is in flight that the asker may see.

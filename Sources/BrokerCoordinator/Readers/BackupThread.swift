@@ -20,7 +20,7 @@ struct BackupTask: Sendable {
     /// Called at most ten times a second, on the backup's thread, which goes on when it returns.
     let progress: @Sendable (StoreBackup.Progress) -> Void
     /// Called once, on a thread of the coordinator's.
-    let tell: @Sendable (BackupEnd) -> Void
+    let notify: @Sendable (BackupEnd) -> Void
 }
 
 /// Makes backups, one at a time, on a thread of low priority.
@@ -57,10 +57,10 @@ final class BackupThread: Sendable {
         }
         if let refusal { return refusal }
         thread.run { [self] in
-            Thread.giveWay()
+            Thread.lowerPriority()
             let end = make(task)
             state.withLock { $0.isRunning = false }
-            task.tell(end)
+            task.notify(end)
         }
         return nil
     }
@@ -74,15 +74,15 @@ final class BackupThread: Sendable {
     private func make(_ task: BackupTask) -> BackupEnd {
         logger.notice("A backup begins; the store's WAL grows until it ends.", metadata: ["file": "\(task.file)"])
         let start = monotonicMicroseconds()
-        var toldAt = Int64.min / 2
+        var reportedAt = Int64.min / 2
         do throws(StoreError) {
             let copy = try gate.backUp { () throws(StoreError) in
                 try task.backup.run(
                     isWanted: { [state] in task.isWanted() && !state.withLock { $0.isStopping } },
                     progress: { progress in
                         let now = monotonicMicroseconds()
-                        guard now - toldAt >= Self.progressMicroseconds else { return }
-                        toldAt = now
+                        guard now - reportedAt >= Self.progressMicroseconds else { return }
+                        reportedAt = now
                         task.progress(progress)
                     })
             }

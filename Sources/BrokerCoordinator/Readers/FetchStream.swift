@@ -20,12 +20,12 @@ package final class FetchStream: Sendable {
     let process: Int32
     let envelope: FetchEnvelope
     let isWanted: @Sendable () -> Bool
-    private let tell: @Sendable (FetchStream, StreamEvent) -> Void
+    private let notify: @Sendable (FetchStream, StreamEvent) -> Void
     private let thread: StreamThread
 
     init(
         _ number: Int, _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope, on thread: StreamThread,
-        isWanted: @escaping @Sendable () -> Bool, tell: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+        isWanted: @escaping @Sendable () -> Bool, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) {
         self.number = number
         self.request = request
@@ -33,7 +33,7 @@ package final class FetchStream: Sendable {
         self.envelope = envelope
         self.thread = thread
         self.isWanted = isWanted
-        self.tell = tell
+        self.notify = notify
     }
 
     /// The client has room for the next part. Called once for each.
@@ -42,5 +42,5 @@ package final class FetchStream: Sendable {
     /// Ends the stream. A part that is being made is still sent; no other event follows.
     package func cancel() { thread.cancel(self) }
 
-    func report(_ event: StreamEvent) { tell(self, event) }
+    func report(_ event: StreamEvent) { notify(self, event) }
 }

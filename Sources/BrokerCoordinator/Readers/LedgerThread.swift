@@ -23,10 +23,10 @@ final class LedgerThread: Sendable {
 
     /// - Parameter asker: a job that it may not see is not found.
     func find(
-        _ id: String, as asker: JobOwner, _ tell: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
+        _ id: String, as asker: JobOwner, _ notify: @escaping @Sendable (Result<JobCompletion?, StoreError>) -> Void
     ) {
         thread.run { [opened, path] in
-            tell(
+            notify(
                 Result { () throws(StoreError) in
                     if opened.reader == nil { opened.reader = try LedgerReader(path: path, opened.index) }
                     return try opened.reader?.outcome(ofJob: id).flatMap {

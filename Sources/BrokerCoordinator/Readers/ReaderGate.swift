@@ -39,13 +39,13 @@ final class ReaderGate: Sendable {
     private let whenLongEnded = Monitor<(@Sendable () -> Void)?>(nil)
     private let whenWriterWaits = Monitor<(@Sendable (Bool) -> Void)?>(nil)
 
-    /// - Parameter tell: called when the long reads that delayed the writer have ended. The writer then calls
+    /// - Parameter notify: called when the long reads that delayed the writer have ended. The writer then calls
     ///   ``whileIdle(_:)``.
-    func onLongEnd(_ tell: @escaping @Sendable () -> Void) { whenLongEnded.withLock { $0 = tell } }
+    func onLongEnd(_ notify: @escaping @Sendable () -> Void) { whenLongEnded.withLock { $0 = notify } }
 
-    /// - Parameter tell: called on the writer's thread, with true when streams delay the writer, which may be repeated,
+    /// - Parameter notify: called on the writer's thread, with true when streams delay the writer, which may be repeated,
     ///   and with false when it has copied.
-    func onWriterWaiting(_ tell: @escaping @Sendable (Bool) -> Void) { whenWriterWaits.withLock { $0 = tell } }
+    func onWriterWaiting(_ notify: @escaping @Sendable (Bool) -> Void) { whenWriterWaits.withLock { $0 = notify } }
 
     /// A read is active that began before the gate was closed.
     var isReading: Bool { state.withLock { $0.brief + $0.long > 0 } }
@@ -122,9 +122,9 @@ final class ReaderGate: Sendable {
             state.isClosed = !isLongActive
             return isLongActive
         }
-        let tellStreams = whenWriterWaits.withLock { $0 }
+        let notifyStreams = whenWriterWaits.withLock { $0 }
         guard !isLongActive else {
-            tellStreams?(true)
+            notifyStreams?(true)
             work()
             return false
         }
@@ -135,7 +135,7 @@ final class ReaderGate: Sendable {
             $0.isWriterNext = false
             return true
         }
-        tellStreams?(false)
+        notifyStreams?(false)
         return isIdle
     }
 

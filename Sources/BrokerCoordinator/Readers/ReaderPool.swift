@@ -24,7 +24,7 @@ struct FetchTask: Sendable {
     /// Whether there is room for a long answer. Called once the fetch turns out to be long.
     let mayBeLong: @Sendable () -> Bool
     /// Called once, on a reader's thread.
-    let tell: @Sendable (FetchEnd) -> Void
+    let notify: @Sendable (FetchEnd) -> Void
 }
 
 /// Threads with connections of their own that answer fetches beside the writer.
@@ -90,7 +90,7 @@ final class ReaderPool: Sendable {
                 long.withLock { $0.began(from: task.source) }
                 return fetchLong(task)
             }
-            task.tell(end)
+            task.notify(end)
         }
     }
 
@@ -99,7 +99,7 @@ final class ReaderPool: Sendable {
         pool.run(.staging, .long, from: task.source) { [self] in
             let end = task.mayBeLong() ? attempt(task, .long) ?? .stopped : .postponed
             long.withLock { $0.ended(from: task.source) }
-            task.tell(end)
+            task.notify(end)
         }
     }
 

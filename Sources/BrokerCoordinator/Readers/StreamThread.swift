@@ -41,7 +41,7 @@ final class StreamThread: Sendable {
 
     func stream(
         _ request: FetchRequest, of process: Int32, in envelope: FetchEnvelope,
-        isWanted: @escaping @Sendable () -> Bool, tell: @escaping @Sendable (FetchStream, StreamEvent) -> Void
+        isWanted: @escaping @Sendable () -> Bool, notify: @escaping @Sendable (FetchStream, StreamEvent) -> Void
     ) -> FetchStream {
         let number = state.withLock { state in
             state.lastNumber += 1
@@ -49,7 +49,7 @@ final class StreamThread: Sendable {
         }
         return FetchStream(
             number, request, of: process, in: envelope, on: self,
-            isWanted: { [state] in isWanted() && !state.withLock { $0.isStopping } }, tell: tell)
+            isWanted: { [state] in isWanted() && !state.withLock { $0.isStopping } }, notify: notify)
     }
 
     func ask(_ stream: FetchStream) {

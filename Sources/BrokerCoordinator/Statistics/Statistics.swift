@@ -18,7 +18,7 @@ final class Statistics: Sendable {
         var batches = Batches()
         var store = StoreState.serving
         /// The WAL after the newest commit.
-        var log = WALStatus()
+        var wal = WALStatus()
         /// The newest sequence whose outcome may be forgotten.
         var forgottenThrough: Int64 = 0
         /// Nil without a journal.
@@ -79,8 +79,8 @@ final class Statistics: Sendable {
         }
         writer.key("wal")
         writer.object { writer in
-            writer.member("bytes", counters.log.bytes)
-            writer.member("uncheckpointedPages", counters.log.uncheckpointedPages)
+            writer.member("bytes", counters.wal.bytes)
+            writer.member("uncheckpointedPages", counters.wal.uncheckpointedPages)
         }
         if let history = counters.history, let journal {
             writer.key("journal")

@@ -29,15 +29,15 @@ final class StorageFailure: Sendable {
         guard let observers else { return }
         say()
         statistics.count { $0.store = .failed(cause: error.message) }
-        completions.run(observers.map { tell in { tell(error) } })
+        completions.run(observers.map { notify in { notify(error) } })
     }
 
     /// Returns the call to make now, if the disk has failed already.
-    func observe(_ tell: @escaping Observer) -> [@Sendable () -> Void] {
+    func observe(_ notify: @escaping Observer) -> [@Sendable () -> Void] {
         let error = state.withLock { state -> StoreError? in
-            if state.error == nil { state.observers.append(tell) }
+            if state.error == nil { state.observers.append(notify) }
             return state.error
         }
-        return error.map { error in [{ tell(error) }] } ?? []
+        return error.map { error in [{ notify(error) }] } ?? []
     }
 }

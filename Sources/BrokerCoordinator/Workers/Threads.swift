@@ -105,14 +105,14 @@ final class Thread: Sendable {
     func detach() { pthread_detach(handle) }
 
     /// Lowers the priority of the calling thread. Optional: where the system refuses, nothing is lost.
-    static func giveWay() {
+    static func lowerPriority() {
         // 0 is the calling thread, and not its process (setpriority(2), "C library/kernel differences").
-        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, politeness)
+        _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
     }
 
     /// A quarter of a processor beside one other thread (sched(7), "The nice value"). Work beside the writer retains
     /// the writer's WAL, so it must end.
-    private static let politeness: Int32 = 5
+    private static let niceness: Int32 = 5
 
     /// Runs blocking code on a thread of its own, for a task that must not block.
     static func run<Result: Sendable>(

@@ -15,7 +15,7 @@ struct LockWait {
     private let logger: Logger
     private var beganAt: Int64?
     private var pauseMicroseconds: Int64 = 1_000
-    private var isTold = false
+    private var isReported = false
 
     init(_ statistics: Statistics, _ logger: Logger) {
         self.statistics = statistics
@@ -27,8 +27,8 @@ struct LockWait {
         let now = monotonicMicroseconds()
         let beganAt = beganAt ?? now
         self.beganAt = beganAt
-        if !isTold, now - beganAt >= Self.silentMicroseconds {
-            isTold = true
+        if !isReported, now - beganAt >= Self.silentMicroseconds {
+            isReported = true
             statistics.count { $0.store = .waiting(cause: "Another program has locked the store.") }
             logger.warning("Another program has locked the store; jobs wait until it releases the lock.")
         }
@@ -37,15 +37,17 @@ struct LockWait {
             return true
         }
         pauseMicroseconds = min(2 * pauseMicroseconds, Self.longestPauseMicroseconds)
-        if isOver == true { tellEnd("The server stops, and the store is still locked by another program; jobs fail.") }
+        if isOver == true {
+            reportEnd("The server stops, and the store is still locked by another program; jobs fail.")
+        }
         return isOver == nil
     }
 
     /// The transaction has succeeded.
-    func ended() { tellEnd("The store is no longer locked; jobs continue.") }
+    func ended() { reportEnd("The store is no longer locked; jobs continue.") }
 
-    private func tellEnd(_ words: Logger.Message) {
-        guard isTold, let beganAt else { return }
+    private func reportEnd(_ words: Logger.Message) {
+        guard isReported, let beganAt else { return }
         statistics.count { $0.store = .serving }
         logger.warning(words, metadata: ["milliseconds": "\((monotonicMicroseconds() - beganAt) / 1_000)"])
     }

@@ -63,7 +63,7 @@ extension StoreError {
 }
 
 extension Fault {
-    static let leftInLog = Fault(
+    static let leftInJournal = Fault(
         .draining,
         "The server stops, and its store could not store this job. It was accepted, stays in the journal, and is "
             + "applied when the server starts again; sent again under its id, it is applied once.")

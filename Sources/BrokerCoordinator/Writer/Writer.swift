@@ -15,7 +15,7 @@ final class Writer: Sendable {
     /// Finds the lines of jobs in the ledger.
     let jobs: JobIndex
     /// Nil without a journal.
-    let log: (any JobJournal)?
+    let journal: (any JobJournal)?
     /// The jobs of the journal that the store has not applied.
     let pending: PendingJobs?
 
@@ -38,33 +38,33 @@ final class Writer: Sendable {
         thread = Thread(named: "writer") {
             do throws(StoreError) {
                 let store = try Store(path: options.storePath, plan: plan, options: options.store)
-                let journal = try JournalOpening.open(for: store, options, logger)
+                let files = try JournalOpening.open(for: store, options, logger)
                 // The reservation is durable before a client is sent one of the sequences.
                 let block = options.limits.sequenceBlock
                 let sequence = try store.openSequences(block)
                 jobTable.withLock { $0 = JobTable(after: sequence, reservedThrough: sequence + block, options.limits) }
                 let applied = store.history?.position ?? 0
-                let pending = journal.map {
+                let pending = files.map {
                     PendingJobs(
                         reader: $0.jobs(after: applied), count: $0.pendingCount, cancelled: $0.cancelled)
                 }
-                var log: DiskJournal?
-                if let journal {
-                    let position = journal.lastPosition
+                var journal: DiskJournal?
+                if let files {
+                    let position = files.lastPosition
                     let diskJournal = DiskJournal(
-                        journal, jobTable: jobTable, statistics: statistics, completions: completions,
+                        files, jobTable: jobTable, statistics: statistics, completions: completions,
                         storageFailure: storageFailure, logger: logger)
-                    jobTable.withLock { $0.logging.begin(diskJournal, after: position) }
-                    log = diskJournal
+                    jobTable.withLock { $0.journal.begin(diskJournal, after: position) }
+                    journal = diskJournal
                 }
-                let result = Opened(migration: store.migration, jobs: store.jobs, log: log, pending: pending)
+                let result = Opened(migration: store.migration, jobs: store.jobs, journal: journal, pending: pending)
                 statistics.note(store)
                 opened.broadcast {
                     $0 = .success(result)
                     return true
                 }
                 var loop = WriterLoop(
-                    store: store, log: log, jobTable: jobTable, pool: pool, statistics: statistics,
+                    store: store, journal: journal, jobTable: jobTable, pool: pool, statistics: statistics,
                     completions: completions, storageFailure: storageFailure, gate: gate, limits: options.limits,
                     logger: logger)
                 loop.run()
@@ -77,7 +77,7 @@ final class Writer: Sendable {
         }
         do throws(StoreError) {
             let result = try opened.wait { $0 }.get()
-            (migration, jobs, log, pending) = (result.migration, result.jobs, result.log, result.pending)
+            (migration, jobs, journal, pending) = (result.migration, result.jobs, result.journal, result.pending)
         } catch {
             thread.join()
             throw error
@@ -87,7 +87,7 @@ final class Writer: Sendable {
     private struct Opened: Sendable {
         let migration: StoreMigration
         let jobs: JobIndex
-        let log: (any JobJournal)?
+        let journal: (any JobJournal)?
         let pending: PendingJobs?
     }
 
@@ -98,9 +98,9 @@ final class Writer: Sendable {
 extension Statistics {
     /// Notes the state of a store that was opened.
     fileprivate func note(_ store: Store) {
-        let (wal, history, forgotten) = (store.log, store.history, store.forgottenThrough)
+        let (wal, history, forgotten) = (store.wal, store.history, store.forgottenThrough)
         count {
-            $0.log = wal
+            $0.wal = wal
             $0.history = history
             $0.forgottenThrough = forgotten
         }

@@ -4,29 +4,29 @@ internal import Logging
 /// Failures that the store has not recorded, and the end of the writer.
 extension WriterLoop {
     /// The pause between two attempts to record failures.
-    private static let keptPauseMicroseconds: Int64 = 1_000_000
+    private static let recordingPauseMicroseconds: Int64 = 1_000_000
 
     /// The store takes writes again, so it may take the unrecorded failures, too.
-    mutating func writeKept() {
-        guard let time = writeKeptAt, time <= monotonicMicroseconds() else { return }
+    mutating func recordFailures() {
+        guard let time = recordFailuresAt, time <= monotonicMicroseconds() else { return }
         do throws(StoreError) {
             try finishLedger(newestSequence: nil)
-            writeKeptAt = nil
+            recordFailuresAt = nil
         } catch {
             // They are retained; `await` finds them all the same.
             logger.debug("Failed jobs still cannot be recorded.", metadata: ["cause": "\(error)"])
-            writeKeptAt = monotonicMicroseconds() + Self.keptPauseMicroseconds
+            recordFailuresAt = monotonicMicroseconds() + Self.recordingPauseMicroseconds
         }
     }
 
     /// Records the failures that are retained, and the newest sequence.
     private func finishLedger(newestSequence: Int64?) throws(StoreError) {
-        let kept = jobTable.withLock { $0.unrecorded.jobs }
+        let failures = jobTable.withLock { $0.unrecorded.jobs }
         _ = try transaction { () throws(StoreError) in
-            for job in kept { _ = try store.apply(job) }
+            for job in failures { _ = try store.apply(job) }
             if let newestSequence { try store.reserveSequences(through: newestSequence) }
         }
-        jobTable.withLock { $0.unrecorded.remove(kept) }
+        jobTable.withLock { $0.unrecorded.remove(failures) }
     }
 
     /// Prepares the store for the next server.

@@ -42,23 +42,23 @@ extension WriterLoop {
 
     /// Drops the jobs of the transaction in which the store failed.
     func drop(_ jobs: [ReadyJob]) {
-        tellFailure()
+        reportFailure()
         let now = monotonicMicroseconds()
         jobTable.change(completions) { $0.drop(jobs, at: now) }
     }
 
     /// Drops all jobs, until the coordinator stops.
     func dropAll() {
-        tellFailure()
+        reportFailure()
         while let rest = jobTable.wait(takeAll) {
             for task in rest.tasks { task(store) }
-            if let failure = store.failure { rest.reload?.tell(.failure(failure)) }
+            if let failure = store.failure { rest.reload?.notify(.failure(failure)) }
             drop(rest.jobs)
         }
     }
 
     /// Reports the failure once to the log, to `stats` and to the observers, after all ends that were sent before.
-    private func tellFailure() {
+    private func reportFailure() {
         guard let failure = store.failure else { return }
         storageFailure.happened(failure, statistics, completions) {
             logger.critical(

@@ -11,7 +11,7 @@ struct WriterLoop {
 
     private(set) var store: Store
     /// Nil without a journal.
-    let log: (any JobJournal)?
+    let journal: (any JobJournal)?
     let jobTable: Monitor<JobTable>
     let pool: WorkerPool
     let statistics: Statistics
@@ -20,24 +20,24 @@ struct WriterLoop {
     private let gate: ReaderGate
     let limits: CoordinatorLimits
     let logger: Logger
-    private let untold = ReplyBudget()
-    private var caution = BatchBackoff()
+    private let replyBudget = ReplyBudget()
+    private var batchBackoff = BatchBackoff()
     private var load = WriterLoad()
     /// The state that the workers were last sent.
     private var isBusy = false
     /// When to try again to record failures, in microseconds of the monotonic clock; nil while there are none.
-    var writeKeptAt: Int64?
+    var recordFailuresAt: Int64?
     /// The server stops, and the store did not take a job of the journal: that job and all after it stay in the
     /// journal.
     private var leavesJobs = false
 
     init(
-        store: Store, log: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
+        store: Store, journal: (any JobJournal)?, jobTable: Monitor<JobTable>, pool: WorkerPool, statistics: Statistics,
         completions: SerialThread, storageFailure: StorageFailure, gate: ReaderGate, limits: CoordinatorLimits,
         logger: Logger
     ) {
         self.store = store
-        self.log = log
+        self.journal = journal
         self.jobTable = jobTable
         self.pool = pool
         self.statistics = statistics
@@ -59,7 +59,7 @@ struct WriterLoop {
             work(turn)
             ended = monotonicMicroseconds()
             load.note(waited: waited, worked: isLarge ? ended - begun : 0)
-            tellWorkers(isBusy: load.isBusy)
+            notifyWorkers(isBusy: load.isBusy)
         }
         if store.failure == nil { close() }
         if store.failure != nil { dropAll() }
@@ -69,7 +69,7 @@ struct WriterLoop {
     /// of them together.
     private mutating func work(_ turn: WriterTurn) {
         for task in turn.tasks { task(store) }
-        if let wish = turn.reload { reload(wish) }
+        if let request = turn.reload { reload(request) }
         var run = WriterRun(turn)
         while let step = run.next {
             switch step {
@@ -87,14 +87,14 @@ struct WriterLoop {
 
     /// - Returns: false when the store has failed.
     private mutating func applyTogether(_ run: inout WriterRun) -> Bool {
-        if run.rest.contains(where: \.job.wantsObjects) { untold.waitForRoom() }
+        if run.rest.contains(where: \.job.wantsObjects) { replyBudget.waitForRoom() }
         let reservation = run.reservation
         do throws(StoreError) {
             let applied = try apply(&run.rest, reservation)
             // Only the values handed over retain the jobs from here on.
             run.applied(applied.count)
             settle(applied, reservation: reservation)
-            writeKept()
+            recordFailures()
         } catch {
             guard store.failure == nil else { return false }
             logger.log(
@@ -109,7 +109,7 @@ struct WriterLoop {
     private mutating func awaitTurn(since start: Int64) -> WriterTurn? {
         if isBusy {
             if let next = jobTable.wait(until: start + load.patience, { $0.takeTurn() }) { return next.turn }
-            tellWorkers(isBusy: false)
+            notifyWorkers(isBusy: false)
         }
         guard store.hasIdleWork else { return jobTable.wait { $0.takeTurn() }.turn }
         let deadline = monotonicMicroseconds() + Self.idleMicroseconds
@@ -118,7 +118,7 @@ struct WriterLoop {
         return store.failure == nil ? jobTable.wait { $0.takeTurn() }.turn : nil
     }
 
-    private mutating func tellWorkers(isBusy: Bool) {
+    private mutating func notifyWorkers(isBusy: Bool) {
         guard isBusy != self.isBusy else { return }
         self.isBusy = isBusy
         pool.writer(isBusy: isBusy)
@@ -128,16 +128,16 @@ struct WriterLoop {
     /// stays in force.
     ///
     /// The old connection does nothing from the moment when the new one is opened.
-    private mutating func reload(_ wish: ModelReload) {
+    private mutating func reload(_ request: ModelReload) {
         do throws(StoreError) {
-            let new = try Store(path: wish.path, plan: wish.plan, options: wish.options)
+            let new = try Store(path: request.path, plan: request.plan, options: request.options)
             store = new
-            let storeLog = new.log
-            statistics.count { $0.log = storeLog }
-            wish.tell(.success((new.migration, new.jobs)))
+            let wal = new.wal
+            statistics.count { $0.wal = wal }
+            request.notify(.success((new.migration, new.jobs)))
         } catch {
             if error.isDiskFailure { store.fail(error) }
-            wish.tell(.failure(error))
+            request.notify(.failure(error))
         }
     }
 
@@ -176,13 +176,13 @@ struct WriterLoop {
     /// - Returns: the first jobs: all of them, or as many as the transaction has time for, and room for the objects that
     ///   they ask for.
     private mutating func apply(_ batch: inout JobBatch, _ reservation: Int64?) throws(StoreError) -> [AppliedJob] {
-        if caution.allows() {
+        if batchBackoff.allows() {
             let start = monotonicMicroseconds()
             let applied = try transaction { () throws(StoreError) -> [AppliedJob]? in
                 if let reservation { try store.reserveSequences(through: reservation) }
                 return try applyBatch(&batch, since: start)
             }
-            caution.note(isTogether: applied != nil)
+            batchBackoff.note(isTogether: applied != nil)
             if let applied { return applied }
         }
         let jobs = batch
@@ -265,7 +265,7 @@ struct WriterLoop {
         var wait = StoreWait(statistics, logger)
         var hasMadeRoom = false
         while true {
-            if leavesJobs { return AppliedJob(sequence: nil, job: job, end: .failed(.leftInLog)) }
+            if leavesJobs { return AppliedJob(sequence: nil, job: job, end: .failed(.leftInJournal)) }
             do throws(StoreError) {
                 let applied = try transaction { () throws(StoreError) in try apply(job, sequence) }!
                 wait.ended(jobTable)
@@ -278,7 +278,7 @@ struct WriterLoop {
                     hasMadeRoom = true
                     continue
                 }
-                guard log != nil else { return failed(error, sequence, job) }
+                guard journal != nil else { return failed(error, sequence, job) }
                 guard error.isOfMachine else {
                     stop(at: sequence, job, error)
                     return nil
@@ -296,7 +296,7 @@ struct WriterLoop {
         var isLone = applied.count == 1 && applied[0].job.accepted.weight <= CoordinatorLimits.briefBytes
         let committedAt = monotonicMicroseconds()
         for applied in applied where applied.objectBytes > 0 {
-            untold.add(applied.objectBytes)
+            replyBudget.add(applied.objectBytes)
             applied.job.memory.add(applied.objectBytes)
         }
         var settlement = JobTable.Settlement()
@@ -308,14 +308,14 @@ struct WriterLoop {
             return settlement.effects.notifies
         }
         isLone = isLone && !settlement.hasWork
-        writeKeptAt = settlement.hasUnrecordedFailures ? writeKeptAt ?? committedAt : nil
+        recordFailuresAt = settlement.hasUnrecordedFailures ? recordFailuresAt ?? committedAt : nil
         // A client that gets an outcome and asks for `stats` finds it counted.
-        let storeLog = store.log
+        let wal = store.wal
         let history = store.history
         let forgotten = store.forgottenThrough
         statistics.count {
             $0.note(applied, committedAt)
-            $0.log = storeLog
+            $0.wal = wal
             $0.history = history
             $0.forgottenThrough = forgotten
         }
@@ -325,23 +325,23 @@ struct WriterLoop {
         if isLone { completions.runHereIfIdle(calls) } else { completions.run(calls) }
         for call in settlement.effects.wakeUps { call() }
         // Readers hold a WAL whose copying was due and that was not restarted.
-        if store.isLogOverdue { gate.whileIdle { store.copyLogIfDue() } } else { store.copyLogIfDue() }
-        if store.log != storeLog {
-            let storeLog = store.log
-            statistics.count { $0.log = storeLog }
+        if store.isWALOverdue { gate.whileIdle { store.copyWALIfDue() } } else { store.copyWALIfDue() }
+        if store.wal != wal {
+            let wal = store.wal
+            statistics.count { $0.wal = wal }
         }
-        if let log, let position = store.durablePosition { log.applied(through: position) }
-        for notice in store.takeLogNotices() { notice.tell(logger, ownReader: gate.longReader) }
+        if let journal, let position = store.durablePosition { journal.applied(through: position) }
+        for notice in store.takeWALNotices() { notice.log(to: logger, ownReader: gate.longReader) }
     }
 
     private func report(
         _ applied: AppliedJob, _ waiters: [RunningJobs.Waiter], _ committedAt: Int64
     ) -> @Sendable () -> Void {
         let bytes = applied.objectBytes
-        guard bytes > 0 else { return { applied.tell(waiters, committedAt) } }
-        return { [untold] in
-            applied.tell(waiters, committedAt)
-            untold.remove(bytes)
+        guard bytes > 0 else { return { applied.notify(waiters, committedAt) } }
+        return { [replyBudget] in
+            applied.notify(waiters, committedAt)
+            replyBudget.remove(bytes)
         }
     }
 }

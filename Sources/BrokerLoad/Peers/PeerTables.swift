@@ -33,12 +33,12 @@ struct PeerTables {
     /// The destinations of a link, as nested objects or by their keys.
     private func departments(_ field: RecordField, from source: String) -> [String] {
         guard field.kind == .department || field.kind == .departmentKey else { return [] }
-        let isTold = field.kind == .department
+        let isWhole = field.kind == .department
         let key = value(field)
-        let values = isTold ? "\(key), \(value([field.key, "name"], "TEXT"))" : key
+        let values = isWhole ? "\(key), \(value([field.key, "name"], "TEXT"))" : key
         return [
-            "INSERT INTO Department (\(isTold ? "id, name" : "id")) SELECT DISTINCT \(values) FROM \(source) AS record "
-                + "WHERE \(key) IS NOT NULL ON CONFLICT (id) DO \(isTold ? "UPDATE SET name = excluded.name" : "NOTHING")"
+            "INSERT INTO Department (\(isWhole ? "id, name" : "id")) SELECT DISTINCT \(values) FROM \(source) AS record "
+                + "WHERE \(key) IS NOT NULL ON CONFLICT (id) DO \(isWhole ? "UPDATE SET name = excluded.name" : "NOTHING")"
         ]
     }
 

@@ -60,7 +60,7 @@ package struct Timing: Sendable, Equatable {
 }
 
 /// The objects of a job's own records, in their state after the job: by operation, in payload order.
-package struct ToldObjects: Sendable, Equatable {
+package struct ReplyObjects: Sendable, Equatable {
     /// The maximum bytes of their JSON: the limit of the answer to a fetch.
     package static let maximumBytes = 32 << 20
 
@@ -84,7 +84,7 @@ package struct Outcome: Sendable {
     /// The `keys` of the answer as JSON, when the job asked for them.
     package var keys: [UInt8]? { didSet { written = nil } }
     /// The objects of the job's own records, when the job asked for them: in the answer only, not in ``members``.
-    package var objects: ToldObjects?
+    package var objects: ReplyObjects?
     package var timing = Timing()
 
     package init() {}

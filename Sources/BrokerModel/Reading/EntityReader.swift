@@ -207,7 +207,7 @@ extension PropertyNamesReader {
                 "every record of an entity without identity is a new object; take this out, or add \"identity\"")
         } else if entity.identity.contains(index) {
             node.report("\"\(attribute.name)\" identifies the object and so is never newer; choose another")
-        } else if draft.isTyped, !attribute.type.tellsNewer {
+        } else if draft.isTyped, !attribute.type.isComparable {
             node.report(
                 "\"\(attribute.name)\" is \(attribute.type.rawValue), and of those none is newer than another; "
                     + "choose a date, a number or a string")
@@ -229,7 +229,7 @@ extension PropertyNamesReader {
 
 extension AttributeType {
     /// Its values have an order in which a later value is newer.
-    fileprivate var tellsNewer: Bool {
+    fileprivate var isComparable: Bool {
         switch self {
         case .integer16, .integer32, .integer64, .decimal, .double, .float, .date, .string: true
         case .boolean, .binary, .uuid, .uri, .transformable: false

@@ -96,12 +96,12 @@ struct DatabaseConversion {
 
     private func entity(_ table: DatabaseTable) -> ImportedModel.Entity {
         var entity = ImportedModel.Entity(name: table.name)
-        var told: [String] = []
+        var notes: [String] = []
         entity.members.append(("identity", ImportedModel.json(table.key.map(\.name))))
         let links = links(of: table)
         for column in table.columns {
             guard Self.isName(column.name), !column.isGenerated else {
-                told.append(
+                notes.append(
                     "the column \(column.name) is skipped: \(column.isGenerated ? "it is generated" : "its name")")
                 continue
             }
@@ -113,7 +113,7 @@ struct DatabaseConversion {
         }
         for key in table.foreignKeys {
             guard let reason = obstacle(key, of: table) else { continue }
-            told.append("the foreign key \(key.columns.joined(separator: ", ")) is no relationship: \(reason)")
+            notes.append("the foreign key \(key.columns.joined(separator: ", ")) is no relationship: \(reason)")
         }
         let attributes = Set(entity.attributes.map(\.name))
         for (member, isUnique) in [("unique", true), ("indexes", false)] {
@@ -132,12 +132,13 @@ struct DatabaseConversion {
                 table.key.contains { $0.name.lowercased() == name.lowercased() }
             })
         {
-            told.append("it joins tables, and its rows are objects that both keys identify")
+            notes.append("it joins tables, and its rows are objects that both keys identify")
         }
-        if table.triggers > 0 { told.append("its triggers do not fire for what Broker writes") }
+        if table.triggers > 0 { notes.append("its triggers do not fire for what Broker writes") }
         entity.description =
-            told.isEmpty
-            ? "" : told.joined(separator: "; ").prefix(1).uppercased() + told.joined(separator: "; ").dropFirst() + "."
+            notes.isEmpty
+            ? ""
+            : notes.joined(separator: "; ").prefix(1).uppercased() + notes.joined(separator: "; ").dropFirst() + "."
         return entity
     }
 

@@ -55,7 +55,7 @@ package struct StorePlan {
         }
         try planViews(from: Schema(stored).views, to: schema.views, present)
         goneTables = presentTables.filter { staying[Array($0.utf8)] == nil }
-        for table in tables { try tell(table, removal) }
+        for table in tables { try report(table, removal) }
     }
 
     /// The default of an attribute of the effective model, which the wanted one may have at another index; nil for
@@ -92,7 +92,7 @@ package struct StorePlan {
 
     // MARK: - Changes seen in the tables
 
-    private mutating func tell(_ table: TableMigration, _ removal: RemovalPolicy) throws(StoreError) {
+    private mutating func report(_ table: TableMigration, _ removal: RemovalPolicy) throws(StoreError) {
         for list in table.newUniqueLists {
             let name = "\(table.new.name) (\(list.joined(separator: ", ")))"
             let text = "\(name) is unique in the model, but not in the store"

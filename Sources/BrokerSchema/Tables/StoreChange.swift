@@ -37,7 +37,7 @@ package struct StoreChange: Sendable, Equatable {
     }
 
     /// The text, and the remedy in brackets.
-    package var told: String { remedy.map { "\(text) (\($0))" } ?? text }
+    package var line: String { remedy.map { "\(text) (\($0))" } ?? text }
 }
 
 /// The changes that were made to a store when it was opened.

@@ -71,7 +71,7 @@ struct PayloadObjects {
     /// The reply: an array with an array of objects for each operation.
     ///
     /// - Parameter limit: the maximum number of bytes; if the objects need more, only their number is reported.
-    func reply(within limit: Int) throws(StoreError) -> ToldObjects {
+    func reply(within limit: Int) throws(StoreError) -> ReplyObjects {
         let count = steps.reduce(0) { $0 + $1.counts.reduce(0, +) }
         let settled = renamings.settled()
         var writer = JSONWriter()
@@ -87,11 +87,11 @@ struct PayloadObjects {
             }
         } catch {
             switch error {
-            case .tooLarge: return ToldObjects(count: count, json: nil)
+            case .tooLarge: return ReplyObjects(count: count, json: nil)
             case .store(let error): throw error
             }
         }
-        return ToldObjects(count: count, json: writer.bytes)
+        return ReplyObjects(count: count, json: writer.bytes)
     }
 
     /// - Parameter lastKey: returns the key that an object has at the end, by its key after the step.

@@ -14,22 +14,22 @@ extension Connection {
     /// written: they can be read, a sync succeeds without effect, and a power failure loses them. The database would
     /// then have pages copied from them, beside older ones in the remaining WAL.
     func rewriteWAL() throws(StoreError) {
-        var log: UnsafeMutablePointer<sqlite3_file>?
-        let known = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log)
-        guard known == SQLITE_OK, let log, let methods = log.pointee.pMethods?.pointee else { return }
+        var wal: UnsafeMutablePointer<sqlite3_file>?
+        let known = sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal)
+        guard known == SQLITE_OK, let wal, let methods = wal.pointee.pMethods?.pointee else { return }
         let piece = UnsafeMutableRawPointer.allocate(byteCount: Self.walPieceBytes, alignment: 16)
         defer { piece.deallocate() }
         var size: sqlite3_int64 = 0
-        var result = methods.xFileSize(log, &size)
+        var result = methods.xFileSize(wal, &size)
         guard size > 0 || result != SQLITE_OK else { return }
         var offset: sqlite3_int64 = 0
         while result == SQLITE_OK, offset < size {
             let count = Int32(min(sqlite3_int64(Self.walPieceBytes), size - offset))
-            result = methods.xRead(log, piece, count, offset)
-            if result == SQLITE_OK { result = methods.xWrite(log, piece, count, offset) }
+            result = methods.xRead(wal, piece, count, offset)
+            if result == SQLITE_OK { result = methods.xWrite(wal, piece, count, offset) }
             offset += sqlite3_int64(count)
         }
-        if result == SQLITE_OK { result = methods.xSync(log, SQLITE_SYNC_NORMAL) }
+        if result == SQLITE_OK { result = methods.xSync(wal, SQLITE_SYNC_NORMAL) }
         guard result != SQLITE_OK else { return }
         let path = sqlite3_db_filename(handle, "main").map { String(cString: $0) }
         let error = StoreError(result, on: nil, path: path, cause: errno)

@@ -114,7 +114,7 @@ final class WALCheckpointer {
     private var isCopyDue = false
     /// Pages in the WAL after the last COMMIT that wrote, otherwise negative: SQLite's hook writes to it.
     private let pages: UnsafeMutablePointer<Int32>
-    private(set) var log = WALStatus()
+    private(set) var status = WALStatus()
     private(set) var notices: [WALNotice] = []
 
     /// - Parameter name: the name of the WAL's file.
@@ -124,7 +124,7 @@ final class WALCheckpointer {
         watch = WALWatch(workingPages: workingPages)
         pages = .allocate(capacity: 1)
         pages.initialize(to: -1)
-        log.bytes = fileSize(name) ?? 0
+        status.bytes = fileSize(name) ?? 0
         // Replaces SQLite's own hook, which copies without reporting its progress.
         sqlite3_wal_hook(
             connection.handle,
@@ -154,9 +154,9 @@ final class WALCheckpointer {
         let changed = watch.committed(pages: Int(pages.pointee), written: written)
         pages.pointee = -1
         isCopyDue = watch.wantsCheckpoint
-        log.bytes = fileSize(name) ?? 0
-        log.uncheckpointedPages = watch.uncheckpointedPages
-        if let changed { notices.append(changed ? .held(bytes: log.bytes) : .released(bytes: log.bytes)) }
+        status.bytes = fileSize(name) ?? 0
+        status.uncheckpointedPages = watch.uncheckpointedPages
+        if let changed { notices.append(changed ? .held(bytes: status.bytes) : .released(bytes: status.bytes)) }
     }
 
     /// The WAL was due before the last COMMIT, which was appended to it, and has grown by a working size since this was
@@ -166,7 +166,7 @@ final class WALCheckpointer {
     /// Copies the WAL, however long it is.
     func copyAll() {
         checkpoint()
-        log.bytes = fileSize(name) ?? 0
+        status.bytes = fileSize(name) ?? 0
     }
 
     /// Copies the WAL if the last COMMIT has made it long.
@@ -181,7 +181,7 @@ final class WALCheckpointer {
     /// be no room for what opening a store writes.
     func copyFound() {
         checkpoint()
-        log.bytes = fileSize(name) ?? 0
+        status.bytes = fileSize(name) ?? 0
     }
 
     /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it.
@@ -215,8 +215,8 @@ final class WALCheckpointer {
         }
         if inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
         if result == SQLITE_OK, inLog == 0 { watch.emptied() }
-        log.bytes = fileSize(name) ?? 0
-        log.uncheckpointedPages = watch.uncheckpointedPages
+        status.bytes = fileSize(name) ?? 0
+        status.uncheckpointedPages = watch.uncheckpointedPages
     }
 
     private func checkpoint() {
@@ -224,7 +224,7 @@ final class WALCheckpointer {
         var copied: Int32 = 0
         let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
         if result == SQLITE_OK, inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
-        log.uncheckpointedPages = watch.uncheckpointedPages
+        status.uncheckpointedPages = watch.uncheckpointedPages
         // Another connection copies it at the moment.
         let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
         if hasFailedNow {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerCoordinator
 
-/// A wish to take a job back, while the log has no room for the job.
+/// A request to take a job back, while the log has no room for the job.
 @Suite(.timeLimit(.minutes(5))) struct LoggedCancellationTests {
     @Test(arguments: [false, true])
     func `a job that the log has no room for ends once, and its cancellation comes too late`(hasEnded: Bool) {
@@ -15,13 +15,13 @@ import Testing
         // The journal is writing the job when it is cancelled, and has room again for the cancellation.
         server.gather()
         server.cancel("a", before: ticket + 1, as: .server, 1)
-        server.tellSynced(isFull: true)
+        server.reportSynced(isFull: true)
         server.stage(0)
         if hasEnded { end(&server, &store) }
         server.gather()
-        server.tellSynced(isFull: false)
+        server.reportSynced(isFull: false)
         if !hasEnded { end(&server, &store) }
-        for tell in server.completions { tell() }
+        for notify in server.completions { notify() }
 
         var ends = 0
         var answers: [String] = []
@@ -50,7 +50,7 @@ import Testing
         let frame = server.opening.removeFirst()
         server.open(frame, SimulatedMessage(kind: .job, client: 0, owner: .server, id: "a"))
         server.gather()
-        server.tellSynced(isFull: true)
+        server.reportSynced(isFull: true)
         server.cancel("a", before: ticket + 1, as: .server, 1)
         #expect(server.log?.hasWaiting == false)
     }

@@ -3,7 +3,7 @@ enum PlantedBug: String, CaseIterable, Sendable {
     /// A job is applied though its id is committed.
     case skipDedupe
     /// Ends are sent before the transaction is durable.
-    case tellBeforeCommit
+    case reportBeforeCommit
     /// A job that could not be staged never reaches the merge order.
     case failedJobStalls
     /// A cancelled job is skipped at its turn, and does not end.

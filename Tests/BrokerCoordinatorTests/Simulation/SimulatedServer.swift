@@ -30,7 +30,7 @@ struct SimulatedServer {
         let asker: JobOwner
         let wait: RunningJobs.Wait?
         let kept: JobCompletion?
-        let tell: @Sendable (JobCompletion?) -> Void
+        let notify: @Sendable (JobCompletion?) -> Void
     }
 
     let run: Int
@@ -73,7 +73,7 @@ struct SimulatedServer {
         guard let disk else { return }
         let log = SimulatedLog()
         self.log = log
-        jobTable.logging.begin(log, after: max(disk.lastPosition, store.durable.applied))
+        jobTable.journal.begin(log, after: max(disk.lastPosition, store.durable.applied))
         let cancelled = disk.cancelled
         pending = disk.jobs(after: store.durable.applied).map { entry in
             let job = JournaledJob(
@@ -187,20 +187,22 @@ struct SimulatedServer {
     }
 
     mutating func cancel(_ id: String, before ticket: Int, as asker: JobOwner, _ delivery: Int) {
-        let tell: @Sendable (Cancellation) -> Void = { [notices] told in
+        let notify: @Sendable (Cancellation) -> Void = { [notices] told in
             notices.withLock { $0.append(.cancellation(delivery: delivery, told)) }
         }
-        if let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, tell) { return perform(effects) }
-        self.await(id, before: ticket, as: asker) { tell($0 == nil ? .unknown : .tooLate) }
+        if let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, notify) { return perform(effects) }
+        self.await(id, before: ticket, as: asker) { notify($0 == nil ? .unknown : .tooLate) }
     }
 
     mutating func await(
-        _ id: String, before ticket: Int, as asker: JobOwner, _ tell: @escaping @Sendable (JobCompletion?) -> Void
+        _ id: String, before ticket: Int, as asker: JobOwner, _ notify: @escaping @Sendable (JobCompletion?) -> Void
     ) {
         let key = JobID(id)
-        let wait = jobTable.running.await(key, before: ticket, RunningJobs.Waiter(asker: asker) { tell($0) })
+        let wait = jobTable.running.await(key, before: ticket, RunningJobs.Waiter(asker: asker) { notify($0) })
         searches.append(
-            Search(id: id, asker: asker, wait: wait, kept: jobTable.unrecorded.outcome(of: key, as: asker), tell: tell))
+            Search(
+                id: id, asker: asker, wait: wait, kept: jobTable.unrecorded.outcome(of: key, as: asker), notify: notify)
+        )
     }
 
     /// The ledger's thread looks for an outcome.
@@ -212,16 +214,16 @@ struct SimulatedServer {
         }
         let isCommitted = outcome?.isCommitted == true
         if let wait = search.wait {
-            if isCommitted, jobTable.running.forget(wait) { search.tell(outcome) }
+            if isCommitted, jobTable.running.forget(wait) { search.notify(outcome) }
         } else if let kept = search.kept, !isCommitted, outcome?.sequence ?? 0 < kept.sequence ?? 0 {
-            search.tell(kept)
+            search.notify(kept)
         } else {
-            search.tell(outcome)
+            search.notify(outcome)
         }
     }
 
     mutating func passJobs(before ticket: Int, _ delivery: Int) {
-        let tell: Task = { [notices] in notices.withLock { $0.append(.passed(delivery: delivery)) } }
-        if !jobTable.ends.wait(before: ticket, tell) { tell() }
+        let notify: Task = { [notices] in notices.withLock { $0.append(.passed(delivery: delivery)) } }
+        if !jobTable.ends.wait(before: ticket, notify) { notify() }
     }
 }

@@ -40,7 +40,7 @@ extension SimulatedServer {
         guard run.next != nil else { return endRun() }
         let applied = run.rest.map { apply($0.job, $0.sequence, &store, check) }
         writer.transaction = SimulatedWriter.Transaction(applied: applied, reservation: turn.reservation)
-        if bug == .tellBeforeCommit {
+        if bug == .reportBeforeCommit {
             settle(applied, turn.reservation)
             writer.transaction?.isSettled = true
         }
@@ -122,14 +122,14 @@ extension SimulatedServer {
     private mutating func settle(_ applied: [AppliedJob], _ reservation: Int64?) {
         for applied in applied { begun.remove(applied.job.ticket) }
         let settlement = jobTable.settle(applied, reservation: reservation, at: time) { applied, waiters in
-            { applied.tell(waiters, 0) }
+            { applied.notify(waiters, 0) }
         }
         completions += settlement.reserved
         perform(settlement.effects)
     }
 
     /// Failures that the store did not take before.
-    mutating func writeKept(_ store: inout SimulatedStore) {
+    mutating func recordFailures(_ store: inout SimulatedStore) {
         let kept = jobTable.unrecorded.jobs
         for job in kept { _ = store.apply(job) }
         store.commit()
@@ -137,7 +137,7 @@ extension SimulatedServer {
     }
 
     /// After a commit, the log need not keep what is durable in the store.
-    func tellLog(_ store: SimulatedStore) { log?.applied(through: store.durable.applied) }
+    func notifyLog(_ store: SimulatedStore) { log?.applied(through: store.durable.applied) }
 
     // MARK: - The log's thread
 
@@ -147,7 +147,7 @@ extension SimulatedServer {
     }
 
     /// The report of the journal's thread, when the disk has stored the entries or had no room for them.
-    mutating func tellSynced(isFull: Bool) {
+    mutating func reportSynced(isFull: Bool) {
         let entries = syncing
         syncing = []
         areSynced = false

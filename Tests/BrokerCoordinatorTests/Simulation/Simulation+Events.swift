@@ -40,8 +40,8 @@ extension Simulation {
             let position = random(0...server.searches.count - 1)
             server.search(position, in: store)
         case .complete:
-            let tell = server.completions.removeFirst()
-            tell()
+            let notify = server.completions.removeFirst()
+            notify()
         case .take:
             var jobs: [(ReadyJob, Int64, SimulatedStore)] = []
             server.takeBatch(&store) { jobs.append(($0, $1, $2)) }
@@ -51,7 +51,7 @@ extension Simulation {
             let fails = takeChance(\.storeFaults)
             server.applyAlone(&store, fails: fails) { jobs.append(($0, $1, $2)) }
             for (job, sequence, store) in jobs { checkMerge(job, sequence, store) }
-            server.tellLog(store)
+            server.notifyLog(store)
         case .commit:
             let fails = takeChance(\.storeFaults)
             server.commit(&store, fails: fails)
@@ -59,14 +59,14 @@ extension Simulation {
         case .settle:
             let microseconds: Int64 = random(0...3) == 0 ? 200_000 : 100
             server.settleTransaction(took: microseconds)
-            server.tellLog(store)
-        case .keep: server.writeKept(&store)
+            server.notifyLog(store)
+        case .keep: server.recordFailures(&store)
         case .gather: server.gather()
         case .sync:
-            if takeChance(\.logFaults) { return server.tellSynced(isFull: true) }
-            disk?.sync(server.syncing.map(\.kept))
+            if takeChance(\.logFaults) { return server.reportSynced(isFull: true) }
+            disk?.sync(server.syncing.map(\.stored))
             server.areSynced = true
-        case .tellLog: server.tellSynced(isFull: false)
+        case .notifyLog: server.reportSynced(isFull: false)
         case .trim: disk?.trim(through: server.log?.appliedThrough ?? 0)
         default: break
         }
@@ -153,7 +153,7 @@ extension Simulation {
         answers.failed = [:]
         if disk != nil, !server.syncing.isEmpty, !server.areSynced {
             let kept = random(0...server.syncing.count)
-            disk?.sync(server.syncing.prefix(kept).map(\.kept))
+            disk?.sync(server.syncing.prefix(kept).map(\.stored))
             note("of \(server.syncing.count) entries \(kept) are on the disk")
         }
         for number in clients.indices { clients[number].connection = nil }

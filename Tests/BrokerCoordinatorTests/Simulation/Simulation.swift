@@ -16,7 +16,7 @@ struct Simulation {
         // Steps of clients and connections.
         case connect, send, arrive, receive
         // Steps of the server's threads.
-        case replay, open, stage, search, complete, take, commit, settle, alone, keep, gather, sync, tellLog, trim
+        case replay, open, stage, search, complete, take, commit, settle, alone, keep, gather, sync, notifyLog, trim
         // Disturbances; each happens a few times at most.
         case ask, drop, pause, crash
         case resume
@@ -181,7 +181,7 @@ struct Simulation {
         if let log = server.log {
             add(.gather, if: server.syncing.isEmpty && log.hasWaiting)
             add(.sync, if: !server.syncing.isEmpty && !server.areSynced)
-            add(.tellLog, if: server.areSynced)
+            add(.notifyLog, if: server.areSynced)
             add(.trim, if: (disk?.entries.first?.position ?? .max) <= log.appliedThrough)
         }
         add(.resume, if: server.jobTable.isPaused)

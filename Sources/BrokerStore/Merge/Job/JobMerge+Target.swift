@@ -42,8 +42,8 @@ extension JobMerge {
             return isWhole ? (StoredKey(identity.map { cells[$0] }), kind) : nil
         }
         guard identity.allSatisfy({ cells[$0].kind != .null }) else { return nil }
-        let buried = rows.tombstoneDeletions?.all.filter { $0.entityIndex == entity } ?? []
-        let tables = [rows.tables[entity]].compactMap(\.self) + buried
+        let deleted = rows.tombstoneDeletions?.all.filter { $0.entityIndex == entity } ?? []
+        let tables = [rows.tables[entity]].compactMap(\.self) + deleted
         let isNamed = cells.withUnsafeBufferPointer { cells in
             tables.contains { $0.find(identity: cells.baseAddress!, concreteEntity: kind) != nil }
         }

@@ -22,7 +22,7 @@ extension JobMerge {
             for (object, list) in claims.rejected.sorted(by: { $0.key < $1.key }) {
                 let (object, list) = (contenders.objects[object], contenders.lists[list])
                 let model = try self.model(ofRow: object.row, rows.tables[object.entity]!)
-                reject(object.entity, object.row) { Self.taken(list.attributes, model, isTold: $0) }
+                reject(object.entity, object.row) { Self.taken(list.attributes, model, isListed: $0) }
             }
             guard claims.rejected.isEmpty else { return [] }
             if occupied.isEmpty { try freeValues(contenders) }
@@ -52,12 +52,12 @@ extension JobMerge {
         }
     }
 
-    static func taken(_ list: [Int], _ model: Entity, isTold: Bool) -> Fault {
+    static func taken(_ list: [Int], _ model: Entity, isListed: Bool) -> Fault {
         let names = list.map { model.attributes[$0].name }
         let what = names.count == 1 ? "value of \(names[0])" : "values of \(names.joined(separator: ", ")) together"
         return Fault(
             .constraintViolation,
-            isTold
+            isListed
                 ? "Another \(model.name) has the \(what) that this one would get, and they are unique in the model. "
                     + "Change one of the two, or take the unique constraint out of the model." : "",
             entity: model.name, attribute: names.count == 1 ? names[0] : nil)

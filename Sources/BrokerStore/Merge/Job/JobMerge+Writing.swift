@@ -84,10 +84,10 @@ extension JobMerge {
     /// record is rejected, or the job fails.
     private mutating func refuse(_ row: Int, of table: FrozenTable, _ error: StoreError) throws(MergeFailure) {
         let name = merger.entities[table.entityIndex].entity.name
-        reject(table.entityIndex, row) { isTold in
+        reject(table.entityIndex, row) { isListed in
             Fault(
                 .constraintViolation,
-                isTold
+                isListed
                     ? "\(error.message) A table requires of this \(name) what the model does not know. Send a record that "
                         + "meets it, or look at the table's constraints." : "", entity: name)
         }

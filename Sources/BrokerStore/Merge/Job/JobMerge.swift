@@ -92,15 +92,15 @@ struct JobMerge {
     ///   - keysBelow: rejects only bare keys of entities below that one.
     ///   - fault: nil rejects the object without a report, whatever policy the job has.
     mutating func reject(
-        _ entity: Int, _ row: Int, absence: (_ isTold: Bool) -> Fault? = { _ in nil }, keysBelow: Int? = nil,
-        _ fault: (_ isTold: Bool) -> Fault?
+        _ entity: Int, _ row: Int, absence: (_ isListed: Bool) -> Fault? = { _ in nil }, keysBelow: Int? = nil,
+        _ fault: (_ isListed: Bool) -> Fault?
     ) {
         // Bare keys may be at fault alone, and those that may name nothing are not: the next staging finds them.
         guard policy == .fail, keysBelow == nil else {
-            let isTold = rejected.count < RejectionList.maximumListed
+            let isListed = rejected.count < RejectionList.maximumListed
             rejected.append(
                 RejectedRow(
-                    entity: entity, row: row, fault: fault(isTold), absence: absence(isTold), keysBelow: keysBelow))
+                    entity: entity, row: row, fault: fault(isListed), absence: absence(isListed), keysBelow: keysBelow))
             return
         }
         let offset = rows.offset(entity: entity, row: row)
@@ -175,10 +175,10 @@ struct JobMerge {
                     // The object may be valid without the bare keys that make it an instance of a subentity.
                     let keysBelow = table.entityWithoutKeys(of: row)
                     reject(
-                        entity, row, absence: { Self.missing(statements, .mustExist, lacking, isTold: $0) },
+                        entity, row, absence: { Self.missing(statements, .mustExist, lacking, isListed: $0) },
                         keysBelow: keysBelow
                     ) {
-                        Self.missing(statements, keysBelow == nil ? origin : .stub, lacking, isTold: $0)
+                        Self.missing(statements, keysBelow == nil ? origin : .stub, lacking, isListed: $0)
                     }
                 }
             }
@@ -193,7 +193,7 @@ struct JobMerge {
     ///
     /// - Parameter lacking: a required column for which the row has no value.
     private static func missing(
-        _ statements: EntityStatements, _ origin: RowOrigin, _ lacking: Int?, isTold: Bool
+        _ statements: EntityStatements, _ origin: RowOrigin, _ lacking: Int?, isListed: Bool
     ) -> Fault? {
         let model = statements.entity
         // A bare key does not insert an object of an abstract entity.
@@ -202,14 +202,15 @@ struct JobMerge {
         case .mustExist:
             return Fault(
                 .objectNotFound,
-                isTold
+                isListed
                     ? "There is no \(model.name) with the key given here. Send it first, or set the relationship's "
                         + "\"missing\" to \"stub\" or \"ignore\" in the model." : "", entity: model.name)
         case .record, .stub:
             guard let lacking else {
                 return Fault(
                     .unmappable,
-                    isTold ? "\(model.name) is abstract, so a record of it can make no object, and there is none." : "",
+                    isListed
+                        ? "\(model.name) is abstract, so a record of it can make no object, and there is none." : "",
                     entity: model.name)
             }
             let name = statements.name(ofColumn: lacking)
@@ -218,7 +219,7 @@ struct JobMerge {
                 ? "A bare key names a \(model.name) that does not exist yet, and a stub cannot be made of it, because "
                     + "\(name) is required."
                 : "A new \(model.name) has no value for \(name), which is required."
-            return lacks(name, model, isTold ? what : nil)
+            return lacks(name, model, isListed ? what : nil)
         }
     }
 

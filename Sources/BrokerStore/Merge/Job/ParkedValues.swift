@@ -185,7 +185,7 @@ final class ParkedValues {
     private func fault(of one: Parked) -> Fault {
         let model = merger.plan.model.entities[one.occupied.claimant]
         return one.rows.located(
-            JobMerge.taken(one.occupied.value.attributes, model, isTold: true), at: one.occupied.claimedAt)
+            JobMerge.taken(one.occupied.value.attributes, model, isListed: true), at: one.occupied.claimedAt)
     }
 
     /// Restores the values that a predicate compares, because it must find them in their columns.

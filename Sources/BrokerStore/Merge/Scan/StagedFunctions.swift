@@ -24,7 +24,7 @@ enum StagedFunctions {
     ) throws(StoreError) {
         let flags = SQLITE_UTF8 | SQLITE_DIRECTONLY
         for (name, count, body) in [
-            (value, Int32(2), giveValue), (differs, -1, tellDiffers), (postpones, -1, postpone),
+            (value, Int32(2), giveValue), (differs, -1, findDifferences), (postpones, -1, postpone),
         ] {
             let result = sqlite3_create_function_v2(
                 connection.handle, name, count, flags, tally, body, nil, nil, nil)
@@ -44,7 +44,7 @@ enum StagedFunctions {
         }
     }
 
-    private static let tellDiffers: Function = { context, count, arguments in
+    private static let findDifferences: Function = { context, count, arguments in
         sqlite3_result_int(context, differs(scan(context), count, arguments!) ? 1 : 0)
     }
 

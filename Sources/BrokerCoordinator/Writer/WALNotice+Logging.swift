@@ -5,7 +5,7 @@ extension WALNotice {
     /// Logs the notice.
     ///
     /// - Parameter ownReader: the server's own reader that is active.
-    func tell(_ logger: Logger, ownReader: ReaderGate.LongReader?) {
+    func log(to logger: Logger, ownReader: ReaderGate.LongReader?) {
         switch self {
         case .held(let bytes):
             let why: Logger.Message =
