@@ -14,28 +14,28 @@ import TestSupport
         #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64", "text": "string"}}}}"#
     private let folder = TemporaryFolder()
 
+    /// Submits a row of 3,000 bytes for each id, one after the other. The ids begin at 0 and go on from call to call.
+    private func submit(_ ids: Range<Int>, to test: TestCoordinator) {
+        let text = String(repeating: "x", count: 3_000)
+        for id in ids {
+            test.submit("{\"Row\": {\"id\": \(id), \"text\": \"\(text)\"}}")
+            _ = test.events.ends(id + 1)
+        }
+    }
+
     @Test func `a WAL that a reader holds is logged once, and its end is logged, too`() throws {
         let test = try TestCoordinator(model, in: folder) { $0.store.walPages = 8 }
-        let text = String(repeating: "x", count: 3_000)
-        var ended = 0
-        func submit(_ count: Int) {
-            for _ in 0..<count {
-                test.submit("{\"Row\": {\"id\": \(ended), \"text\": \"\(text)\"}}")
-                ended += 1
-                _ = test.events.ends(ended)
-            }
-        }
-        submit(1)
+        submit(0..<1, to: test)
         var reader: OpaquePointer?
         defer { sqlite3_close_v2(reader) }
         #expect(sqlite3_open_v2(folder.path("store.sqlite"), &reader, SQLITE_OPEN_READONLY, nil) == SQLITE_OK)
         #expect(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM Row", nil, nil, nil) == SQLITE_OK)
-        submit(60)
+        submit(1..<61, to: test)
         let warning = "The store's WAL grows, because another program's read transaction stays open"
         test.log.waitUntil(warning)
         #expect(!test.statistics.contains(#""uncheckpointedPages":0"#))
         #expect(sqlite3_exec(reader, "COMMIT", nil, nil, nil) == SQLITE_OK)
-        submit(10)
+        submit(61..<71, to: test)
         let release = "No reader holds the store's WAL any more"
         test.log.waitUntil(release)
         #expect([warning, release].map(test.log.count) == [1, 1])
@@ -43,16 +43,7 @@ import TestSupport
 
     @Test func `a WAL that grows for a reader of the server's own is not said to be another program's`() throws {
         let test = try TestCoordinator(model, in: folder) { $0.store.walPages = 8 }
-        let text = String(repeating: "x", count: 3_000)
-        var ended = 0
-        func submit(_ count: Int) {
-            for _ in 0..<count {
-                test.submit("{\"Row\": {\"id\": \(ended), \"text\": \"\(text)\"}}")
-                ended += 1
-                _ = test.events.ends(ended)
-            }
-        }
-        submit(100)
+        submit(0..<100, to: test)
         let (gate, begun, end) = (Gate(), Gate(), Gate())
         test.coordinator.backup(
             to: folder.path("copy"),
@@ -61,28 +52,28 @@ import TestSupport
                 gate.pass()
             }, notify: { _ in end.open() })
         begun.pass()
-        submit(60)
+        submit(100..<160, to: test)
         test.log.waitUntil("The store's WAL grows while a backup of this server runs")
         gate.open()
         end.pass()
-        submit(20)
+        submit(160..<180, to: test)
         test.log.waitUntil("No reader holds the store's WAL any more")
 
         // More than one part of a stream.
-        submit(300)
+        submit(180..<480, to: test)
         let read = Gate()
         let stream = test.coordinator.stream(
             try test.coordinator.plan.fetchRequest(FetchDescription(entity: "Row")), of: 1
         ) { _, _ in read.open() }
         stream.ask()
         read.pass()
-        submit(60)
+        submit(480..<540, to: test)
         test.log.waitUntil("The store's WAL grows while a long fetch of this server runs")
         #expect(test.log.count("another program") == 0)
         stream.cancel()
     }
 
-    @Test func `the log is copied between transactions though jobs wait all the time`() throws {
+    @Test func `the WAL is copied between transactions though jobs wait all the time`() throws {
         let test = try TestCoordinator(model, in: folder) { $0.store.walPages = 16 }
         _ = test.coordinator.pause()
         let text = String(repeating: "x", count: 2 << 20)

@@ -12,7 +12,7 @@ package struct StagedListPosition: Sendable {
     /// Offset of the asserting record; 0 when a later key of that record has ended the link.
     var sourceOffset: UInt32
     /// The same of the link, which may be that of a tombstone inside the record (``StagingContext/sourceOffset(_:linkingTo:of:)``):
-    /// what ends the link ends its position.
+    /// a null that ends the link ends its position, too.
     var linkOffset: UInt32
     /// Offset of its operation.
     let operation: UInt32

@@ -42,8 +42,8 @@ package struct JobOperation {
         self.pointer = pointer
     }
 
-    /// Whether it may look at all objects of its entity, delete or unlink all objects that are linked to one, or rename
-    /// what all objects of another entity refer to, however few its bytes are.
+    /// Whether the operation may read all objects of its entity, delete or unlink all objects that are linked to one, or
+    /// rename an object to which all objects of another entity refer, however few bytes the operation has.
     package func isSearch(in model: Model) -> Bool {
         switch action {
         case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
