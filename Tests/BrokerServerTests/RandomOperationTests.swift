@@ -1,14 +1,14 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The server beside a graph in memory that applies the same operations by the contract's rules.
 ///
-/// By hand, for a long run: `BROKER_RANDOM_CASES=5000`; to see one again: `BROKER_RANDOM_SEED`, as it was printed.
+/// By hand, for a long run: `BROKER_RANDOM_SEED=random BROKER_RANDOM_CASES=5000`; to see one again: the seed that was printed.
 @Suite(.timeLimit(.minutes(60))) struct RandomOperationTests {
     @Test func `the server agrees with an object graph on random jobs of several operations`() async throws {
         let count = Self.number("BROKER_RANDOM_CASES") ?? 60
-        let seed = Self.number("BROKER_RANDOM_SEED") ?? UInt64.random(in: 0...UInt64.max)
-        print("random jobs of several operations: seed \(seed)")
+        let seed = SeededGenerator.testSeed(for: "random jobs of several operations")
         var failures = 0
         for seed in (0..<count).map({ seed &+ $0 }) {
             let randomCase = RandomOperationCase(seed: seed)

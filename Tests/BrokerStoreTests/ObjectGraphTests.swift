@@ -1,14 +1,15 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// The store beside an object graph in memory that applies the same jobs by the contract's rules.
 ///
-/// By hand, for a long run: `BROKER_RANDOM_CASES=5000`, with hierarchies `BROKER_RANDOM_HIERARCHIES=1`; to see one again: `BROKER_RANDOM_SEED`, as it was printed.
+/// By hand, for a long run: `BROKER_RANDOM_SEED=random BROKER_RANDOM_CASES=5000`, with hierarchies `BROKER_RANDOM_HIERARCHIES=1`;
+/// to see one again: the seed that was printed.
 @Suite(.timeLimit(.minutes(60))) struct ObjectGraphTests {
     @Test func `the store agrees with an object graph on random jobs for random models`() throws {
         let count = Self.number("BROKER_RANDOM_CASES") ?? 120
-        let seed = Self.number("BROKER_RANDOM_SEED") ?? UInt64.random(in: 0...UInt64.max)
-        print("random jobs for random models: seed \(seed)")
+        let seed = SeededGenerator.testSeed(for: "random jobs for random models")
         var failuresToReport = Self.number("BROKER_RANDOM_FAILURES") ?? 1
         var rooms: UInt64 = 0
         for seed in (0..<count).map({ seed &+ $0 }) {

@@ -64,8 +64,7 @@ import Testing
     }
 
     @Test func `Random operations give the orders that they give as jobs of their own`() throws {
-        let seed = UInt64.random(in: 0...UInt64.max)
-        print("orders of operations: seed \(seed)")
+        let seed = SeededGenerator.testSeed(for: "orders of operations")
         var generator = SeededGenerator(seed: seed)
         func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &generator) }
         for _ in 0..<150 {
