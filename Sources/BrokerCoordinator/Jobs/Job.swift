@@ -1,5 +1,5 @@
 package import BrokerJSON
-package import BrokerModel
+internal import BrokerModel
 package import BrokerStaging
 package import BrokerStore
 
@@ -44,58 +44,4 @@ package struct Job: @unchecked Sendable {
         self.content = content
         self.observer = observer
     }
-}
-
-/// The events of a job, in this order.
-package enum JobEvent: Sendable {
-    /// The job has its sequence among all jobs.
-    case accepted(id: String, sequence: Int64)
-    /// The numbers of rows staged and of those merged; sent now and then, or never.
-    case progress(id: String, staged: Int, merged: Int)
-    /// The transaction is durable, or the job changed nothing. The last event.
-    case ended(JobCompletion)
-}
-
-/// How a job ended, ready to be sent.
-package struct JobCompletion: Sendable {
-    package enum Result: Sendable {
-        /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
-        case completed(members: [UInt8], isDuplicate: Bool)
-        /// The `error` object: JSON.
-        case failed(error: [UInt8])
-    }
-
-    package var id: String
-    /// The owner of the job; nil when unknown, and then any client may see it.
-    package var owner: JobOwner?
-    /// Nil when the job was refused before it had a sequence.
-    package var sequence: Int64?
-    package var result: Result
-    /// The objects of the job's own records, sent once, to the client that asked for them with the job.
-    package var objects: ReplyObjects?
-
-    package init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
-        self.id = id
-        self.owner = owner
-        self.sequence = sequence
-        self.result = result
-    }
-
-    package static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
-        var writer = JSONWriter()
-        fault.write(to: &writer)
-        return JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
-    }
-}
-
-/// The content of a frame, known when a worker has opened it.
-package enum Opened: Sendable {
-    case job(Job)
-    /// A message that has been answered already, or that cannot be answered.
-    case nothing
-    /// A question about jobs. The coordinator calls it with its own ticket when every frame before it has been opened,
-    /// so that it sees the jobs in them; on a thread of the coordinator's.
-    case question(@Sendable (_ ticket: Int) -> Void)
-    /// The memory was refused. Nothing was answered, and nothing is retained.
-    case noRoom
 }

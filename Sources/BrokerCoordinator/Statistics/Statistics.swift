@@ -109,78 +109,6 @@ final class Statistics: Sendable {
     }
 }
 
-/// Whether the store takes writes, for `stats`.
-enum StoreState {
-    case serving
-    /// It takes none at the moment, and jobs wait for it.
-    case waiting(cause: String)
-    /// It takes none any more.
-    case failed(cause: String)
-
-    var name: String {
-        switch self {
-        case .serving: "serving"
-        case .waiting: "waiting"
-        case .failed: "failed"
-        }
-    }
-
-    /// A text for people.
-    var cause: String? {
-        switch self {
-        case .serving: nil
-        case .waiting(let cause), .failed(let cause): cause
-        }
-    }
-}
-
-/// The times of jobs, stage by stage, since the start.
-struct Latencies {
-    /// An hour, in microseconds: longer times are counted as that.
-    private static let highest: UInt64 = 3_600_000_000
-
-    private var stages: [(name: String, histogram: Histogram<UInt32>)] =
-        ["queued", "staged", "merged", "committed", "total"].map {
-            ($0, Histogram<UInt32>(highestTrackableValue: Self.highest, numberOfSignificantValueDigits: .two))
-        }
-
-    mutating func record(queued: Int64, staged: Int64, merged: Int64, committed: Int64, total: Int64) {
-        for (stage, value) in [queued, staged, merged, committed, total].enumerated() {
-            _ = stages[stage].histogram.record(min(Self.highest, UInt64(max(0, value))))
-        }
-    }
-
-    func write(to writer: inout JSONWriter) {
-        writer.object { writer in
-            for (name, histogram) in stages { writer.member(name, histogram) }
-        }
-    }
-}
-
-/// The numbers of jobs in the transactions, and the times of their COMMITs, since the start.
-struct Batches {
-    private static let mostJobs: UInt64 = 1_000_000
-    /// An hour: longer times are counted as that.
-    private static let mostMicroseconds: UInt64 = 3_600_000_000
-
-    private var jobs = Histogram<UInt32>(highestTrackableValue: mostJobs, numberOfSignificantValueDigits: .two)
-    private var microseconds = Histogram<UInt32>(
-        highestTrackableValue: mostMicroseconds, numberOfSignificantValueDigits: .two)
-
-    mutating func record(jobs count: Int) { _ = jobs.record(min(Self.mostJobs, UInt64(count))) }
-
-    mutating func record(commitMicroseconds time: Int64) {
-        _ = microseconds.record(min(Self.mostMicroseconds, UInt64(max(0, time))))
-    }
-
-    func write(to writer: inout JSONWriter) {
-        writer.object { writer in
-            writer.member("jobs", jobs)
-            writer.member("commitMicroseconds", microseconds)
-        }
-    }
-}
-
 extension ChangeCounts {
     mutating func add(_ other: ChangeCounts) {
         inserted += other.inserted
@@ -193,7 +121,7 @@ extension ChangeCounts {
 
 extension JSONWriter {
     /// Its percentiles; zeros when it is empty.
-    fileprivate mutating func member(_ key: String, _ histogram: Histogram<UInt32>) {
+    mutating func member(_ key: String, _ histogram: Histogram<UInt32>) {
         self.key(key)
         object { writer in
             for (key, percentile) in [("p50", 50.0), ("p90", 90), ("p99", 99), ("max", 100)] {

@@ -1,20 +1,6 @@
 internal import BrokerModel
 internal import Glibc
 
-/// The reason for a staged row; of several reasons the smallest counts.
-public enum RowOrigin: UInt8, Sendable {
-    /// A record named it.
-    case record = 0
-    /// A bare key named it; it is inserted if it does not exist.
-    case stub = 1
-    /// A bare key named it, and it must exist.
-    case mustExist = 2
-    /// A bare key named it; links to it are skipped if it does not exist.
-    case mayBeMissing = 3
-    /// A record named it that may not change it; the object exists, and the row is not merged.
-    case ignored = 4
-}
-
 /// The staged rows of one table, an entity's or a hierarchy's: at most one per identity.
 ///
 /// Owned by one context while it grows; after freezing it never changes.
@@ -231,84 +217,10 @@ extension EntityPlan {
     var rowByteCount: Int { layout.columnCount * MemoryLayout<Cell>.stride + 48 }
 }
 
-/// The memory of one table's cells, row after row, freed with its last reference.
-///
-/// Only the ``StagedTable`` that created it grows it; after ``StagedTable/freeze()``, which ends that table, it never
-/// changes.
-final class CellStorage: @unchecked Sendable {
-    private(set) var cells: UnsafeMutablePointer<Cell> = UnsafeMutablePointer(bitPattern: MemoryLayout<Cell>.alignment)!
-    private var isEmpty = true
-
-    fileprivate func grow(to count: Int) {
-        guard let grown = realloc(isEmpty ? nil : cells, max(1, count) * MemoryLayout<Cell>.stride) else {
-            preconditionFailure("out of memory for \(count) staged cells")
-        }
-        cells = grown.assumingMemoryBound(to: Cell.self)
-        isEmpty = false
-    }
-
-    deinit {
-        if !isEmpty { free(cells) }
-    }
-}
-
 extension Cell {
     /// Whether the values are equal, for identities: values of one column have one type, or are NULL.
     public func isSame(as other: Cell) -> Bool {
         guard kind == other.kind else { return false }
         return kind == .text || kind == .blob ? Bytes.areEqual(bytes, other.bytes) : payload == other.payload
-    }
-}
-
-/// The tables of a context, by entity index; a hierarchy's table has the index of its topmost entity. Tables are
-/// created on first use. One thread at a time uses it.
-final class TableSet {
-    private let tables: UnsafeMutableBufferPointer<UnsafeMutablePointer<StagedTable>?>
-    private let plan: StagingPlan
-
-    init(_ plan: StagingPlan) {
-        self.plan = plan
-        tables = .allocate(capacity: plan.entities.count)
-        tables.initialize(repeating: nil)
-    }
-
-    deinit {
-        for case let table? in tables {
-            table.deinitialize(count: 1)
-            table.deallocate()
-        }
-        tables.deallocate()
-    }
-
-    /// The table of that entity, created on first use.
-    subscript(entity: Int) -> UnsafeMutablePointer<StagedTable> { tables[entity] ?? make(entity) }
-
-    private func make(_ entity: Int) -> UnsafeMutablePointer<StagedTable> {
-        let table = UnsafeMutablePointer<StagedTable>.allocate(capacity: 1)
-        table.initialize(to: StagedTable(plan.entities[entity]))
-        tables[entity] = table
-        return table
-    }
-
-    func exists(_ entity: Int) -> Bool { tables[entity] != nil }
-
-    /// Returns the hierarchy of an entity; nil for an entity outside of a hierarchy.
-    func hierarchy(of concreteEntity: Int) -> HierarchyPlan? { plan.entities[concreteEntity].hierarchy }
-
-    var count: Int { tables.count }
-
-    /// Returns a cell of an existing row. Valid until the table's next row is added.
-    func cell(_ entity: Int, _ row: Int, _ column: Int) -> UnsafeMutablePointer<Cell> {
-        tables[entity]!.pointee.row(row) + column
-    }
-
-    /// Hands over the rows and leaves the set empty.
-    func freeze() -> [FrozenTable?] {
-        (0..<tables.count).map { entity in
-            guard let table = tables[entity] else { return nil }
-            tables[entity] = nil
-            defer { table.deallocate() }
-            return table.move().freeze()
-        }
     }
 }

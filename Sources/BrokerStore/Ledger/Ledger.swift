@@ -1,31 +1,4 @@
 internal import BrokerSchema
-/// The outcome of a job, as the ledger stores it.
-package struct StoredOutcome: Sendable, Equatable {
-    package let sequence: Int64
-    /// Nil for a job that ended before owners were stored.
-    package let owner: JobOwner?
-    /// The hash of the job's content or, in a line of an earlier version, of the message's bytes
-    /// (``StoreJob/messageHash``); nil for a job whose id the server made.
-    package let contentHash: [UInt8]?
-    package let isFailure: Bool
-    /// A JSON object: a completed job's members of `completed` except `timing`, or a failed job's `error`.
-    package let body: [UInt8]
-}
-
-/// How many outcomes are stored, with their ids, and for how long.
-public struct LedgerRetention: Sendable, Equatable {
-    /// A job a minute for two years, or a minute at full speed; some 300 bytes each.
-    public static let defaultCount = 1_000_000
-    public static let defaultSeconds = 7 * 24 * 3600
-
-    public var count: Int
-    public var seconds: Int
-
-    public init(count: Int = defaultCount, seconds: Int = defaultSeconds) {
-        self.count = count
-        self.seconds = seconds
-    }
-}
 
 /// The jobs that have ended, written in the transactions of their data, at the end of a table; ``JobIndex`` finds them.
 ///

@@ -23,16 +23,6 @@ struct ScanColumn {
     var destinationCell = 0
 }
 
-/// The staged rows of one entity in one job, as scans read them.
-struct ScannedTable {
-    var cells: UnsafePointer<Cell>?
-    var columnCount = 0
-    /// By row, for entities with row keys.
-    var rowKeys: UnsafePointer<Int64>?
-    /// By row, a ``MergeTally/RowState``.
-    var states: UnsafeMutablePointer<UInt8>?
-}
-
 /// Staged rows, of one job or several, as the rows of a virtual table, and the position of the scan.
 ///
 /// A plain struct at a fixed address: SQLite's callbacks read it millions of times a second, without any reference

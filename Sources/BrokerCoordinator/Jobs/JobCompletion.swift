@@ -1,0 +1,35 @@
+internal import BrokerJSON
+package import BrokerModel
+package import BrokerStore
+
+/// How a job ended, ready to be sent.
+package struct JobCompletion: Sendable {
+    package enum Result: Sendable {
+        /// JSON members of `completed` after `id`, `sequence` and `duplicate`.
+        case completed(members: [UInt8], isDuplicate: Bool)
+        /// The `error` object: JSON.
+        case failed(error: [UInt8])
+    }
+
+    package var id: String
+    /// The owner of the job; nil when unknown, and then any client may see it.
+    package var owner: JobOwner?
+    /// Nil when the job was refused before it had a sequence.
+    package var sequence: Int64?
+    package var result: Result
+    /// The objects of the job's own records, sent once, to the client that asked for them with the job.
+    package var objects: ReplyObjects?
+
+    package init(id: String, owner: JobOwner?, sequence: Int64?, result: Result) {
+        self.id = id
+        self.owner = owner
+        self.sequence = sequence
+        self.result = result
+    }
+
+    package static func failed(_ fault: Fault, id: String, owner: JobOwner?, sequence: Int64?) -> JobCompletion {
+        var writer = JSONWriter()
+        fault.write(to: &writer)
+        return JobCompletion(id: id, owner: owner, sequence: sequence, result: .failed(error: writer.bytes))
+    }
+}

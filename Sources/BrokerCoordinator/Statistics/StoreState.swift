@@ -1,0 +1,26 @@
+internal import BrokerModel
+
+/// Whether the store takes writes, for `stats`.
+enum StoreState {
+    case serving
+    /// It takes none at the moment, and jobs wait for it.
+    case waiting(cause: String)
+    /// It takes none any more.
+    case failed(cause: String)
+
+    var name: String {
+        switch self {
+        case .serving: "serving"
+        case .waiting: "waiting"
+        case .failed: "failed"
+        }
+    }
+
+    /// A text for people.
+    var cause: String? {
+        switch self {
+        case .serving: nil
+        case .waiting(let cause), .failed(let cause): cause
+        }
+    }
+}

@@ -1,0 +1,142 @@
+internal import CSQLite
+
+/// Counts, copies and measures the WAL of the writing connection.
+final class WALCheckpointer {
+    private let connection: Connection
+    private let name: String
+    private var watch: WALWatch
+    private var hasFailed = false
+    private var triedIdly = false
+    private var isCopyDue = false
+    /// Pages in the WAL after the last COMMIT that wrote, otherwise negative: SQLite's hook writes to it.
+    private let pages: UnsafeMutablePointer<Int32>
+    private(set) var status = WALStatus()
+    private(set) var notices: [WALNotice] = []
+
+    /// - Parameter name: the name of the WAL's file.
+    init(of connection: Connection, file name: String, workingPages: Int) throws(StoreError) {
+        self.connection = connection
+        self.name = name
+        watch = WALWatch(workingPages: workingPages)
+        pages = .allocate(capacity: 1)
+        pages.initialize(to: -1)
+        status.bytes = fileSize(name) ?? 0
+        // Replaces SQLite's own hook, which copies without reporting its progress.
+        sqlite3_wal_hook(
+            connection.handle,
+            { context, _, _, pages in
+                context?.assumingMemoryBound(to: Int32.self).pointee = pages
+                return SQLITE_OK
+            }, pages)
+        _ = writtenPages()
+    }
+
+    deinit {
+        sqlite3_wal_hook(connection.handle, nil, nil)
+        pages.deallocate()
+    }
+
+    func takeNotices() -> [WALNotice] {
+        defer { notices = [] }
+        return notices
+    }
+
+    /// To be called after COMMIT. A failure here does not affect the committed transaction, so it is reported as a
+    /// notice and not thrown.
+    func committed() {
+        let written = writtenPages()
+        guard pages.pointee >= 0 else { return }
+        triedIdly = false
+        let changed = watch.committed(pages: Int(pages.pointee), written: written)
+        pages.pointee = -1
+        isCopyDue = watch.wantsCheckpoint
+        status.bytes = fileSize(name) ?? 0
+        status.uncheckpointedPages = watch.uncheckpointedPages
+        if let changed { notices.append(changed ? .held(bytes: status.bytes) : .released(bytes: status.bytes)) }
+    }
+
+    /// The WAL was due before the last COMMIT, which was appended to it, and has grown by a working size since this was
+    /// last true. So the writer does not wait again at each COMMIT for readers that stay.
+    var isOverdue: Bool { isCopyDue && watch.isOverdue }
+
+    /// Copies the WAL, however long it is.
+    func copyAll() {
+        checkpoint()
+        status.bytes = fileSize(name) ?? 0
+    }
+
+    /// Copies the WAL if the last COMMIT has made it long.
+    func copyIfDue() {
+        guard isCopyDue else { return }
+        isCopyDue = false
+        if watch.isOverdue { watch.notedOverdue() }
+        checkpoint()
+    }
+
+    /// Copies the WAL that a new connection finds, whose length is unknown. It may fill the disk, so that there would
+    /// be no room for what opening a store writes.
+    func copyFound() {
+        checkpoint()
+        status.bytes = fileSize(name) ?? 0
+    }
+
+    /// Copies the WAL after a transaction found no room and was rolled back, so that the next one overwrites it.
+    ///
+    /// - Returns: whether the next transaction may find more room.
+    func makeRoom() -> Bool {
+        watch.isShort = true
+        let before = watch
+        checkpoint()
+        // Pages that were copied before gain no room. Another connection may have written more than the watch has seen.
+        return watch.uncheckpointedPages == 0 && watch != before
+    }
+
+    var hasIdleWork: Bool { watch.wantsCheckpointWhenIdle && !triedIdly }
+
+    /// To be called while no client waits for a transaction.
+    func idle() {
+        // Pages that a reader holds cannot be copied; the writer tries again only when there are more.
+        triedIdly = true
+        checkpoint()
+    }
+
+    /// Copies the WAL, and truncates its file unless a reader uses it.
+    func empty() throws(StoreError) {
+        var inLog: Int32 = 0
+        var copied: Int32 = 0
+        let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_TRUNCATE, &inLog, &copied)
+        // A reader holds the WAL: SQLite copied the pages that it could.
+        guard result == SQLITE_OK || result & 0xFF == SQLITE_BUSY else {
+            throw connection.error(result)
+        }
+        if inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
+        if result == SQLITE_OK, inLog == 0 { watch.emptied() }
+        status.bytes = fileSize(name) ?? 0
+        status.uncheckpointedPages = watch.uncheckpointedPages
+    }
+
+    private func checkpoint() {
+        var inLog: Int32 = 0
+        var copied: Int32 = 0
+        let result = sqlite3_wal_checkpoint_v2(connection.handle, nil, SQLITE_CHECKPOINT_PASSIVE, &inLog, &copied)
+        if result == SQLITE_OK, inLog >= 0 { watch.checkpointed(copied: Int(copied), of: Int(inLog)) }
+        status.uncheckpointedPages = watch.uncheckpointedPages
+        // Another connection copies it at the moment.
+        let hasFailedNow = result != SQLITE_OK && result & 0xFF != SQLITE_BUSY
+        if hasFailedNow {
+            let error = connection.error(result)
+            // A failed disk ends the writer, and is reported as that.
+            if !hasFailed, !error.isDiskFailure { notices.append(.uncopied(error)) }
+        }
+        if !hasFailedNow, hasFailed { notices.append(.copied) }
+        hasFailed = hasFailedNow
+    }
+
+    /// Pages written to the WAL since the last call.
+    private func writtenPages() -> Int {
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(connection.handle, SQLITE_DBSTATUS_CACHE_WRITE, &current, &highest, 1)
+        return Int(current)
+    }
+}
