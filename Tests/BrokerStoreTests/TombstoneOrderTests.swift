@@ -179,6 +179,30 @@ import Testing
         #expect(try test.isSound())
     }
 
+    @Test func `an element that left its list has a new place there, also when its other list was deleted`() throws {
+        let model = """
+            {"entities": {
+                "List": {"identity": "no", "tombstone": "gone == YES",
+                    "attributes": {"no": "integer64", "gone": "boolean"}, "relationships": {
+                        "items": {"entity": "Item", "toMany": true, "ordered": true, "inverse": "list"}}},
+                "Item": {"identity": "no", "attributes": {"no": "integer64"},
+                    "relationships": {"list": {"entity": "List"}}}}}
+            """
+        let operations = [
+            #"{"entity": "List", "json": {"no": 2, "items": [{"no": 1, "list": 5}, 2, 3]}}"#,
+            #"{"entity": "List", "json": {"no": 2, "items": [2, 1, 6]}}"#,
+            #"{"entity": "List", "json": {"no": 5, "gone": true}}"#,
+        ]
+        let (together, apart) = (try TestStore(model), try TestStore(model))
+        _ = try together.apply(together.job(operations: operations.joined(separator: ",")))
+        for operation in operations { _ = try apart.apply(apart.job(operations: operation)) }
+        let order = "SELECT no FROM Item WHERE list = 2 ORDER BY list_position"
+        for store in [together, apart] {
+            #expect(try store.rows(order) == ["2", "3", "1", "6"])
+            #expect(try store.isSound())
+        }
+    }
+
     @Test func `an element that is deleted and named again in one record is linked, in its place`() throws {
         let relationships = ["\"entity\": \"Item\", \"inverse\": \"list\"", "\"entity\": \"Item\""]
         for (isJoinTable, relationship) in relationships.enumerated() {

@@ -3,8 +3,8 @@ package struct StagedListPosition: Sendable {
     /// The entity whose relationship it is.
     package let entity: Int
     package let relationship: Int
-    /// The row of the object with the list; nil where the record ends the element's link.
-    package let row: Int?
+    /// The row of the object with the list; nil where the record ends the element's link, or a tombstone deletes the object.
+    package internal(set) var row: Int?
     /// A row of the destination.
     package let element: Int
     /// The link had ended earlier in the job: a stored link moves to the end of the list.

@@ -30,13 +30,7 @@ struct DiscardedLinks {
             }
         }
         part.pairs = part.pairs.compactMap(remaining)
-        part.listPositions.removeAll { position in
-            let destination = plan.destinationTable(of: position)
-            // A record may name an object before and after a tombstone inside the record, so the offset of its value
-            // counts, not that of the record.
-            return ending(destination, position.element, position.offset) != nil
-                || position.row.map { ending(position.entity, $0, position.offset) != nil } ?? false
-        }
+        part.listPositions = part.listPositions.compactMap(remaining)
         for entity in plan.layout.entities.indices where part.tables.exists(entity) { discardCells(of: entity) }
     }
 
@@ -62,6 +56,19 @@ struct DiscardedLinks {
                 entity: link.destination, row: partner, column: back, partner: nil, sourceOffset: pair.sourceOffset)
         case (true, true): return nil
         }
+    }
+
+    /// Returns what the deletions leave of the assertion: an element has left its earlier list by it, also when the object
+    /// whose list it joined is then deleted.
+    ///
+    /// A record may name an object before and after a tombstone inside the record, so the offset of its value counts, not
+    /// that of the record.
+    private func remaining(_ position: StagedListPosition) -> StagedListPosition? {
+        let destination = plan.destinationTable(of: position)
+        guard ending(destination, position.element, position.offset) == nil else { return nil }
+        var position = position
+        if let row = position.row, ending(position.entity, row, position.offset) != nil { position.row = nil }
+        return position
     }
 
     private func discardCells(of entity: Int) {
