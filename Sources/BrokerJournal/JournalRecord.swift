@@ -43,9 +43,10 @@ package enum JournalRecord {
 
     /// Appends the record of an entry.
     ///
-    /// - seed: the initial value of the checksums.
-    /// - previous: the header's checksum of the previous record.
+    /// - Parameters:
+    ///   - seed: the initial value of the checksums.
     ///   - previous: the header's checksum of the record before.
+    ///   - durable: how far the segment is durable.
     /// - Returns: its header's checksum.
     package static func write(
         _ entry: JournalEntry, seed: UInt32, after previous: UInt32, durable: Int, to bytes: inout [UInt8]
