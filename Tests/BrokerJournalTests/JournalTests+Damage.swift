@@ -30,6 +30,32 @@ extension JournalTests {
         for place in 1...count { try expectRefusal(of: { $0[$0.count - place] ^= 1 }, "\(place) from the end") }
     }
 
+    @Test func `damage before a record that was written later stops the start, whatever length is recorded`() throws {
+        let identity = try fill(3, through: 1 << 20)
+        let file = try files[0]
+        let whole = marked(try Data(contentsOf: URL(filePath: file)), JournalSegment.headerCount, identity)
+        let count = JournalRecord.headerCount + "job-1".utf8.count + 100
+        for start in [JournalSegment.headerCount, JournalSegment.headerCount + count] {
+            var bytes = whole
+            bytes.resetBytes(in: start..<start + count)
+            try bytes.write(to: URL(filePath: file))
+            #expect(refusal(identity)?.message.contains("\(file) is damaged at byte \(start)") == true)
+            #expect(try Data(contentsOf: URL(filePath: file)) == bytes)
+        }
+    }
+
+    @Test func `the records that a start finds are durable from then on`() throws {
+        let identity = try fill(3, through: 1 << 20)
+        let file = try files[0]
+        try marked(try Data(contentsOf: URL(filePath: file)), JournalSegment.headerCount, identity)
+            .write(to: URL(filePath: file))
+        #expect(try jobs(of: open(identity, segmentBytes: 1 << 20)).count == 3)
+        var bytes = try Data(contentsOf: URL(filePath: file))
+        bytes[bytes.count - 1] ^= 1
+        try bytes.write(to: URL(filePath: file))
+        #expect(refusal(identity)?.code == .unusable)
+    }
+
     @Test func `the last segment that is missing stops the start`() throws {
         let identity = try fill(100)
         try FileManager.default.removeItem(atPath: files.last!)
