@@ -126,6 +126,27 @@ import TestSupport
         #expect(try names == ["copy"])
     }
 
+    @Test func `a file that appears while the copy is made is not replaced if it is no database`() throws {
+        let file = folder.path("copy")
+        let error = try #require(throws: StoreError.self) {
+            try backup(replaces: true).run(progress: { _ in
+                _ = files.createFile(atPath: file, contents: Data("mine".utf8))
+            })
+        }
+        #expect(error.message.contains("no SQLite database"))
+        #expect(try names == ["copy"])
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == "mine")
+    }
+
+    @Test func `a store that is in use is not replaced`() throws {
+        let other = folder.path("other")
+        do { _ = try Store(path: other, plan: store.plan) }
+        let lock = try StoreLock(storePath: other)
+        let error = try refusal(backup("other", replaces: true))
+        withExtendedLifetime(lock) {}
+        #expect(error.message.contains("is a store in use"))
+    }
+
     @Test(arguments: ["-wal", "-shm", "-journal"])
     func `a file that SQLite would use as the copy's WAL is reported`(suffix: String) throws {
         _ = files.createFile(atPath: folder.path("copy" + suffix), contents: nil)
@@ -142,6 +163,7 @@ import TestSupport
             (folder.path("missing/copy"), "No such file or directory"), ("/dev/null/copy", "Not a directory"),
             (store.path, "belongs to the store"), (store.path + "-wal", "belongs to the store"),
             (store.path + "-journal", "belongs to the store"), (store.path + ".lock", "belongs to the store"),
+            (store.path + ".journal", "belongs to the store"),
             ("/proc/copy", "cannot be backed up"),
         ] {
             let error = try refusal(StoreBackup(of: store.path, to: file, replaces: true))
