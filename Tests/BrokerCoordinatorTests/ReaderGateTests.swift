@@ -118,6 +118,23 @@ import TestSupport
         #expect(!gate.isReading)
     }
 
+    @Test func `the WAL grows for a fetch or else for a backup, until they have ended`() throws {
+        let gate = ReaderGate()
+        #expect(gate.longReader == nil)
+        try gate.backUp { () throws(StoreError) in
+            #expect(gate.longReader == .backup)
+            #expect(gate.beginStream())
+            #expect(gate.longReader == .fetch)
+            gate.endStream()
+            #expect(gate.longReader == .backup)
+        }
+        #expect(gate.longReader == nil)
+        #expect(throws: StoreError.self) {
+            try gate.backUp { () throws(StoreError) in throw StoreError(.unavailable, "the copy's disk failed") }
+        }
+        #expect(gate.longReader == nil)
+    }
+
     @Test func `when the readers stop, no read waits for the writer`() {
         let gate = ReaderGate()
         let first = Reading(gate, .long)
