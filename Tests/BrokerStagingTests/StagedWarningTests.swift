@@ -105,6 +105,20 @@ import Testing
         }
     }
 
+    @Test func `each attribute of a key that names another number has a warning`() throws {
+        let staging = try Staging(
+            #"{"entities": {"Place": {"identity": ["x", "y"], "attributes": {"x": "double", "y": "double"}}}}"#)
+        let document = try JSONDocument(
+            parsing: JSONText(copying: Array(#"[{"x": 9007199254740993, "y": 1}, {"x": 1, "y": 1e-400}]"#.utf8)))
+        try withExtendedLifetime(document) {
+            let parts = try JobCollection.collections(
+                of: [StagingOperation(entity: 0, json: document.root, .name)], in: document
+            ).map { try $0.stage(staging.plan, .fail) }
+            let staged = Staged(rows: StagedJobRows.unite(parts, staging.plan), plan: staging.plan)
+            #expect(staged.warnings == ["Place x 1", "Place y 1"])
+        }
+    }
+
     @Test func `collections of one job count their unknown keys together`() throws {
         let staged = try staging.stage(
             #"{"Person": [{"id": 1, "x": 1}], "Note": {"x": 1, "text": "t"}, "Person": [{"id": 2, "x": 1, "y": 1}]}"#)
