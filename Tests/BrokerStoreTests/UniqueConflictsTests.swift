@@ -44,6 +44,11 @@ import Testing
         #expect(Self.rejected(objects, retained: [9]) == [0: 0, 1: 0, 2: 0])
     }
 
+    @Test func `an object that loses a value to an earlier claim retains its own, and its claimant is rejected, too`() {
+        let objects = [[Self.claim(1, at: 10)], [Self.claim(1, at: 20, old: 2)], [Self.claim(2, at: 30)]]
+        #expect(Self.rejected(objects) == [1: 0, 2: 0])
+    }
+
     @Test(arguments: [2, 3, 100]) func `objects exchange their values all round`(count: Int) {
         let objects = (0..<count).map { [Self.claim(($0 + 1) % count, at: UInt32($0), old: $0)] }
         #expect(Self.rejected(objects).isEmpty)
