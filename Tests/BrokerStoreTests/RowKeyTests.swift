@@ -11,7 +11,7 @@ import Testing
         {"entities": {
           "Note": {"attributes": {"text": "string"}, "relationships": {"book": {"entity": "Book", "inverse": "notes"}}},
           "Card": {"identity": "code", "identityOptional": true, "attributes": {"code": "string"}},
-          "Book": {"identity": "id", "attributes": {"id": "integer64"},
+          "Book": {"identity": "id", "attributes": {"id": "integer64", "isbn": {"type": "string", "unique": true}},
             "relationships": {"notes": {"entity": "Note", "toMany": true, "inverse": "book", "deleteRule": "cascade"}}}}}
         """
 
@@ -72,6 +72,16 @@ import Testing
         try store.apply(#"{"Note": [{"text": "c"}], "Card": [{"code": "y"}]}"#)
         #expect(try store.rows("SELECT text FROM Note WHERE _pk = 1 OR _pk > 2 ORDER BY _pk") == ["a", "c"])
         #expect(try store.rows("SELECT code FROM Card WHERE _pk > 1") == ["y"])
+    }
+
+    @Test func `an undone transaction, and merging again without skipped records, leave no gap in the keys`() throws {
+        try store.store.begin()
+        _ = try store.store.apply(store.job(#"{"Note": [{"text": "a"}, {"text": "b"}]}"#))
+        store.store.rollback()
+        try store.apply(#"{"Note": [{"text": "c"}]}"#)
+        let books = #"{"Note": [{"text": "d"}], "Book": [{"id": 1, "isbn": "x"}, {"id": 2, "isbn": "x"}]}"#
+        #expect(try store.outcome(books, .skip).rejections.count == 1)
+        #expect(try store.rows("SELECT _pk, text FROM Note ORDER BY _pk") == ["1|c", "2|d"])
     }
 
     @Test func `an entity that is renamed gives no key again that it gave under its name before`() throws {
