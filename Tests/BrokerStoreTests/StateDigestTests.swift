@@ -51,6 +51,43 @@ import Testing
         #expect(try history([], note) == all[0])
     }
 
+    @Test func `the rows that are inserted, and those that a later step changes or deletes, are part of the history`()
+        throws
+    {
+        func history(before: String, _ operations: String) throws -> String {
+            let test = try TestStore(Self.model)
+            try test.apply(before)
+            test.nextSequence = 101
+            try test.store.beginLog("log", after: 100)
+            let work = try test.job(operations: operations).work
+            _ = try test.apply(
+                StoreJob(
+                    id: "job", contentHash: [1], sequence: 101, policy: .fail, wantsKeys: false, work: work, now: 0))
+            return try #require(test.store.history).digits
+        }
+        let delete = #"{"op": "delete", "entity": "Row", "objects": [1]}"#
+        let update = { (text: String) in
+            #"{"op": "delete", "entity": "Note", "objects": []}, {"entity": "Row", "json": {"id": 1, "text": "\#(text)"}}"#
+        }
+        let both = #"{"entity": "Row", "json": [{"id": 1}, {"id": 2}]}"#
+        // The outcomes in each pair are the same.
+        for (one, other) in try [
+            (history(before: #"{"Row": {"id": 1}}"#, both), history(before: #"{"Row": {"id": 2}}"#, both)),
+            (
+                history(before: #"{"Row": {"id": 1, "text": "a"}}"#, delete),
+                history(before: #"{"Row": {"id": 1, "text": "b"}}"#, delete)
+            ),
+            (
+                history(before: #"{"Row": {"id": 1, "parts": [{"id": 5}]}}"#, delete),
+                history(before: #"{"Row": {"id": 1, "parts": [{"id": 6}]}}"#, delete)
+            ),
+            (
+                history(before: #"{"Row": {"id": 1}}"#, update("a")),
+                history(before: #"{"Row": {"id": 1}}"#, update("b"))
+            ),
+        ] { #expect(one != other) }
+    }
+
     @Test func `a job gives the same history by itself and together with others`() throws {
         for payload in [
             #"{"Note": [{"text": "a"}, {"text": "b"}]}"#, #"{"Row": [{"id": 1, "text": "x"}]}"#,
