@@ -94,6 +94,25 @@ import Testing
         }
     }
 
+    @Test func `the mapping and the path of a payload are content`() async throws {
+        let model = """
+            {"entities": {"Word": {"identity": "text", "attributes": {"text": "string"}}},
+             "mappings": {"a": {"entity": "Word"}, "b": {"entity": "Word"}},
+             "routes": [{"path": "/a", "mapping": "a"}, {"path": "/b", "mapping": "a"}]}
+            """
+        try await RunningServer.run(model: model) { running in
+            let client = try running.connect()
+            let fields = [#""mapping": "a""#, #""mapping": "b""#, #""path": "/a""#, #""path": "/b""#]
+            for field in fields.indices {
+                for other in [field] + fields.indices {
+                    let answer = try client.ask(
+                        #"{"id": "\#(field)", "op": "map", "json": {"text": "x"}, \#(fields[other])}"#)
+                    #expect(answer.code == (other == field ? "" : "idConflict"), "\(fields[other]): \(answer.text)")
+                }
+            }
+        }
+    }
+
     @Test func `a job that a version before recorded is known by the bytes of its message`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()
