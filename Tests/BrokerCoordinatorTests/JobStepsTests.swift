@@ -130,4 +130,28 @@ import Testing
         // A row is linked to one parent, one tag and, by a relationship without inverse, to any number of guards.
         #expect(searches == ["Parent", "Row", "Tag", "Guard", "Base", "Child"])
     }
+
+    @Test func `an operation that may read all objects is a search, and another is none`() throws {
+        let model = try ModelReader.read(
+            JSONText(
+                copying: Array(
+                    #"{"entities": {"Row": {"identity": "id", "attributes": {"id": "integer64"}}}}"#.utf8)))
+        let document = try JSONDocument(parsing: JSONText(copying: Array("[1]".utf8)))
+        let key = document.root
+        func isSearch(_ action: JobOperation.Action) -> Bool {
+            JobOperation(entity: "Row", json: key, action, entityPointer: "/entity").isSearch(in: model)
+        }
+        func sync(deletes: Bool = true, part isLast: Bool? = nil) -> JobOperation.Action {
+            .sync(
+                where: nil, arguments: nil, actions: (inserts: true, updates: true, deletes: deletes),
+                part: isLast.map { (id: "s", isLast: $0) })
+        }
+        for action in [.process(object: key), .deleteMatching(where: nil, arguments: nil), sync(), sync(part: true)] {
+            #expect(isSearch(action), "\(action)")
+        }
+        for action in [
+            .process(object: nil), .delete, .relate(object: key, relationship: key), .map(mapping: nil, path: nil),
+            sync(deletes: false), sync(part: false),
+        ] { #expect(!isSearch(action), "\(action)") }
+    }
 }

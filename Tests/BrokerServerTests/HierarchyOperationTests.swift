@@ -259,8 +259,11 @@ import Testing
                 #expect(synced.code == "constraintViolation")
             }
             #expect(try SQLRows.of("SELECT id FROM Animal ORDER BY id", in: store) == ["1", "2"])
-            let both = try client.ask(#"{"op": "delete", "entity": "Animal", "objects": [1, 2]}"#)
-            #expect(both["changes.Dog.deleted"] == "2")
+            for entity in ["Animal", "Dog"] {
+                let both = try client.ask(#"{"op": "delete", "entity": "\#(entity)", "objects": [1, 2]}"#)
+                #expect(both["changes.Dog.deleted"] == "2", "\(entity): \(both.text)")
+                _ = try client.ask(#"{"entity": "Dog", "json": [{"id": 1, "pups": [{"id": 2}]}]}"#)
+            }
         }
     }
 
