@@ -14,7 +14,7 @@ import Testing
                 "attributes": {"no": "integer64", "at": "integer64", "text": "string"}},
               "BeeKind": {"parent": "Bee", "relationships": {
                 "friend": {"entity": "Bee"}, "cat": {"entity": "Cat", "inverse": "kinds"},
-                "pal": {"entity": "BeeKind", "inverse": "pal"}}},
+                "pal": {"entity": "BeeKind", "inverse": "pal"}, "mate": {"entity": "Other"}}},
               "Other": {"parent": "Bee", "attributes": {"size": "integer64"}},
               "Cat": {"identity": "no", "attributes": {"no": "integer64"}, "relationships": {
                 "kinds": {"entity": "BeeKind", "toMany": true, "inverse": "cat"}}}
@@ -50,6 +50,15 @@ import Testing
             try bees() == [
                 "1|NULL|NULL|NULL|2|NULL|BeeKind", "2|NULL|NULL|NULL|1|NULL|BeeKind", "4|t|NULL|NULL|NULL|NULL|Other",
                 "5|NULL|NULL|NULL|NULL|NULL|Bee", "6|NULL|NULL|NULL|NULL|1|Other",
+            ])
+    }
+
+    @Test func `a record that is not newer makes no key of another branch a fault`() throws {
+        try store.apply(#"{"BeeKind": {"no": 4, "at": 1}}"#)
+        try store.apply(#"{"BeeKind": [{"no": 4, "at": 1, "pal": 6}, {"no": 7, "mate": {"no": 6, "size": 5}}]}"#)
+        #expect(
+            try store.rows("SELECT no, pal, mate, _entity FROM Bee") == [
+                "4|NULL|NULL|BeeKind", "6|NULL|NULL|Other", "7|NULL|6|BeeKind",
             ])
     }
 }

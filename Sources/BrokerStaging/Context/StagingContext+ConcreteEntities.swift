@@ -30,7 +30,11 @@ extension StagingContext {
         let known = knownEntity(of: entity, identity: identity)
         let staged = if let known { known.concreteEntity } else { stagedEntity(of: entity, identity: identity) }
         if let staged, staged != entity.ownIndex, !hierarchy.inherits(from: staged) {
-            guard hierarchy.isInherited(by: staged) else { throw unrelatedObject(entity, staged, offset: offset) }
+            if !hierarchy.isInherited(by: staged) {
+                guard known == nil else { throw unrelatedObject(entity, staged, offset: offset) }
+                // The merge may find that the record that made the object such a one does not count.
+                hasUncertainEntities = true
+            }
             return (staged, entity.isAbstract && origin == .stub ? .mustExist : origin)
         }
         if entity.isAbstract {
