@@ -61,4 +61,23 @@ import Testing
                 "4|NULL|NULL|BeeKind", "6|NULL|NULL|Other", "7|NULL|6|BeeKind",
             ])
     }
+
+    @Test(arguments: [true, false])
+    func `a record that is not newer is linked only if its object is of the relationship's entity`(
+        isOneJob: Bool
+    ) throws {
+        let records = [
+            #"{"no": 3, "pal": {"no": 6, "at": 2}}"#,
+            #"{"no": 3, "mate": {"no": 6, "at": 3}, "friend": {"no": 6, "at": 3}}"#,
+        ]
+        func apply(_ records: [String]) throws {
+            try store.apply(#"{"BeeKind": [\#(records.joined(separator: ", "))]}"#)
+        }
+        func links() throws -> [String] { try store.rows("SELECT friend, pal, mate FROM BeeKind WHERE no = 3") }
+        try store.apply(#"{"Bee": {"no": 6, "at": 3}}"#)
+        try isOneJob ? apply(records) : records.forEach { try apply([$0]) }
+        #expect(try links() == ["6|NULL|NULL"])
+        try apply([#"{"no": 6, "at": 4}"#, records[0]])
+        #expect(try links() == ["6|6|NULL"])
+    }
 }

@@ -94,6 +94,20 @@ extension StagingContext {
         return (entity.ownIndex, origin == .stub ? .mustExist : origin)
     }
 
+    /// Checks that the object of a record that is not newer is of the relationship's entity, since the record does not
+    /// make it so.
+    ///
+    /// - Throws: `skipped` when it is not.
+    mutating func checkEntity(ofRow row: Int, for destination: EntityPlan) throws(StagingFault) {
+        guard destination.ownIndex != destination.index, let hierarchy = destination.hierarchy else { return }
+        let table = tables[destination.index]
+        let concreteEntity = table.pointee.concreteEntity(of: row)
+        guard concreteEntity != destination.ownIndex, !hierarchy.isInherited(by: concreteEntity) else { return }
+        let known = exclusions?.knownEntities?.find(plan.entities[concreteEntity], table.pointee.row(row))
+        guard known == nil else { throw .skipped }
+        hasUncertainEntities = true
+    }
+
     /// Returns the concrete entity of a record without identity.
     func concreteEntity(ofNew entity: EntityPlan, at offset: Int) throws(StagingFault) -> Int {
         if entity.isAbstract { throw abstract(entity, offset: offset) }

@@ -11,12 +11,15 @@ enum RecordDecision {
 }
 
 extension StagingContext {
-    /// Stages one record with everything nested in it, and returns its row.
+    /// Stages a nested record with everything nested in it, and returns its row.
     ///
+    /// - Parameter destination: the entity of the relationship that holds the record.
     /// - Throws: when this very record is rejected or skipped. Faults in nested records are rejected there, or thrown
     ///   if the policy is `fail`.
-    mutating func stage(_ record: MappedRecord) throws(StagingFault) -> Int {
-        try stageWithDecision(record, nil).row
+    mutating func stage(_ record: MappedRecord, for destination: EntityPlan) throws(StagingFault) -> Int {
+        let (row, decision) = try stageWithDecision(record, nil)
+        if decision == .notNewer { try checkEntity(ofRow: row, for: destination) }
+        return row
     }
 
     /// Stages a record of the operation's own, and notes its object.

@@ -233,7 +233,7 @@ extension StagingContext {
                 guard let chosen = try self.plan(of: mapping, for: value) else { return nil }
                 record = MappedRecord(value: value, entity: chosen)
             }
-            if value.kind == .object || mapped != nil { return try stage(record) }
+            if value.kind == .object || mapped != nil { return try stage(record, for: destination) }
             return try stageBareKey(value, plan.relationship, of: linkSource.entity, to: destination)
         } catch {
             switch error {
